@@ -73,10 +73,10 @@ tests: setup  ## the tests of `make test`, without the checks
 test-all: setup check  ## every test: all combinations of backends, all faults, all pages, four times the examples of property tests
 	@SHOAL_EXAMPLES=4 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "" --timeout 3600
 
-quick: check  ## types, lint, imports, and the tests of the inner rooms without engines
+quick: check  ## types, lint, imports, and the tests of the lower layers without engines
 	@SHOAL_ENGINES=none $(BIN)/python -m pytest $(SIDE_BY_SIDE) -rfE $(INNER)
 
-coverage: setup  ## which lines and branches of rules, verbs, consequences and feeds no test reaches; fails below 95 %
+coverage: setup  ## lines and branches of rules, commands, consumers and queries that no test reaches; fails below 95 %
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term-missing:skip-covered $(INNER) tests/flows tests/library tests/api
 
 bench: setup  ## the figures of docs/performance.md, on a machine that has nothing else to do

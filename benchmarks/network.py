@@ -1,6 +1,6 @@
 """The network that GoToSocial was measured with: 1,001 members, 49,136 follows, one member followed by all, 5,000 posts.
 
-It is made through the services, so the store is what a server would have written. Members 0 to 999 each follow the 48 at the
+It is made through the commands, so the store is what a server would have written. Members 0 to 999 each follow the 48 at the
 same distances from them, and the celebrity, member 1,000; each of 68 authors gets two followers more, the probe among them,
 so that a post of theirs goes to exactly 50.
 """

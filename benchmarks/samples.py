@@ -37,7 +37,10 @@ class Flames(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A part of the work: time is its own where the innermost frame of a module that any stage names is one of its modules."""
+    """A part of the work, with its modules; a class of a module may belong to another stage than the module.
+
+    A sample counts for the stage of its innermost frame that belongs to a stage. The longest matching name decides.
+    """
 
     name: str
     modules: tuple[str, ...]
@@ -45,9 +48,10 @@ class Stage(NamedTuple):
 
 _HTTP = Stage("HTTP and sockets: uvicorn, uvloop, the kernel", ("uvicorn", "httptools", "asyncio", "uvloop"))
 _IN_AND_OUT = Stage(
-    "the way in and out: route, token, limits, headers", ("shoal.mastodon_api", "shoal.observability", "starlette")
+    "the way in and out: route, token, limits, headers",
+    ("shoal.http", "shoal.mastodon_api", "shoal.observability", "starlette"),
 )
-_JSON = Stage("JSON", ("shoal.api.entities", "shoal.mastodon_api.endpoints"))
+_JSON = Stage("JSON", ("shoal.mastodon_api.entities", "shoal.mastodon_api.endpoints"))
 STAGES = (
     _HTTP,
     _IN_AND_OUT._replace(modules=(*_IN_AND_OUT.modules, "shoal.commands")),
@@ -62,7 +66,13 @@ WRITE_STAGES = (
     Stage("the verb: what may be done, and the batch", ("shoal.commands", "shoal.graph.access", "shoal.core")),
     Stage(
         "SQLite: judging a group, statements, the commit (mostly the writer's thread)",
-        ("shoal.graph.sqlite", "shoal.graph.resolve", "shoal.graph.contract", "shoal.graph.payloads", "sqlite3"),
+        (
+            "shoal.graph.sqlite",
+            "shoal.graph.resolve",
+            "shoal.graph.contract.JudgedLists",
+            "shoal.graph.payloads",
+            "sqlite3",
+        ),
     ),
     Stage("what is remembered, before a commit and after it", ("shoal.graph",)),
     Stage(
@@ -89,14 +99,14 @@ CLUSTER_STAGES = (
             "shoal.graph.postgres",
             "shoal.graph.sharding",
             "shoal.graph.resolve",
-            "shoal.graph.contract",
+            "shoal.graph.contract.JudgedLists",
             "shoal.graph.payloads",
             "asyncpg",
         ),
     ),
     Stage("Redis: stamps of what is remembered", ("shoal.graph.redis", "shoal.redis", "redis")),
-    Stage("the broker: events that were committed", ("shoal.outbox", "aiormq", "pamqp")),
-    Stage("what is remembered, before a commit and after it", ("shoal.graph",)),
+    Stage("the broker: events that were committed", ("shoal.outbox.rabbitmq", "shoal.outbox.relay", "aiormq", "pamqp")),
+    Stage("what is remembered, before a commit and after it", ("shoal.graph", "shoal.graph.redis.client.Batching")),
     Stage("pages: which posts, their values", ("shoal.queries",)),
     _JSON,
 )
@@ -174,12 +184,12 @@ def stages(flames: Flames, known: Sequence[Stage] = STAGES) -> dict[str, float]:
 
 def _stage(stack: Sequence[str], known: Sequence[Stage]) -> str:
     for frame in reversed(stack):
-        module = frame.partition(":")[0]
+        name = frame.replace(":", ".")
         fitting = [
             (len(prefix), stage.name)
             for stage in known
             for prefix in stage.modules
-            if f"{module}.".startswith(f"{prefix}.")
+            if f"{name}.".startswith(f"{prefix}.")
         ]
         if fitting:
             return max(fitting)[1]

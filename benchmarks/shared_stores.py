@@ -151,7 +151,7 @@ async def cost(name: str, act: Callable[[int], Awaitable[None]], count: int, rep
 
 
 class Load:
-    """Makes batches as services do, by members who are spread by their names."""
+    """Makes batches as commands do, by members who are spread by their names."""
 
     def __init__(self) -> None:
         self._rng = random.Random(9)

@@ -9,6 +9,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "decisions" / "README.m
 AREAS = (
     "placement",
     "ideas",
+    "layout",
     "graph",
     "stores",
     "processes",

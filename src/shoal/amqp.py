@@ -42,7 +42,7 @@ from shoal.graph.connection_errors import (
 )
 
 _OPTIONS = {"cafile", "certfile", "keyfile"}
-"""Files in PEM, as aiormq names them: the certificates that are trusted, and our own. `amqps` only."""
+"""PEM files, as aiormq names them: trusted certificates, and our own. `amqps` only."""
 
 
 def url_of_each(url: str, *, heartbeat: int) -> list[str]:
@@ -77,30 +77,30 @@ logging.getLogger("aiormq.connection").addFilter(lambda record: not str(record.m
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 _PATIENCE_SECONDS = 30.0
-"""A broker that has not answered by then counts as away."""
+"""Time limit of a reply, after which the broker counts as away."""
 _REFUSED_SECONDS = 1.0
-"""A queue that has refused everything for so long is tried over a new connection; then after twice as long, and so on."""
+"""After this long, a queue that refuses every message is tried over a new connection; the interval then doubles."""
 _LONGEST_REFUSED_SECONDS = 60.0
 _CONNECT_SECONDS = 5.0
 _GOODBYE_SECONDS = 2.0
 _HEARTBEAT_SECONDS = 10
-"""A link that is cut without a word is noticed after three of these."""
+"""A link that is cut silently is detected after three of these."""
 _AT_ONCE = 256
-"""Messages between two waits for confirmation: more bring nothing."""
+"""Messages between two waits for confirmation: more are not faster."""
 _REFUSALS = (AuthenticationError, ChannelAccessRefused, ConnectionNotAllowed, ProbableAuthenticationError)
 _PORT = 5672
 _WANTS_TLS = "it speaks TLS: name it as amqps://"
 
 
 class _Refusing(NamedTuple):
-    """Until when a queue is waited for that takes nothing, by the clock of the loop, and for how long that is."""
+    """When to reconnect for a queue that refuses messages, by the clock of the event loop, and the interval before that."""
 
     until: float
     seconds: float
 
 
 class Link:
-    """One connection. `prepare` opens what its owner needs, each time; when one of those channels ends, all begins anew."""
+    """One connection. `prepare` opens the owner's channels after each connect; if one of them ends, the link reconnects."""
 
     def __init__(self, url: str, prepare: Prepare, lost: Callable[[], None]) -> None:
         self._urls = url_of_each(url, heartbeat=_HEARTBEAT_SECONDS)
@@ -113,16 +113,16 @@ class Link:
         self._stale = asyncio.Event()
         self._opened = False
         self._refusal: MisconfiguredEngine | None = None
-        """How the broker refused the last attempt, where waiting does not help."""
+        """The permanent refusal by the broker in the last attempt, if any."""
         self._said = ""
         self._refusing: dict[tuple[str, str], _Refusing] = {}
-        """By exchange and key."""
+        """By exchange and routing key."""
         self._keeper: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Begin to connect; returns after the first attempt. A broker that is away may come back later.
+        """Start connecting; return after the first attempt. A broker that is away may come back later.
 
-        Raises `MisconfiguredEngine` where the broker refuses us, or is not trusted.
+        Raises `MisconfiguredEngine` if the broker refuses us, or is not trusted.
         """
         self._keeper = asyncio.create_task(self._keep(), name="shoal-broker")
         await self._tried.wait()
@@ -132,31 +132,30 @@ class Link:
         self._opened = True
 
     async def close(self) -> None:
-        """Hang up. What was delivered and not acknowledged goes to others."""
+        """Disconnect. Unacknowledged deliveries are requeued."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
 
     def renew(self) -> None:
-        """Connect anew: something is not as `prepare` left it."""
+        """Reconnect, because channels or consumers are not as `prepare` left them."""
         self._stale.set()
 
     @property
     def up(self) -> bool:
-        """Whether there is a connection."""
         return self._over is not None
 
     async def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`, which uses a channel here. Raises `Unavailable` if the connection ends first.
 
-        The library leaves some that wait on a lost connection waiting, and cancels others: neither may reach the caller.
+        On a lost connection the library leaves some tasks waiting and cancels others: neither may reach the caller.
         """
         task, over = asyncio.ensure_future(work), self._over
         try:
             if over is not None:
                 await asyncio.wait((task, over), timeout=_PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 if not (task.done() or over.done()):
-                    # Whatever waits for the same channel would wait for ever.
+                    # Other tasks on the same channel would wait forever.
                     self.renew()
         finally:
             if not task.done():
@@ -167,9 +166,9 @@ class Link:
         return answer
 
     async def publish(self, queue: str, bodies: Sequence[bytes], *, exchange: str = "") -> None:
-        """Return when the broker has all of them on disk. Raises `Unavailable`: then it has some of them, perhaps.
+        """Publish messages; return when the broker has all of them on disk. Raises `Unavailable`: then it may have some of them.
 
-        With an exchange, `queue` is the key that it routes by, and on disk means: in every queue that it routes to.
+        With an exchange, `queue` is the routing key, and the messages are on disk in every queue that it routes to.
         """
         for start in range(0, len(bodies), _AT_ONCE):
             await self.ask(self._publish(exchange, queue, bodies[start : start + _AT_ONCE]))
@@ -186,11 +185,11 @@ class Link:
                 raise answer
 
     def _look_for_refusals(self, place: tuple[str, str], answers: Sequence[object]) -> None:
-        """Connect anew when a queue is not there any more, or seems to take nothing.
+        """Reconnect if a queue was deleted, or seems to refuse everything.
 
-        It may be the channel that takes nothing. When the node that led a quorum queue dies and a channel of another node
-        publishes there for the first time before the queue has a new leader, RabbitMQ 3.10 refuses that message and all
-        that follow on the same channel, until the dead node is back (`rabbit_fifo_client:enqueue/3`).
+        The cause may be the channel. When the node that led a quorum queue dies and a channel of another node publishes there for
+        the first time before the queue has a new leader, RabbitMQ 3.10 refuses that message and all that follow on the same
+        channel, until the dead node is back (`rabbit_fifo_client:enqueue/3`).
         """
         now = asyncio.get_running_loop().time()
         if any(isinstance(answer, aiormq.PublishError) for answer in answers):
@@ -218,7 +217,7 @@ class Link:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     async def _note(self, error: Exception) -> None:
-        """Log why, when it is not as it was logged last. The first time, whoever opens this is told what will last."""
+        """Log the reason of a failure, if it changed. A permanent failure of the first attempt is raised by `open` instead."""
         url = self._urls[0]
         place, reason = place_of(url), await _reason(url, error)
         self._refusal = None
@@ -231,7 +230,6 @@ class Link:
         self._urls.append(self._urls.pop(0))
 
     async def _once(self) -> None:
-        """Connect, and return when the connection has ended."""
         async with asyncio.timeout(_CONNECT_SECONDS):
             connection = await aiormq.connect(self._urls[0])
         self._stale.clear()
@@ -259,9 +257,9 @@ class Link:
 
 
 async def _put(channel: aiormq.Channel, exchange: str, queue: str, body: bytes) -> None:
-    # A number of our own, for the library would draw a random one; and no wait for the socket of each: a fifth less time.
+    # The library would draw a random id, and wait for the socket for each message: this saves a fifth of the time.
     properties = aiormq.spec.Basic.Properties(delivery_mode=2, message_id=str(next(_numbers)))
-    # Mandatory: a queue that is gone must not swallow it.
+    # Mandatory: a message to a deleted queue must not be dropped silently.
     await channel.basic_publish(
         body, exchange=exchange, routing_key=queue, properties=properties, mandatory=True, wait=False
     )
@@ -270,9 +268,9 @@ async def _put(channel: aiormq.Channel, exchange: str, queue: str, body: bytes) 
 async def _reason(url: str, error: Exception) -> str:
     parts = urlsplit(url)
     if "Connection.OpenOk" in str(error):
-        # The library does not say with which words the node closed the connection instead.
+        # The library does not report the node's message when it closes the connection instead.
         return f"there is no virtual host {unquote(parts.path[1:]) or '/'!r}, or its user may not use it"
-    # A node that expects TLS ends the connection without a word that we could understand.
+    # A node that expects TLS closes the connection without a reply in plain text.
     never_there = any(isinstance(cause, ConnectionRefusedError | TimeoutError) for cause in chain(error))
     plain = parts.scheme == "amqp" and not isinstance(error, _REFUSALS) and not never_there
     if plain and parts.hostname and await speaks_tls(parts.hostname, parts.port or _PORT):
@@ -281,23 +279,21 @@ async def _reason(url: str, error: Exception) -> str:
 
 
 _BROKER_PATIENCE_SECONDS = 0.25
-"""RabbitMQ waits so long for a quorum queue; then it answers that the queue is empty (`rabbit_quorum_queue:stat/1`)."""
+"""RabbitMQ waits this long for a quorum queue; then it reports an empty queue (`rabbit_quorum_queue:stat/1`)."""
 _TRIES = 40
-"""Ten seconds, at a broker that is too busy to know."""
+"""Ten seconds, if the broker is too busy."""
 
 
 class Depth(NamedTuple):
-    """Messages that wait in a queue, and consumers that it has."""
-
     messages: int
     consumers: int
 
 
 async def depth_of(channel: AbstractChannel, queue: str) -> Depth:
-    """Return how full a queue is. Raises `Unavailable` if the broker cannot say.
+    """Return the depth of a queue. Raises `Unavailable` if the broker cannot say.
 
-    A queue that is busy is told as empty, without messages and without consumers. An empty answer that took as long as the
-    broker waits for a queue is therefore none, and the question is put again.
+    RabbitMQ reports a busy queue as empty, without messages and consumers. An empty reply that took as long as the broker waits
+    for a queue is therefore ignored, and the query is repeated.
     """
     loop = asyncio.get_running_loop()
     for _ in range(_TRIES):
@@ -311,22 +307,22 @@ async def depth_of(channel: AbstractChannel, queue: str) -> Depth:
 
 _REPLIES = "amq.rabbitmq.reply-to"
 _REPLY_SECONDS = 1.0
-"""A process that has not answered by then is busy or stuck."""
+"""A process that has not replied by then is busy or stuck."""
 _GONE_SECONDS = 35.0
-"""As many that were silent for so long are no processes: three heartbeats, and some time to spare."""
+"""Consumers that are silent for this long are not processes: three heartbeats, and a margin."""
 _FORGOTTEN_SECONDS = 60.0
-"""A silence from before a longer pause between two questions says nothing about one after it."""
+"""A silence before a longer pause between two queries is ignored."""
 
 
 class Roll(NamedTuple, Generic[T]):
-    """The answers, and how many are `silent` that may have something in hand."""
+    """The replies, and the number of `silent` consumers that may have messages."""
 
     answers: list[T]
     silent: int
 
 
 class _Silence(NamedTuple):
-    """How many were silent, since when without a change, and when that was last seen."""
+    """How many consumers were silent, since when this is unchanged, and when it was last seen."""
 
     many: int
     since: float
@@ -334,7 +330,7 @@ class _Silence(NamedTuple):
 
 
 class RollCall(Generic[T]):
-    """Asks and answers, on a channel of its own. Who only asks has no answer of its `own`."""
+    """Sends and answers liveness queries, on a channel of its own. A process without `own` only asks."""
 
     def __init__(
         self, exchange: str, kind: type[T], own: Callable[[], T] | None, *, clock: Callable[[], float] = time.monotonic
@@ -350,7 +346,7 @@ class RollCall(Generic[T]):
         self._silence = _Silence(0, 0.0, 0.0)
 
     async def prepare(self, channel: AbstractChannel) -> None:
-        """Be ready to ask; and to answer, in a process that has an answer."""
+        """Subscribe to replies, and to queries if this process answers."""
         await channel.basic_consume(_REPLIES, self._hear, no_ack=True)
         if self._own is not None:
             queue = (await channel.queue_declare("", exclusive=True, auto_delete=True)).queue or ""
@@ -359,7 +355,7 @@ class RollCall(Generic[T]):
         self._channel = channel
 
     async def take(self, expected: int) -> Roll[T]:
-        """Ask so many processes and return their answers; fewer when some of them are silent."""
+        """Query `expected` processes and return their replies; fewer if some are silent."""
         async with self._asking:
             self._questions += 1
             question = str(self._questions)
@@ -371,7 +367,7 @@ class RollCall(Generic[T]):
             return Roll(found, self._still_there(max(0, expected - len(found))))
 
     def _still_there(self, silent: int) -> int:
-        """Return how many of so many that are silent may be processes."""
+        """Return how many of the silent consumers may be processes."""
         now, before = self._clock(), self._silence
         known = silent == before.many and now - before.seen < _FORGOTTEN_SECONDS
         self._silence = _Silence(silent, before.since if known else now, now)
@@ -385,7 +381,7 @@ class RollCall(Generic[T]):
                     if answered == question:
                         found.append(answer)
                     else:
-                        # It came too late, and whoever gave it is there.
+                        # Treat a late reply as a sign of life.
                         self._silence = _Silence(0, 0.0, 0.0)
         except TimeoutError:
             return

@@ -1,6 +1,6 @@
-"""The API, media files and pages of an open network inside another application: FastAPI, Starlette, or any that speaks ASGI.
+"""The API, media files and pages of an open network inside another ASGI application, such as FastAPI or Starlette.
 
-app.mount("/social", asgi_app(shoal))
+Example: `app.mount("/social", asgi_app(shoal))`.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from shoal.server import application
 __all__ = ["asgi_app"]
 
 _MOST_ROOTS = 16
-"""A framework may take the path from a header, so clients could name ever new ones."""
+"""A framework may take the path from a header, so clients could produce an unlimited number."""
 _HTTP = {"ws": "http", "wss": "https"}
 _PORTS = {"http": 80, "https": 443}
 
 
 def asgi_app(shoal: Shoal) -> ASGIApp:
-    """Return the application of an open network. It must run in the event loop in which the network was opened.
+    """Return the ASGI application of an open network. It must run in the event loop in which the network was opened.
 
-    URLs begin with the setting `base_url`. Where that has no path, the path of the mount is added (`root_path`); where it is not
-    set, they begin with the address at which the server listens, which does for trying things out.
+    URLs begin with the setting `base_url`. If it has no path, the path of the mount (`root_path`) is appended; if it is not
+    set, they begin with the address at which the server listens, which is sufficient for experiments.
     """
     return _Mounted(shoal)
 
 
 class _Mounted:
-    """One application for each address at which the network is found, made when it is first asked for."""
+    """An application per root URL at which the network is reached, created on first use."""
 
     def __init__(self, shoal: Shoal) -> None:
         self._shoal = shoal
@@ -43,7 +43,6 @@ class _Mounted:
         self._desk: ArchiveDesk | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One ASGI connection."""
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         else:
@@ -77,7 +76,7 @@ class _Mounted:
         self._shoal.closing.push_async_callback(front.network_totals.close)
         self._shoal.closing.push_async_callback(front.ledger.close)
         self._shoal.closing.callback(front.streams.stop)
-        # Whether browsers may use plain HTTP is for the application around this one to say: it is about the whole host.
+        # Whether browsers may use plain HTTP is up to the outer application: it concerns the whole host.
         return application(front, https=False)
 
     def _shelf(self) -> ArchiveShelf:
@@ -89,7 +88,7 @@ class _Mounted:
         return self._desk.shelf
 
     def _root(self, scope: Scope) -> str:
-        """The root of all URLs, without a slash at the end."""
+        """Return the root of all URLs, without a trailing slash."""
         base = self._settings.base_url.rstrip("/")
         if urlsplit(base).path:
             return base
@@ -107,9 +106,9 @@ class _Mounted:
 
 
 def _inside(scope: Scope) -> Scope:
-    """The scope as this application would have it by itself.
+    """Return the scope as for an application that is not mounted.
 
-    A path has `root_path` at its beginning. Where a proxy took its part of that away, the path has only the part of the mounts.
+    The path normally includes `root_path`. If a proxy has stripped its part, the path only includes that of the mounts.
     """
     path: str = scope["path"]
     whole = scope.get("root_path", "").rstrip("/")
@@ -121,7 +120,7 @@ def _inside(scope: Scope) -> Scope:
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    """Nothing happens: the network is opened and closed by its owner."""
+    """Do nothing: the network is opened and closed by its owner."""
     for _ in ("startup", "shutdown"):
         message = await receive()
         await send({"type": message["type"] + ".complete"})

@@ -1,4 +1,4 @@
-"""Leaves alone for a while what failed, twice as long each time."""
+"""Exponential backoff, keyed by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_REST = _Rest(0.0, 0.0)
 
 
 class Rests:
-    """Rests by name, from `first` to `longest` seconds. Of more than `most` that rest, all are forgotten."""
+    """Backoff by name, from `first` to `longest` seconds. With more than `most` names, all are reset."""
 
     def __init__(self, first: float, longest: float, most: int) -> None:
         self._first = first
@@ -25,13 +25,12 @@ class Rests:
         self._held: dict[Hashable, _Rest] = {}
 
     def is_resting(self, name: Hashable) -> bool:
-        """Return whether something is left alone now."""
         return time.monotonic() < self._held.get(name, _NO_REST).until
 
     def lengthen(self, name: Hashable) -> float:
-        """Leave something alone from now on, and return for how many seconds. If it rests already, it rests no longer for that.
+        """Start or double the backoff of a name, and return its remaining seconds. A running backoff is not extended.
 
-        So of many attempts that fail at once the first counts.
+        So of many concurrent failures only the first counts.
         """
         now, held = time.monotonic(), self._held.get(name, _NO_REST)
         if now < held.until:
@@ -44,5 +43,4 @@ class Rests:
         return seconds
 
     def end(self, name: Hashable) -> None:
-        """Leave something alone no longer: it did not fail."""
         self._held.pop(name, None)

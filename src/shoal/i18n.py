@@ -1,6 +1,6 @@
-"""Words, numbers and moments in the language of whoever reads a page.
+"""Messages, numbers and times in the language of the reader.
 
-Messages are English; a catalogue in `locales/<language>/LC_MESSAGES/shoal.po` says them in another language.
+Messages are English; `locales/<language>/LC_MESSAGES/shoal.po` translates them.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from babel.support import NullTranslations, Translations
 from shoal.core.errors import InvalidInput
 
 LANGUAGES = {"en": "English", "de": "Deutsch"}
-"""Languages that all pages are in, by their codes, each with its own name for itself."""
+"""Languages with a catalogue: code and native name."""
 _TAG = re.compile(
     r"([a-z]{2,3})(?:[-_]([a-z]{3}))?(?:[-_]([a-z]{4}))?(?:[-_]([a-z]{2}|[0-9]{3}))?", re.IGNORECASE | re.ASCII
 )
-"""Language, extended language, script and region of a language tag (RFC 5646, 2.1)."""
+"""Language, extended language, script and region of a language tag (RFC 5646, section 2.1)."""
 _UNKNOWN_TO_CLDR = frozenset({"cnr", "kmr", "ldn", "zba"})
-"""Languages of ISO 639-3 that Mastodon has and CLDR has no name for."""
+"""ISO 639-3 languages that Mastodon supports and CLDR does not know."""
 _MOST_ACCEPTED = 1_000
-"""Characters of an `Accept-Language` header that are read."""
+"""Characters of an `Accept-Language` header that are parsed."""
 _RIGHT_TO_LEFT = "rtl"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _WEEK = 7 * _DAY
 
 
 class When(NamedTuple):
-    """A moment: exactly, for programs; in short, as in "3 min"; and whole, for whoever wants to know."""
+    """A time in ISO 8601, short ("3 min") and in full."""
 
     iso: str
     short: str
@@ -46,7 +46,7 @@ class When(NamedTuple):
 
 
 class Translated:
-    """A language: its messages, and how it writes numbers and moments."""
+    """A language: its catalogue and its formats of numbers and times."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -58,38 +58,37 @@ class Translated:
         self.plural = self._messages.ungettext
 
     def text(self, message: str) -> str:
-        """Return a message in this language; "" for "", under which catalogues keep their head."""
+        """Return the translation of a message; "" for "", under which catalogues store their header."""
         return self._messages.ugettext(message) if message else ""
 
     @property
     def direction(self) -> str:
-        """Return "ltr" or "rtl"."""
         return self.locale.text_direction
 
     def number(self, n: int) -> str:
-        """Return a whole number with its thousands apart."""
+        """Return a whole number with thousands separators."""
         return _whole(self.code, n)
 
     def decimal(self, n: float, spec: str = ",g") -> str:
-        """Return a number by a format specification of Python, with the signs of this language."""
+        """Return a number in a Python format specification, with the separators of this language."""
         return format(n, spec).translate(self._signs)
 
     def about(self, n: float) -> str:
-        """Return a number as people say it: whole from 10 on, otherwise to a tenth."""
+        """Return a rounded number: whole from 10 on, otherwise to a tenth."""
         return format_decimal(round(n, 1), format="#,##0" if n >= 10 else "#,##0.#", locale=self.locale)
 
     def compact(self, n: int) -> str:
-        """Return a number in a few characters, as in "12K"."""
+        """Return a number in compact form, such as "12K"."""
         return _compact(self.code, n) if n >= 10_000 else _whole(self.code, n)
 
     def when(self, ms: int, now_ms: int) -> When:
-        """Return a moment, given in Unix milliseconds."""
+        """Return a time (Unix ms) relative to now."""
         at = datetime.fromtimestamp(ms / 1000, UTC)
         return When(f"{at:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03}Z", self._short(at, (now_ms - ms) // 1000), self.full(ms))
 
     @staticmethod
     def changes_at(ms: int, now_ms: int) -> int:
-        """Return when the words for a moment become others. All are in Unix milliseconds."""
+        """Return when the short form of a time changes. All times are in Unix milliseconds."""
         age = (now_ms - ms) // 1000
         if age < _WEEK:
             step = next((unit for unit in (_DAY, _HOUR, _MINUTE) if age >= unit), _MINUTE)
@@ -98,11 +97,9 @@ class Translated:
         return int(datetime(year + 1, 1, 1, tzinfo=UTC).timestamp() * 1000)
 
     def full(self, ms: int) -> str:
-        """Return a date and a time."""
         return _full(self.code, ms // 60_000)
 
     def day(self, ms: int) -> str:
-        """Return a date."""
         return _date(self.code, ms // (_DAY * 1000), "yMMMMd")
 
     def _short(self, at: datetime, age: int) -> str:
@@ -120,22 +117,22 @@ class Translated:
 
 @cache
 def words_in(code: str) -> Translated:
-    """Return a language by its code. Raises `KeyError` for one that there is no catalogue of."""
+    """Return a language by its code. Raises `KeyError` if there is no catalogue for it."""
     if code not in LANGUAGES:
         raise KeyError(code)
     return Translated(code)
 
 
 def language_tag(text: str) -> str:
-    """Return the canonical form of a language tag (BCP 47) of a language that CLDR or Mastodon knows, such as `pt-BR`; else "".
+    """Return the canonical form of a language tag (BCP 47), such as `pt-BR`; "" unless CLDR or Mastodon knows the language.
 
-    Underscores count as hyphens, and an extended language (`zh-yue`) as the language that it is (`yue`).
+    Underscores count as hyphens, and an extended language (`zh-yue`) as the language itself (`yue`).
     """
     match = _TAG.fullmatch(text)
     return _canonical(*match.groups("")) if match else ""
 
 
-# Of the parts, not of the text, which may be long.
+# Cache the parts, not the text, which may be long.
 @lru_cache(1_000)
 def _canonical(language: str, extended: str, script: str, region: str) -> str:
     language, script, region = (extended or language).lower(), script.title(), region.upper()
@@ -148,7 +145,7 @@ def _canonical(language: str, extended: str, script: str, region: str) -> str:
 
 
 def check_language(text: str, *, field: str) -> str:
-    """Return the canonical form of a language tag; "" for "". Raises `InvalidInput` for a language that is not known."""
+    """Return the canonical form of a language tag; "" for "". Raises `InvalidInput` for an unknown language."""
     tag = language_tag(text)
     if text and not tag:
         raise InvalidInput(f"{field}: not the code of a language, such as en or pt-BR", field=field)
@@ -156,7 +153,7 @@ def check_language(text: str, *, field: str) -> str:
 
 
 def language_for(accepted: str, chosen: str = "") -> str:
-    """Return the code of the language that fits best: the chosen one, or the first of an `Accept-Language` header that we have."""
+    """Return the code of the best available language: the chosen one, or the best of an `Accept-Language` header."""
     return chosen if chosen in LANGUAGES else _accepted(accepted[:_MOST_ACCEPTED])
 
 
@@ -166,7 +163,7 @@ def _accepted(header: str) -> str:
 
 
 def _preferred(accepted: str) -> Sequence[str]:
-    """Return the codes of languages in an `Accept-Language` header, the best first (RFC 9110, 12.5.4)."""
+    """Return the language codes of an `Accept-Language` header, most preferred first (RFC 9110, section 12.5.4)."""
     found = []
     for n, part in enumerate(accepted.split(",")[:20]):
         code, _, quality = part.partition(";")
@@ -181,7 +178,7 @@ def _preferred(accepted: str) -> Sequence[str]:
 
 @cache
 def _catalogue(code: str) -> NullTranslations:
-    """Return the messages of a language. They are compiled when they are first asked for: a catalogue is a text file."""
+    """Return the catalogue of a language, compiled on first use."""
     source = files("shoal") / "locales" / code / "LC_MESSAGES" / "shoal.po"
     if not source.is_file():
         return NullTranslations()

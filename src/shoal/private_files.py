@@ -1,4 +1,4 @@
-"""Files and folders that only their owner may open, whatever the umask: they hold what was written for few, and secrets."""
+"""Files and folders with access for their owner only, whatever the umask, for private data and secrets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ FOLDER = 0o700
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those that lead to it. One that is there already is left as it is."""
+    """Create a folder and its parents. Existing ones are left unchanged."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(FOLDER, exist_ok=True)
 
 
 def open_file(path: str | Path, flags: int) -> int:
-    """Open a file as `os.open` does, and make it where there is none."""
+    """Open a file as `os.open` does, and create it if it is missing."""
     handle = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, FILE)
     try:
         narrow(handle)
@@ -29,13 +29,12 @@ def open_file(path: str | Path, flags: int) -> int:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replace what the file holds."""
     with os.fdopen(open_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
         file.write(data)
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Make a file. Raises `FileExistsError` where there is one; a file that could not be written whole is removed again."""
+    """Create a file. Raises `FileExistsError` if it exists; a file that could not be written completely is removed."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -46,8 +45,10 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def narrow(what: int | Path) -> None:
-    """Remove the permissions of others on an open file or folder, or on one by its path. Nothing happens where there
-    is none, nor to somebody else's unless we are root."""
+    """Remove the permissions of other users on an open file or folder, or on one by its path.
+
+    Does nothing if it does not exist, or if it belongs to another user and we are not root.
+    """
     try:
         known = os.stat(what)  # noqa: PTH116  # it may be a handle
         if os.geteuid() in {0, known.st_uid} and stat.S_IMODE(known.st_mode) & 0o077:

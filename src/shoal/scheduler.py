@@ -7,7 +7,7 @@ expired audit entries, tombstones, follow histories and keys.
 
 Any number of processes may run the agenda concurrently, and any of them may stop at any moment. Each item is one commit
 that also deletes its ticket and is rejected if another process was first. Deleting a member takes many commits and resumes
-by itself (`services/leaving`).
+by itself (`commands/account_deletions.py`).
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def _now_ms() -> int:
 
 
 class Agenda:
-    """Works in the background between `start` and `stop`; `once` does what is due now.
+    """Background worker for due tickets between `start` and `stop`; `once` processes what is due now.
 
-    `writes` are made of the graph without what is remembered: what is done here lasts.
+    `writes` uses the graph without its cache: changes made here are permanent.
     """
 
     def __init__(self, writes: Writes, *, every: float = EVERY_SECONDS, clock: Callable[[], int] = _now_ms) -> None:
@@ -58,22 +58,22 @@ class Agenda:
         self._every = every
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
-        # Tickets that failed: until when they rest, and for how long (ms).
+        # Failed tickets: when their backoff ends, and its length (ms).
         self._resting: dict[int, tuple[int, int]] = {}
 
     def start(self) -> None:
-        """Begin."""
         self._task = asyncio.create_task(self._run(), name="shoal-agenda")
 
     async def stop(self) -> None:
-        """End."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
     async def once(self) -> int:
-        """Do all that is due; how many things that were. One that fails is left, and holds up no other."""
+        """Process everything due and return the number of processed items. A failed item is retried later and does not block
+        others.
+        """
         now, done, after = self._clock(), 0, -1
         while True:
             page = await self._writes.graph.assoc_range(
@@ -90,7 +90,7 @@ class Agenda:
         while True:
             try:
                 await self.once()
-            except Exception:  # noqa: BLE001  # the store may come back; the agenda must be there then
+            except Exception:  # noqa: BLE001  # the store may recover
                 _log.exception("the agenda could not be read")
             await asyncio.sleep(self._every)
 
@@ -101,9 +101,9 @@ class Agenda:
         try:
             await self._do(ticket, node)
         except Conflict:
-            # Another process, or its owner, was first: then the ticket is gone, or comes with the next look.
+            # Another process, or the owner, was first: the ticket is gone, or is read again next time.
             return False
-        except Exception as error:  # noqa: BLE001  # it must not stop the others
+        except Exception as error:  # noqa: BLE001  # must not stop the others
             rest = min(max(2 * rest, _FIRST_REST_MS), _LONGEST_REST_MS)
             if len(self._resting) >= _REMEMBERED:
                 self._resting.clear()
@@ -130,7 +130,7 @@ class Agenda:
             case Proof(ticket_id=ticket.id2):
                 await credentials.end(self._writes, node)
             case _:
-                # It is gone, or was put off, and this ticket was left behind.
+                # The object was deleted or rescheduled, so this ticket is stale.
                 batch = Batch(shard_of(ticket.id2))
                 take_off(batch, ticket.id2, self._writes.new_id(batch.shard))
                 await self._writes.graph.commit(batch)
@@ -141,7 +141,8 @@ class Agenda:
         except (Conflict, Unavailable):
             raise
         except ShoalError as error:
-            # Only the deletion of the author is permanent. Suspensions end, limits are raised, and the author may change the rest.
+            # Only the deletion of the author is permanent. Suspensions end, limits are raised, and the author may fix other
+            # causes.
             owner = (await self._writes.graph.obj_get((scheduled.owner_id,))).get(scheduled.owner_id)
             if owner is None:
                 await scheduled_posts.drop(self._writes, scheduled)
@@ -150,7 +151,7 @@ class Agenda:
             await scheduled_posts.keep_refused(self._writes, scheduled, error, self._clock())
 
     async def _look_at(self, media: Media) -> None:
-        """Delete media that no post has had for a day and that no plan names; for others, renew or end the ticket."""
+        """Delete media that no post has used for a day and that no scheduled post names; otherwise renew or remove the ticket."""
         batch = Batch(shard_of(media.owner_id))
         ticket = self._writes.new_id(batch.shard)
         due = media.unused_since + life.UNUSED_MS
@@ -158,7 +159,7 @@ class Agenda:
             take_off(batch, media.ticket_id, ticket)
             batch.obj_set(replace(media, ticket_id=0, version=media.version + 1))
         elif due > self._clock():
-            # A post had it in between, and let it go since.
+            # A post used it in the meantime.
             life.plan(batch, media, ticket, due)
         elif media.id in await scheduled_posts.planned_media(self._writes, media.owner_id):
             life.plan(batch, media, ticket, self._clock() + life.UNUSED_MS)
@@ -181,9 +182,9 @@ _BELOW_ALL = -(2**63)
 
 
 async def begin_histories(store: Store, tombstone_days: float) -> None:
-    """Note since when the ends of follows are remembered, in a store that does not say so yet: from now on, or all along.
+    """Record since when follow histories are kept, if the store does not say so yet: always, in a new network.
 
-    An older network remembers those whose tombstones it still has.
+    In an older network, the histories start with the existing tombstones.
     """
     if (await store.assoc_get(EVERYBODY, (HISTORY_KEPT,), (EVERYBODY,)))[HISTORY_KEPT]:
         return
@@ -197,7 +198,7 @@ async def begin_histories(store: Store, tombstone_days: float) -> None:
 
 
 async def begin_token_uses(store: Store, *, read_only: bool) -> int:
-    """Return since when the uses of tokens are kept, in Unix milliseconds; a store that does not say so yet does from now on."""
+    """Return since when token uses are recorded, in Unix milliseconds; a store without that mark starts now."""
     marks = (await store.assoc_get(EVERYBODY, (TOKEN_USES_KEPT,), (EVERYBODY,)))[TOKEN_USES_KEPT]
     if marks:
         return milliseconds_of(marks[EVERYBODY].time)
@@ -210,7 +211,7 @@ async def begin_token_uses(store: Store, *, read_only: bool) -> int:
 
 
 async def _note_histories(store: Store, since: int) -> None:
-    """Note that histories are complete since a snowflake, unless it is known to be later."""
+    """Record that histories are complete since a snowflake id, unless a later one is recorded."""
     await store.commit(_histories_since(since))
 
 
@@ -221,10 +222,10 @@ def _histories_since(since: int) -> Batch:
 
 
 class Upkeep:
-    """Works in the background between `start` and `stop`; `once` does it now.
+    """Periodic maintenance between `start` and `stop`; `once` runs it now.
 
-    `review` makes loud sources fade; `forget` ends what is inactive at a moment (Unix milliseconds). `drop_audited` drops entries
-    of the audit log from before a snowflake; `audit_days` are those for which they are kept, 0 for good.
+    `review` demotes high-fan-out sources; `forget` marks posts as inactive at a time (Unix ms). `drop_audited` deletes audit log
+    entries from before a snowflake id; `audit_days` is their retention, 0 for unlimited.
     """
 
     def __init__(
@@ -245,7 +246,7 @@ class Upkeep:
         self._forget = forget
         self._idle_days = idle_days
         self._tombstone_days = tombstone_days
-        # As tombstones, histories also keep a late repeat from reviving what has ended.
+        # Like tombstones, histories prevent a late retry from reviving an ended follow.
         self._history_days = max(tombstone_days, history_days)
         self._drop_audited = drop_audited
         self._audit_days = audit_days
@@ -253,18 +254,16 @@ class Upkeep:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
         self._task = asyncio.create_task(self._run(), name="shoal-upkeep")
 
     async def stop(self) -> None:
-        """End."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
     async def once(self) -> None:
-        """Drop what is idle, have the loud fade that are loud no more, end what is inactive, sweep what is old."""
+        """Drop idle timelines, demote sources, mark inactive posts, and sweep expired rows."""
         await self._timelines.drop_idle(self._idle_days * _DAY_SECONDS)
         await self._review()
         now = _now_ms()
@@ -283,10 +282,10 @@ class Upkeep:
             await asyncio.sleep(_EVERY_SECONDS)
             try:
                 await self.once()
-            except Exception:  # noqa: BLE001  # the next time may go better
+            except Exception:  # noqa: BLE001  # retried next time
                 _log.exception("upkeep failed")
 
 
 def _days_before(now: int, days: float) -> int:
-    """Return a snowflake that says the moment so many days before."""
+    """Return the snowflake id of the time `days` before."""
     return floor_at(now - int(days * _DAY_SECONDS * 1000))

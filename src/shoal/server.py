@@ -1,4 +1,4 @@
-"""API, web app and files as one ASGI application, and as a server that listens until it is told to stop."""
+"""API, web app and files as one ASGI application, and as a server that runs until it is stopped."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _DRAWN = (MISSING_AVATAR, MISSING_HEADER)
 _GRACE_SECONDS = 10
 _BACKLOG = 2_048
 _FRAME_BYTES = 64 * 1024
-"""The largest message that a client may send over a WebSocket."""
+"""Maximum size of a WebSocket message from a client."""
 _START_SECONDS = 5.0
-"""For which a connection of another process waits until this one is ready."""
+"""How long a connection of another process waits until this one is ready."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
 class RunningFront:
-    """A front end that takes requests, with the bounds on it: what metrics read."""
+    """A running front end with its limits, for metrics."""
 
     front: Front
     gate: Gate | None
-    """The bound on requests at work; None for as many as come."""
+    """The limit of concurrent requests, if any."""
     connections: OpenConnections
 
 
@@ -58,13 +58,13 @@ class SeveralProcesses(Protocol):
     """The other processes that serve the same store from the same socket."""
 
     def passing(self, routes: ReadableRoutes) -> Passing:
-        """Return which connections go to which process."""
+        """Return the assignment of connections to processes."""
         ...
 
     def met(
         self, take: Callable[[socket.socket, bytes], Coroutine[Any, Any, None]], front: Front
     ) -> AbstractAsyncContextManager[None]:
-        """Be in touch with the others until the block ends: connections that they pass on are taken."""
+        """Stay connected to the others until the block ends, and accept connections that they pass on."""
         ...
 
 
@@ -73,15 +73,14 @@ def _nothing_beside(_running: RunningFront) -> AbstractAsyncContextManager[None]
 
 
 def build(deps: Deps) -> ASGIApp:
-    """The whole front end: API, media files and public pages."""
     front = front_of(deps)
     return application(front, https=_is_https(front))
 
 
 def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIApp:
-    """The whole front end of these parts. `https`: tell browsers to use nothing else for this host.
+    """Return the application of a front end. `https`: set HSTS, so that browsers use only HTTPS for this host.
 
-    Without a `gate` it has one of its own, by the settings.
+    Without a `gate`, one is created from the settings.
     """
     return build_app(
         (*table(front.settings), *pages(front.settings)),
@@ -107,7 +106,7 @@ def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIA
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that several processes may serve from; port 0 takes a free one. Raises `OSError` when it cannot be had."""
+    """Return a socket that several processes may serve from; port 0 picks a free one. Raises `OSError` if it is not available."""
     return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
 
 
@@ -119,10 +118,10 @@ async def serve(
     beside: Callable[[RunningFront], AbstractAsyncContextManager[object]] = _nothing_beside,
     several: SeveralProcesses | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, or until cancelled; requests under way get ten seconds to end.
+    """Serve until SIGINT or SIGTERM, or until cancelled; requests in progress get ten seconds to end.
 
-    `ready` is called with the root of all URLs once connections are taken. The listener is closed at the end. The context of
-    `beside` is entered before the first request comes, and left after the last one was answered. With `several` processes,
+    `ready` is called with the root of all URLs once connections are accepted. The listener is closed at the end. The context of
+    `beside` is entered before the first request, and left after the last response. With `several` processes,
     connections pass between them.
     """
     base_url = deps.base_url or deps.settings.base_url or _address(listener, deps.settings.host)
@@ -139,7 +138,7 @@ async def serve(
         ws_max_size=_FRAME_BYTES,
         ws_ping_interval=deps.pace.ping,
         ws_ping_timeout=deps.pace.ping,
-        # It would cost each socket more memory than all the rest of it.
+        # It would cost more memory per socket than everything else together.
         ws_per_message_deflate=False,
         lifespan="off",
         access_log=False,
@@ -166,7 +165,7 @@ def _met(several: SeveralProcesses | None, server: _Server, front: Front) -> Abs
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Serve until it has stopped; a cancellation stops it in the same orderly way as a signal."""
+    """Serve until stopped; a cancellation shuts down as orderly as a signal."""
     running = asyncio.create_task(server.serve([listener]), name="shoal-http")
     try:
         await asyncio.shield(running)
@@ -187,7 +186,7 @@ def _gate(settings: Settings) -> Gate | None:
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it is ready and when it ends, and lets whoever runs it clean up after a signal."""
+    """A server with callbacks at startup and shutdown, which leaves cleanup after a signal to the caller."""
 
     def __init__(self, config: Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
         super().__init__(config)
@@ -197,7 +196,7 @@ class _Server(uvicorn.Server):
         self._ending = ending
 
     async def take(self, sock: socket.socket, data: bytes) -> None:
-        """Go on with a connection that another process has begun. The socket is closed when it cannot be had."""
+        """Continue a connection started by another process. The socket is closed on failure."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_SECONDS):
                 await self._up.wait()
@@ -208,7 +207,7 @@ class _Server(uvicorn.Server):
         try:
             await asyncio.get_running_loop().connect_accepted_socket(make, sock)
         except OSError:
-            # The client has gone meanwhile.
+            # The client has disconnected.
             sock.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -217,16 +216,16 @@ class _Server(uvicorn.Server):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Streams have no end of their own that could be waited for.
+        # Streams never end by themselves, so they cannot be waited for.
         self._ending()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own raises the signal again when it is done, which would end the process before the stores are closed.
+        # uvicorn's own version raises the signal again at the end, which would end the process before the stores are closed.
         loop = asyncio.get_running_loop()
         installed: list[signal.Signals] = []
-        # Outside the main thread there are no signals to take.
+        # Signals can only be handled in the main thread.
         with contextlib.suppress(ValueError, RuntimeError):
             for number in _SIGNALS:
                 loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -243,7 +242,7 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def _address(listener: socket.socket, host: str) -> str:
-    """Where a browser on this machine finds the listener."""
+    """Return the URL of the listener for a browser on this machine."""
     port = listener.getsockname()[1]
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     return f"http://{name}:{port}"

@@ -1,4 +1,4 @@
-"""A settings file in TOML with a comment for each setting, made from the definitions in `settings.py` themselves."""
+"""A settings file in TOML with a comment for each setting, generated from the definitions in `settings.py`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ _HEAD = """\
 
 @functools.cache
 def descriptions() -> dict[str, str]:
-    """Return the description of each setting, by its name, in the order of the definitions."""
     tree = ast.parse(inspect.getsource(settings))
     body = next(part.body for part in tree.body if isinstance(part, ast.ClassDef) and part.name == Settings.__name__)
     found = {}
@@ -34,7 +33,7 @@ def descriptions() -> dict[str, str]:
 
 
 def render(chosen: Settings) -> str:
-    """Return a file that gives these settings: what differs from the default is set, the rest is shown in comments."""
+    """Return a file with these settings: values that differ from the default are set, the others are in comments."""
     usual, parts = Settings(), [_HEAD]
     for name, text in descriptions().items():
         value, default = getattr(chosen, name), getattr(usual, name)
@@ -47,11 +46,10 @@ def render(chosen: Settings) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Return the value of a setting as TOML has it."""
     if isinstance(value, dict):
         inner = ", ".join(f"{toml_value(key)} = {toml_value(entry)}" for key, entry in value.items())
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return f"{value}"
-    # Texts, numbers and lists are written in TOML as they are in JSON, save that TOML wants this sign escaped.
+    # Strings, numbers and lists are written in TOML as in JSON, except that TOML requires this character to be escaped.
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -1,7 +1,7 @@
-"""A canvas of light: the few tools that every generated photo is made with.
+"""Drawing primitives for all generated photos.
 
 Pixels are float32 in 0..1, `(height, width, 3)`; positions are fractions of the width and the height unless a name says
-pixels. Work is done at 0.64 of the final size and enlarged at the end, where grain hides the difference.
+pixels. Drawing happens at 0.64 of the final size and is enlarged at the end, where grain hides the difference.
 """
 
 from __future__ import annotations
@@ -16,74 +16,68 @@ import numpy.typing as npt
 from PIL import Image, ImageChops, ImageDraw
 
 Array = npt.NDArray[Any]
-"""Numbers as float32."""
 
 WORKING_SCALE = 0.64
 
 
 def colour(code: str) -> Array:
-    """`rrggbb` as three numbers."""
+    """Return the three components of `rrggbb`."""
     return np.array([int(code[at : at + 2], 16) / 255 for at in (0, 2, 4)], np.float32)
 
 
 def mix(one: Array, other: Array, share: float) -> Array:
-    """Blend `one` with a share of `other`."""
     mixed: Array = one + (other - one) * np.float32(share)
     return mixed
 
 
 def smooth(low: float, high: float, value: Array) -> Array:
-    """0 below `low`, 1 above `high`, and an S between."""
+    """Return 0 below `low`, 1 above `high`, and a smoothstep in between."""
     t: Array = np.clip((value - np.float32(low)) / np.float32(high - low), 0, 1)
     rise: Array = t * t * (3 - 2 * t)
     return rise
 
 
 def ramp(codes: str, count: int) -> Array:
-    """Colours spread evenly over `count` steps: `(count, 3)`."""
+    """Return colours interpolated evenly over `count` steps: `(count, 3)`."""
     stops = np.stack([colour(code) for code in codes.split()])
     at = np.linspace(0, len(stops) - 1, count)
     return np.stack([np.interp(at, np.arange(len(stops)), stops[:, k]) for k in range(3)], 1).astype(np.float32)
 
 
 def resized(field: Array, height: int, width: int) -> Array:
-    """A field enlarged smoothly."""
     picture = Image.fromarray(np.ascontiguousarray(field, np.float32))
     return np.asarray(picture.resize((width, height), Image.Resampling.BICUBIC), np.float32)
 
 
 @lru_cache(4)
 def _grain(size: tuple[int, int], strength: int) -> Image.Image:
-    """Film grain around middle grey. All photos of one size share it, which nobody notices."""
+    """Return film grain around middle grey. All photos of one size share it."""
     speck = np.random.default_rng(7).standard_normal((size[1], size[0]), np.float32) * strength + 128
     sheet = Image.fromarray(speck.astype(np.uint8))
     return Image.merge("RGB", (sheet, sheet, sheet))
 
 
 class Canvas:
-    """A picture in the making, and its random number generator."""
-
     def __init__(self, width: int, height: int, seed: int) -> None:
         self.final = (width, height)
         self.width, self.height = round(width * WORKING_SCALE), round(height * WORKING_SCALE)
         self.rng = np.random.default_rng(seed)
-        # One plane per colour in memory: masks then run over rows without gaps, three times as fast.
+        # One plane per colour in memory: masks then process contiguous rows, which is three times as fast.
         self.px: Array = np.zeros((3, self.height, self.width), np.float32).transpose(1, 2, 0)
         self.rows: Array = np.arange(self.height, dtype=np.float32)[:, None]
         self.columns: Array = np.arange(self.width, dtype=np.float32)[None, :]
 
     def between(self, low: float, high: float) -> float:
-        """A number drawn from the range."""
+        """Return a random number in the range."""
         return float(self.rng.uniform(low, high))
 
     def chance(self, share: float) -> bool:
-        """Return True with this probability."""
         return bool(self.rng.random() < share)
 
     # Fields
 
     def noise(self, cells: int, *, octaves: int = 5, stretch: float = 1.0, keep: float = 0.5, height: int = 0) -> Array:
-        """Fractal noise in 0..1 with `cells` lumps down its height; `stretch` makes the lumps wide."""
+        """Return fractal noise in 0..1 with `cells` lumps down its height; `stretch` widens the lumps."""
         height = height or self.height
         rows, columns = cells + 1, max(2, round((cells + 1) * self.width / height / stretch))
         field, strength = self.rng.random((rows, columns), np.float32), 1.0
@@ -99,7 +93,7 @@ class Canvas:
         return even
 
     def curve(self, *, knots: int, octaves: int = 6, keep: float = 0.5, soft: bool = False) -> Array:
-        """For each column a number in 0..1 that wanders, with `knots` bends at its coarsest."""
+        """Return a random curve with values in 0..1 for each column, with `knots` bends in its coarsest octave."""
         at, total, strength = np.linspace(0, 1, self.width), np.zeros(self.width), 1.0
         for _ in range(octaves):
             values = self.rng.random(knots + 2)
@@ -115,15 +109,12 @@ class Canvas:
     def ridge(
         self, base: float, rise: float, *, knots: int, octaves: int = 6, keep: float = 0.5, soft: bool = False
     ) -> Array:
-        """A skyline that rises `rise` above `base`: for each column, the row (in pixels) where the land begins."""
+        """Return a skyline that rises `rise` above `base`: for each column, the row (in pixels) where the land begins."""
         wander = self.curve(knots=knots, octaves=octaves, keep=keep, soft=soft)
         return (np.float32(base) - np.float32(rise) * (wander - np.float32(0.12))) * np.float32(self.height)
 
     def stencil(self, draw: Callable[[ImageDraw.ImageDraw, float], None]) -> Array:
-        """Make a mask of the white shapes that `draw` paints on black, with smooth edges.
-
-        Its second argument is the scale.
-        """
+        """Return a smooth mask of the white shapes that `draw` paints on black; its second argument is the scale."""
         sheet = Image.new("L", (self.width * 2, self.height * 2))
         draw(ImageDraw.Draw(sheet), 2.0)
         return np.asarray(sheet.reduce(2), np.float32) / 255
@@ -131,7 +122,7 @@ class Canvas:
     # Light and matter
 
     def sky(self, codes: str, *, down_to: float = 1.0) -> None:
-        """Fill everything with a gradient that reaches its last colour at `down_to`."""
+        """Fill the canvas with a gradient that reaches its last colour at `down_to`."""
         reach = max(2, round(self.height * down_to))
         steps = np.empty((self.height, 3), np.float32)
         steps[: min(reach, self.height)] = ramp(codes, reach)[: self.height]
@@ -139,7 +130,7 @@ class Canvas:
         self.px[:] = steps[:, None, :]
 
     def cover(self, mask: Array, paint: Array, top: int = 0) -> None:
-        """Lay paint over rows from `top`, as thick as the mask says."""
+        """Paint rows from `top`, with the mask as opacity."""
         part = self.px[top : top + mask.shape[0]]
         for k in range(3):
             plane = part[..., k]
@@ -151,14 +142,14 @@ class Canvas:
             self.px[top : top + mask.shape[0], :, k] += mask * light[k]
 
     def glow(self, x: float, y: float, radius: float, light: Array, strength: float, *, squash: float = 1.0) -> None:
-        """A soft round light; `radius` is a fraction of the height, `squash` widens it."""
+        """Add a soft round light. `radius` is a fraction of the height; `squash` widens it."""
         reach = radius * self.height
         across = np.exp(-(((self.columns - x * self.width) / (reach * squash)) ** 2))
         down = np.exp(-(((self.rows - y * self.height) / reach) ** 2))
         self.shine(down * (across * np.float32(strength)), light)
 
     def disc(self, x: float, y: float, radius: float, paint: Array, *, soft: float = 1.5, alpha: float = 1.0) -> None:
-        """A filled circle with an edge `soft` pixels wide; `radius` is a fraction of the height."""
+        """Draw a filled circle with an edge `soft` pixels wide. `radius` is a fraction of the height."""
         cx, cy, reach = x * self.width, y * self.height, radius * self.height
         top, left = max(0, int(cy - reach - soft)), max(0, int(cx - reach - soft))
         bottom, right = int(cy + reach + soft) + 2, int(cx + reach + soft) + 2
@@ -170,7 +161,7 @@ class Canvas:
             part += (paint - part) * mask[..., None]
 
     def about(self, x: float, y: float, radius: float, *, reach: float = 1.0) -> tuple[Array, Array, Array]:
-        """The pixels around a spot, as far as `reach` radii, and how far each is from it, across and down, in radii."""
+        """Return the pixels up to `reach` radii around a position, and their distance from it, across and down, in radii."""
         size = radius * self.height
         cx, cy = x * self.width, y * self.height
         top, left = max(0, int(cy - size * reach) - 2), max(0, int(cx - size * reach) - 2)
@@ -181,7 +172,7 @@ class Canvas:
     def clouds(
         self, paint: Array, *, amount: float, low: float, high: float, thick: float = 0.7, stretch: float = 3.5
     ) -> None:
-        """Clouds between two heights: `amount` is how much of the band they cover."""
+        """Draw clouds between two heights; `amount` is the fraction of the band that they cover."""
         reach = min(self.height, round(high * self.height * 1.15))
         field = self.noise(4, octaves=7, stretch=stretch, keep=0.55, height=reach)
         band = np.linspace(0, high * 1.15, reach, dtype=np.float32)[:, None]
@@ -190,7 +181,7 @@ class Canvas:
         self.cover(mask, paint)
 
     def land(self, line: Array, crest: Array, foot: Array, *, deep: float = 0.35, relief: Array | None = None) -> None:
-        """Everything below a skyline, from one colour at its crest to another `deep` further down."""
+        """Draw land below a skyline, from one colour at its crest to another `deep` further down."""
         top = max(0, int(line.min()) - 1)
         below = self.rows[top:] - line[None, :]
         mask = np.clip(below + 0.5, 0, 1)
@@ -201,7 +192,7 @@ class Canvas:
             plane += ((paint if shade is None else paint * shade) - plane) * mask
 
     def stars(self, count: int, *, down_to: float, strength: float = 1.0) -> None:
-        """Stars, most of them faint, thinning out towards `down_to`."""
+        """Draw stars, most of them faint, thinning out towards `down_to`."""
         y = (self.rng.random(count) ** 1.2 * down_to * self.height).astype(int)
         x = (self.rng.random(count) * (self.width - 2)).astype(int) + 1
         bright = np.minimum(0.12 + self.rng.pareto(2.2, count) * 0.14, 1.0).astype(np.float32) * np.float32(strength)
@@ -213,7 +204,7 @@ class Canvas:
             np.add.at(self.px, (y + dy, x + dx), light * np.float32(0.32))
 
     def mirror(self, shore: float, tint: Array, *, calm: float = 0.7, dim: float = 0.25) -> None:
-        """Below `shore`, still water that shows what is above it; `dim` is how much of the tint it takes."""
+        """Draw still water below `shore` that reflects what is above; `dim` is the strength of the tint."""
         row = round(shore * self.height)
         count = self.height - row
         source = np.clip(row - 1 - np.arange(count) * 0.92, 0, row - 1).astype(int)
@@ -225,7 +216,7 @@ class Canvas:
         self.px[row:] = water * (1 + (wave * np.float32(0.008))[..., None])
 
     def finish(self, *, vignette: float = 0.28, contrast: float = 0.12, grain: int = 5, quality: int = 86) -> bytes:
-        """The developed JPEG at its final size."""
+        """Return the finished picture as a JPEG in its final size."""
         across = (self.columns / self.width - 0.5) ** 2
         down = (self.rows / self.height - 0.5) ** 2
         self.px *= (1 - np.float32(vignette) * 2 * (across + down))[..., None]

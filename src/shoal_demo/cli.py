@@ -38,7 +38,7 @@ _MEMORY = "demo.json"
 
 
 class Demo(msgspec.Struct):
-    """The state of a demo folder between two runs: the plan's seed and moment, and whether it was carried out."""
+    """The state of a demo folder between runs: the plan's parameters, and whether it was carried out."""
 
     seed: int
     members: int
@@ -48,9 +48,9 @@ class Demo(msgspec.Struct):
 
 
 def recall(folder: Path) -> Demo | None:
-    """Return the state of the folder; None for a folder without a network.
+    """Return the state of the folder, or None for a folder without a network.
 
-    Raises `InvalidInput` for a network that is no demo, or a state that cannot be read.
+    Raises `InvalidInput` for a network that is not a demo, or an unreadable state.
     """
     path = folder / _MEMORY
     if not path.exists():
@@ -64,19 +64,19 @@ def recall(folder: Path) -> Demo | None:
 
 
 def remember(folder: Path, state: Demo) -> None:
-    """Store the state for the next run. A crash leaves either the old or the new."""
+    """Store the state for the next run, atomically."""
     begun = folder / f"{_MEMORY}.part"
     private_files.write(begun, msgspec.json.encode(state))
     begun.replace(folder / _MEMORY)
 
 
 def clear(folder: Path) -> None:
-    """Remove the files that a demo made, and only those. Raises `Unavailable` while somebody serves it."""
+    """Delete the files of a demo, and only those. Raises `Unavailable` while it is served."""
     if not (folder / _MEMORY).exists():
         return
     with _owned(folder):
         for path in folder.glob(f"{STORE}*"):
-            # Who waits for a lock file that is gone, and who makes it anew, would both own the store.
+            # Keep the lock file: a process waiting on the deleted file and one creating a new file could both own the store.
             if path.is_file() and path.name != f"{STORE}-lock":
                 path.unlink()
         if (folder / f"{STORE}.media").exists():
@@ -86,7 +86,7 @@ def clear(folder: Path) -> None:
 
 @contextmanager
 def _owned(folder: Path) -> Iterator[None]:
-    """Hold the store's own lock, without opening a store that may be broken or of another version."""
+    """Hold the store's lock without opening the store, which may be broken or of another version."""
     lock = private_files.open_file(folder / f"{STORE}-lock", os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -147,7 +147,7 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
 
 
 def _state(folder: Path, asked: dict[str, int]) -> Demo:
-    """The folder's own, where it has one: a network that was begun is finished as it was begun."""
+    """Return the folder's state if it has one, so that an interrupted run continues with its own parameters."""
     known = recall(folder)
     if known is None:
         wanted = _DEFAULTS | asked
@@ -173,19 +173,19 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
     )
     _cancel_at(signal.SIGINT, signal.SIGTERM)
     with bars:
-        # The clock of each runs from its first step on, not while it waits for those before it.
+        # Each clock starts with the first step of its stage.
         tasks = {noun: bars.add_task(noun, total=total, start=False) for noun, total in totals.items()}
 
         def advance(noun: str) -> None:
             bars.start_task(tasks[noun])
             bars.advance(tasks[noun])
             if bars.tasks[tasks[noun]].finished and not console.is_terminal:
-                # Bars are shown there when all is over.
+                # Without a terminal, bars are printed only at the end.
                 console.print(f"{noun:>8} {totals[noun]:,}")
 
         async with (
             open_network(settings) as network,
-            # A server decodes one picture at a time beside its requests; nobody asks this one anything yet.
+            # A server decodes one picture at a time next to its requests; here there are no requests yet.
             Decoder(network.media.limits, children=os.cpu_count() or 1) as decoder,
         ):
             writes = replace(network.writes, media=network.media.with_decoder(decoder))
@@ -194,14 +194,13 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
 
 
 def _cancel_at(*signals: signal.Signals) -> None:
-    """End the task that calls this, in good order, when one of these comes."""
     if (task := asyncio.current_task()) is not None:
         for number in signals:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 async def _log_in(settings: Settings, written: DemoPlan) -> tuple[Member, str]:
-    """The member with the fullest home, and a token of theirs."""
+    """Return the member with the most followees, and a token."""
     follows = Counter(follower for follower, _ in written.follows)
     name = written.people[follows.most_common(1)[0][0]].name
     async with open_network(settings) as network:
@@ -231,7 +230,7 @@ def _tell(console: Console, url: str, hero: Member, token: str) -> None:
 
 
 def _tell_made(console: Console, folder: Path, hero: Member) -> None:
-    """Nothing serves it: no address is told."""
+    """Print how to serve the network; it has no address yet."""
     command = "shoal demo" if folder == Path("demo") else f"shoal demo --folder {folder}"
     console.print(f"\n[bold]The network is in {folder}[/bold], and not served.\n", highlight=False, soft_wrap=True)
     console.print(f"  serve    {command}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Generated photos of land, sky and water. Each painter takes a canvas and the colours of a mood."""
+"""Generated photos of landscapes, sky and water. Each function draws on a canvas in the colours of a mood."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shoal_demo.model import Mood
 
 
 def pines(canvas: Canvas, line: Array, *, count: int, tall: tuple[float, float], paint: Array) -> None:
-    """Conifers standing on a skyline; `tall` is a range of fractions of the height."""
+    """Draw conifers on a skyline; `tall` is a range of fractions of the height."""
     spots = np.sort(canvas.rng.random(count)) * canvas.width
     clump = canvas.curve(knots=5, octaves=3, soft=True)
 
@@ -37,7 +37,7 @@ def _pine(pen: ImageDraw.ImageDraw, canvas: Canvas, x: float, foot: float, size:
 
 
 def _relief(canvas: Canvas, strength: float) -> Array:
-    """Light from one side on rough ground."""
+    """Return the shading of rough ground lit from one side."""
     field = canvas.noise(7, octaves=5, keep=0.6)
     step = max(2, canvas.height // 90)
     slope = field - np.roll(field, (step, -step), (0, 1))
@@ -45,7 +45,7 @@ def _relief(canvas: Canvas, strength: float) -> Array:
 
 
 def mountains(canvas: Canvas, mood: Mood) -> None:
-    """Ranges behind ranges in haze, with a lake now and then."""
+    """Draw mountain ranges in haze, sometimes with a lake."""
     far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
     lake = canvas.chance(0.4)
     shore = canvas.between(0.62, 0.68)
@@ -80,7 +80,6 @@ def _snowcaps(canvas: Canvas, line: Array, relief: Array, paint: Array) -> None:
 
 
 def desert(canvas: Canvas, mood: Mood) -> None:
-    """Dunes with a bright and a shaded side."""
     far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
     canvas.sky(mood.sky, down_to=0.52)
     sun = canvas.between(0.2, 0.8)
@@ -104,7 +103,7 @@ def desert(canvas: Canvas, mood: Mood) -> None:
 
 
 def _crests(canvas: Canvas, base: float, rise: float, peaks: list[tuple[float, float]]) -> Array:
-    """A skyline of dunes: each climbs slowly to a sharp crest and falls away on the other side."""
+    """Return a skyline of dunes, each with a gentle slope, a sharp crest and a steeper side."""
     at = np.linspace(0, 1, canvas.width)
     height = canvas.curve(knots=2, octaves=2, keep=0.3, soft=True) * 0.35
     for x, tall in peaks:
@@ -115,7 +114,7 @@ def _crests(canvas: Canvas, base: float, rise: float, peaks: list[tuple[float, f
 
 
 def _dune_shade(canvas: Canvas, line: Array, x: int, paint: Array) -> None:
-    """From a crest a winding edge runs down, dark on its far side."""
+    """Shade the far side of a winding edge that runs down from a crest."""
     top = max(0, int(line.min()) - 1)
     below = canvas.rows[top:] - line[None, :]
     down = np.maximum(canvas.rows[top:] - line[x], 0) / np.float32(canvas.height)
@@ -127,7 +126,7 @@ def _dune_shade(canvas: Canvas, line: Array, x: int, paint: Array) -> None:
 
 
 def snow(canvas: Canvas, mood: Mood) -> None:
-    """A white field with firs, a cabin now and then, and flakes in the air."""
+    """Draw a white field with firs and falling snow, sometimes with a cabin."""
     far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
     canvas.sky(mood.sky, down_to=0.6)
     sun = canvas.between(0.15, 0.85)
@@ -180,7 +179,7 @@ def _cabin(canvas: Canvas, x: float, field: Array, near: Array) -> None:
 
 
 def forest(canvas: Canvas, mood: Mood) -> None:
-    """Trunks fading into bright air, leaves above and rays between."""
+    """Draw trunks in bright haze, with leaves above and rays in between."""
     far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
     canvas.sky(mood.sky)
     sun = canvas.between(0.25, 0.75)
@@ -224,7 +223,6 @@ def _rays(canvas: Canvas, sun: float, light: Array) -> None:
 
 
 def sea(canvas: Canvas, mood: Mood) -> None:
-    """Open water to the horizon under a sun or a moon, with its glitter."""
     far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
     night, horizon = mood.sky < "1", canvas.between(0.5, 0.6)
     x, y = canvas.between(0.25, 0.75), horizon - canvas.between(0.06, 0.16)
@@ -274,7 +272,7 @@ def _water(canvas: Canvas, horizon: float, sun: float, paints: tuple[Array, Arra
 
 
 def _to_and_fro(at: Array, size: int) -> Array:
-    """Positions in a field that goes on for ever as its own mirror image, so that it has no seams."""
+    """Return positions in a field continued by its mirror images, so that it has no seams."""
     inside: Array = np.minimum(np.abs(at % (2 * size) - size), size - 1).astype(np.intp)
     return inside
 
@@ -294,7 +292,7 @@ def _sail(canvas: Canvas, x: float, horizon: float, near: Array) -> None:
 
 
 def aurora(canvas: Canvas, mood: Mood) -> None:
-    """Curtains of light over firs, doubled in a lake now and then."""
+    """Draw curtains of light over firs, sometimes reflected in a lake."""
     near, light = colour(mood.near), colour(mood.light)
     top_light = colour("8a5cff") if mood.sky < "06" else colour("e05cff")
     canvas.sky(mood.sky, down_to=0.8)
@@ -316,7 +314,7 @@ def aurora(canvas: Canvas, mood: Mood) -> None:
 
 
 def _curtain(canvas: Canvas, base: float, light: Array, top_light: Array, strength: float) -> Array:
-    """One curtain, at half the size of the picture."""
+    """Return one curtain, at half the size of the picture."""
     high, wide = canvas.height // 2, canvas.width // 2
     foot = canvas.ridge(base, 0.34, knots=3, octaves=2, keep=0.35, soft=True)[::2][:wide] / canvas.height
     tall = canvas.curve(knots=26, octaves=3, keep=0.6)[::2][:wide]
@@ -331,7 +329,6 @@ def _curtain(canvas: Canvas, base: float, light: Array, top_light: Array, streng
 
 
 def stars(canvas: Canvas, mood: Mood) -> None:
-    """The Milky Way over a dark hill, with a tent or a tree."""
     far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
     canvas.sky(mood.sky, down_to=0.95)
     lean, middle = canvas.between(-0.9, 0.9), canvas.between(0.35, 0.65)

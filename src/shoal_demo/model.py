@@ -1,9 +1,9 @@
-"""The values of a demo plan (people, posts, follows, likes, shares), the photos that people take, and their colours.
+"""The values of a demo plan (people, posts, follows, likes, shares), and the photos that people take, with their colours.
 
-People and posts are named by their index in the plan. Times are Unix milliseconds, UTC.
+People and posts are referred to by their index in the plan. Times are Unix milliseconds, UTC.
 
-Colours are `rrggbb`. `sky` runs from the top of the picture down; `far` and `near` are the ends of the depth of the picture
-(haze and foreground); `light` is the colour of light sources.
+Colours are `rrggbb`. `sky` is a gradient from the top of the picture down; `far` and `near` are the ends of the depth of
+the picture (haze and foreground); `light` is the colour of light sources.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shoal_demo.texts import ALTS, MOOD_ALTS
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """The properties that a portrait is drawn from; each word is a row of a table in `portraits`, `hair` or `looks`."""
+    """The properties that a portrait is drawn from; each word is a key in the tables of `people` and `portraits`."""
 
     skin: str
     hair: str
@@ -33,13 +33,13 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     backdrop: tuple[str, str] = ("#f6d5c0", "#e8a598")
     mouth: str = "smile"
     soft: bool = False
-    """Lashes, thinner brows and a little more colour on the lips."""
+    """Lashes, thinner brows and slightly coloured lips."""
     freckles: bool = False
     elder: bool = False
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """A photo that does not exist yet: `photographs.photograph` develops it."""
+    """The parameters of a photo, which `photographs.photograph` renders."""
 
     kind: str
     mood: str
@@ -47,18 +47,17 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     width: int = 1280
     height: int = 853
     alt: str = ""
-    """Description of the photo for people who cannot see it."""
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody of the network. `weight` is how widely known they are: the most known has 1."""
+    """A member of the network. `weight` is the relative fame, 1 for the most famous."""
 
     name: str
     display_name: str
     bio: str
     interests: tuple[str, ...]
     language: str
-    """Code of the language they are at home in, beside English."""
+    """Their language besides English."""
     home: Place
     weight: float
     look: Look
@@ -66,7 +65,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedPost(msgspec.Struct, frozen=True, kw_only=True):
-    """A post, or a comment on the earlier post of index `parent`."""
+    """A post, or a comment on the earlier post with index `parent`."""
 
     author: int
     moment: int
@@ -79,7 +78,7 @@ class PlannedPost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole network. Whoever carries it out takes `people`, then `follows`, then `posts` in their order."""
+    """The whole network. Carry out `people`, `follows` and `posts` in this order."""
 
     people: tuple[Person, ...]
     follows: tuple[tuple[int, int], ...]
@@ -92,8 +91,6 @@ class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mood(NamedTuple):
-    """The colours of one picture."""
-
     sky: str
     far: str
     near: str
@@ -217,14 +214,13 @@ WIDE_KINDS = ("mountains", "sea", "desert", "snow", "stars", "aurora", "city", "
 
 
 def scene(dice: Random, kind: str, mood: str) -> Scene:
-    """A new photo of a kind and a mood."""
     width, height = dice.choice(SHAPES)
     alt = f"{ALTS[kind]}, {MOOD_ALTS[mood]}."
     return Scene(kind=kind, mood=mood, seed=dice.randrange(1 << 31), width=width, height=height, alt=alt)
 
 
 def header(dice: Random, interests: tuple[str, ...]) -> Scene:
-    """A header picture, 1500 by 500, to somebody's taste."""
+    """Return a header picture of 1500 by 500 pixels that suits the interests."""
     liked = [kind for interest in interests for kind in KINDS[interest] if kind in WIDE_KINDS]
     kind = dice.choice(liked or WIDE_KINDS)
     mood = dice.choice(tuple(MOODS[kind]))
@@ -239,7 +235,7 @@ def header(dice: Random, interests: tuple[str, ...]) -> Scene:
 
 
 def whereabouts(dice: Random, kind: str, home: Place) -> Place:
-    """Where a photo was taken: far away if there is nothing of the kind at home, else a walk from home."""
+    """Return where a photo was taken: far away if the kind does not exist at home, else near home."""
     spots = FAR_PLACES.get(kind, ())
     spot = dice.choice(spots) if spots and dice.random() < 0.8 else home
     return Place(round(spot.latitude + dice.gauss(0, 0.04), 4), round(spot.longitude + dice.gauss(0, 0.05), 4))

@@ -1,4 +1,4 @@
-"""The people of a plan: names and user names that fit together, a biography, interests, a home and a look.
+"""The people of a plan: names with matching user names, biographies, interests, homes and looks.
 
 A name is `ascii` or `ascii/display`. All names are common ones, combined at random; none belongs to a real person.
 """
@@ -15,7 +15,10 @@ from shoal_demo.model import Look, Person
 
 
 class Culture(NamedTuple):
-    """One row. `tones` is a range of `looks.SKINS`; `wrap` is a scarf for women or a turban for men, worn by `wrapped` of them."""
+    """A row of the table of cultures. `tones` is a range of `SKINS`.
+
+    `wrap` is a scarf for women or a turban for men, worn by the fraction `wrapped`.
+    """
 
     language: str
     women: str
@@ -303,9 +306,7 @@ BACKDROPS = (
 
 
 def cast(dice: Random, tones: tuple[int, int], *, soft: bool, fair: bool = False, wrapped: str = "") -> Look:
-    """A look for somebody whose skin is between two rows of `SKINS`; `fair` if their hair may be,
-    and `wrapped` a scarf or a turban they wear.
-    """
+    """Return a look with a skin tone between two rows of `SKINS`. `fair` allows fair hair; `wrapped` is a scarf or a turban."""
     tone = dice.randint(*tones)
     elder = dice.random() < 0.14
     tight = tone >= 6 and dice.random() < 0.8
@@ -349,7 +350,7 @@ SUFFIXES = ("draws", "outside", "reads", "makes", "writes", "walks", "on_film", 
 
 
 FAIR = ("en", "de", "fr", "sv", "pl", "it")
-"""Languages of cultures where hair is often fair."""
+"""Languages of cultures where fair hair is common."""
 
 
 class _Name(NamedTuple):
@@ -359,7 +360,7 @@ class _Name(NamedTuple):
 
 
 def people(dice: Random, count: int) -> tuple[Person, ...]:
-    """Make this many people, no two with one name; the first is the most widely known."""
+    """Return people with unique names, the most famous first."""
     taken: set[str] = set()
     bag: list[Culture] = []
     made = []
@@ -409,7 +410,7 @@ def _name(dice: Random, culture: Culture, *, woman: bool) -> _Name:
 
 
 def _handle(dice: Random, name: _Name, interest: str, taken: set[str]) -> str:
-    """Return a handle that nobody has; once the pleasant ones are taken, one with a number."""
+    """Return an unused handle, with a number once the nicer ones are taken."""
     first, last, _ = name
     ideas = [
         f"{first}_{last}", f"{first}{last}", f"{first}_{dice.choice(SUFFIXES)}", f"{first[0]}{last}", f"{first}.{interest}",

@@ -1,6 +1,6 @@
-"""Generated photos of towns, tables and close-ups, and `photograph`, which renders any scene of the plan as a JPEG.
+"""Generated photos of cities, tables and close-ups, and `photograph`, which renders any scene of a plan as a JPEG.
 
-The same scene gives the same picture.
+The same scene always gives the same picture.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LAMPS = ("ffd58a", "ffc065", "ffe6b8", "bfe0ff", "ff9f5a")
 
 
 def city(canvas: Canvas, mood: Mood) -> None:
-    """A skyline with lit windows, and the river that shows it again."""
+    """Draw a skyline with lit windows, reflected in a river."""
     far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
     shore = canvas.between(0.66, 0.72)
     canvas.sky(mood.sky, down_to=shore)
@@ -86,7 +86,7 @@ def _tower(canvas: Canvas, box: tuple[int, int, int, int], paint: Array, lit: fl
 
 
 def facade(canvas: Canvas, mood: Mood) -> None:
-    """A house front: rows of windows, shutters and balconies, and a slanting shadow."""
+    """Draw a house front: rows of windows, shutters and balconies, and a slanting shadow."""
     wall, accent, light = colour(mood.far), colour(mood.near), colour(mood.light)
     canvas.px[:] = wall * np.linspace(1.03, 0.94, canvas.height, dtype=np.float32)[:, None, None]
     plaster = canvas.noise(14, octaves=6, keep=0.65) - 0.5
@@ -175,7 +175,6 @@ def _balcony(canvas: Canvas, pen: ImageDraw.ImageDraw, box: tuple[float, float, 
 
 
 def rain(canvas: Canvas, mood: Mood) -> None:
-    """Street lights out of focus behind a wet pane."""
     warm, light = colour(mood.far), colour(mood.light)
     canvas.sky(mood.sky)
     canvas.px *= 0.75 + canvas.noise(3, octaves=3)[..., None] * np.float32(0.6)
@@ -226,7 +225,6 @@ def _drop(canvas: Canvas, radius: float) -> None:
 
 
 def _table(canvas: Canvas, mood: Mood, *, planks: bool) -> None:
-    """A table top with light falling from one corner."""
     codes = mood.sky.split()
     canvas.px[:] = ramp(mood.sky, canvas.height)[:, None, :]
     fibre = canvas.noise(26, octaves=5, stretch=14, keep=0.6) if planks else canvas.noise(24, octaves=6, keep=0.7)
@@ -240,14 +238,14 @@ def _table(canvas: Canvas, mood: Mood, *, planks: bool) -> None:
 
 
 def _shadow(canvas: Canvas, x: float, y: float, radius: float, strength: float = 0.5) -> None:
-    """A soft shadow, as thrown by light from the upper left."""
+    """Draw a soft shadow of light from the upper left."""
     part, dx, dy = canvas.about(x, y, radius, reach=1.6)
     away = np.hypot(dx - np.float32(0.22), dy - np.float32(0.26))
     part *= (1 - smooth(1.28, 0.72, away) * np.float32(strength))[..., None]
 
 
 def _dish(canvas: Canvas, x: float, y: float, radius: float, paint: Array, *, hollow: float = 0.2) -> None:
-    """A round dish from above: rim, inner slope and a gleam."""
+    """Draw a round dish from above: rim, inner slope and a highlight."""
     part, dx, dy = canvas.about(x, y, radius)
     away = np.hypot(dx, dy)
     facing = (dx + dy) * np.float32(0.7)
@@ -259,7 +257,6 @@ def _dish(canvas: Canvas, x: float, y: float, radius: float, paint: Array, *, ho
 
 
 def coffee(canvas: Canvas, mood: Mood) -> None:
-    """A cup from above, with a pattern in the milk."""
     _table(canvas, mood, planks=mood.sky[0] != "e")
     x, y = canvas.between(0.4, 0.6), canvas.between(0.46, 0.56)
     size = canvas.between(0.3, 0.36) * min(1.0, canvas.width / canvas.height)
@@ -325,7 +322,7 @@ def _shadow_patch(canvas: Canvas, x: float, y: float, radius: float) -> None:
 
 
 def fruit(canvas: Canvas, mood: Mood) -> None:
-    """Round fruit on a cloth, one in front of the other, with leaves."""
+    """Draw round fruit on a cloth, partly covering each other, with leaves."""
     _table(canvas, mood, planks=mood.sky[0] in "db")
     skin, dark, light = colour(mood.far), colour(mood.near), colour(mood.light)
     if canvas.chance(0.6):
@@ -389,7 +386,6 @@ def _leaf(canvas: Canvas, x: float, y: float, radius: float) -> None:
 
 
 def flowers(canvas: Canvas, mood: Mood) -> None:
-    """Blossoms close up before a garden out of focus."""
     petal, deep, light = colour(mood.far), colour(mood.near), colour(mood.light)
     canvas.sky(mood.sky)
     canvas.px *= 0.8 + canvas.noise(4, octaves=3)[..., None] * np.float32(0.5)
@@ -454,7 +450,7 @@ def _blossom(
 
 
 def _lay(canvas: Canvas, corner: tuple[int, int], mask: Array, paint: Array) -> None:
-    """Cover with a small picture whose corner (row, column) may be outside."""
+    """Paint a small mask whose corner (row, column) may be outside the canvas."""
     top, left = corner
     rows = slice(max(0, -top), max(0, min(mask.shape[0], canvas.height - top)))
     columns = slice(max(0, -left), max(0, min(mask.shape[1], canvas.width - left)))
@@ -463,7 +459,7 @@ def _lay(canvas: Canvas, corner: tuple[int, int], mask: Array, paint: Array) -> 
 
 
 def _petal(pen: ImageDraw.ImageDraw, middle: int, reach: float, angle: float, paints: tuple[Array, Array]) -> None:
-    """One petal, in slices that go from its dark root to its bright tip."""
+    """Draw one petal in slices from its dark root to its bright tip."""
     bright, dark = paints
     along = np.linspace(0.05, 1, 10)
     half = np.sin(along**1.25 * np.pi * 0.94) * 0.2 + 0.01
@@ -484,7 +480,7 @@ def _petal(pen: ImageDraw.ImageDraw, middle: int, reach: float, angle: float, pa
 
 
 def abstract(canvas: Canvas, mood: Mood) -> None:
-    """Folds of colour, lit from one side, as if seen through a lens that is far too close."""
+    """Draw folds of colour lit from one side, as in an extreme close-up."""
     high, wide = canvas.height // 3, canvas.width // 3
     one, other, third = (canvas.noise(cells, octaves=3, keep=0.3)[::3, ::3][:high, :wide] for cells in (1, 2, 2))
     y, x = np.mgrid[0:high, 0:wide]
@@ -504,7 +500,7 @@ def abstract(canvas: Canvas, mood: Mood) -> None:
 
 
 def _folded(at: Array, size: int) -> Array:
-    """Positions that ran past an edge, reflected back from it."""
+    """Return positions with those past an edge reflected back."""
     inside: Array = (size - 1 - np.abs(size - 1 - np.abs(at))).astype(np.intp)
     return inside
 
@@ -528,7 +524,7 @@ PAINTERS: dict[str, Callable[[Canvas, Mood], None]] = {
 
 
 def photograph(scene: Scene) -> bytes:
-    """The photo of a scene as a JPEG, `scene.width` by `scene.height` pixels. A kind or mood that is not listed is a `KeyError`."""
+    """Return a scene as a JPEG of `scene.width` by `scene.height` pixels. Raises `KeyError` for an unknown kind or mood."""
     canvas = Canvas(scene.width, scene.height, scene.seed)
     PAINTERS[scene.kind](canvas, MOODS[scene.kind][scene.mood])
     return canvas.finish()

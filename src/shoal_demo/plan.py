@@ -1,6 +1,6 @@
 """The plan of a demo network: people, follows, posts, likes and shares as plain values, the same for the same seed.
 
-It reads no clock and touches no store. A few members have most followers, and similar members follow each other.
+It uses neither the clock nor a store. A few members have most followers, and similar members follow each other.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from shoal_demo.people import people
 from shoal_demo.texts import MOOD_CAPTIONS, PlanWriter, Said
 
 FOLLOW_BACK = 0.3
-"""How often a follow between people of equal fame is returned beyond what chance would have made."""
+"""Additional probability that a follow between equally famous people is mutual."""
 
 
 def follows(dice: Random, people: tuple[Person, ...]) -> tuple[tuple[int, int], ...]:
-    """Pairs (follower, followed), nobody themselves and none twice; at least one of everybody where there are two people."""
+    """Return unique pairs (follower, followed) without self-follows. Of two or more people, each follows at least one."""
     edges: dict[tuple[int, int], None] = {}
     for who in range(len(people)):
         for whom in _choices(dice, people, who):
@@ -35,7 +35,7 @@ def follows(dice: Random, people: tuple[Person, ...]) -> tuple[tuple[int, int], 
 
 
 def _choices(dice: Random, people: tuple[Person, ...], who: int) -> list[int]:
-    """A weighted draw without replacement: the largest of `log(random) / weight`."""
+    """Draw followees by weight without replacement: the largest `log(random) / weight`."""
     tastes, language = set(people[who].interests), people[who].language
     wanted = max(1, round(min(17.0, len(people) / 4) * math.exp(dice.gauss(0, 0.55))))
     keys = []
@@ -50,7 +50,7 @@ def _choices(dice: Random, people: tuple[Person, ...], who: int) -> list[int]:
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 HOURS = (2, 1, 1, 1, 1, 2, 5, 9, 10, 8, 7, 7, 10, 10, 7, 6, 7, 9, 12, 14, 15, 14, 10, 5)
-"""Relative likelihood of a post in each hour of the author's own day."""
+"""Relative frequency of posts by local hour of the author."""
 WEEKEND = 1.4
 PHOTO_SHARE = 0.46
 FOLLOWERS_SHARE = 0.06
@@ -58,28 +58,28 @@ PLACE_SHARE = 0.4
 
 
 class PostPlan(msgspec.Struct, kw_only=True):
-    """A post in the making, the kind of its photo, and the draft it answers."""
+    """A post being written, the kind of its photo, and the draft that it answers."""
 
     post: PlannedPost
     said: Said
     left: list[str] = []
-    """The answers that fit this text and were not given yet."""
+    """Replies that fit this text and were not used yet."""
     kind: str = ""
     before: PostPlan | None = None
 
 
 class Timeline:
-    """The window of time that a plan covers: `days` up to `now_ms`."""
+    """The period that a plan covers: `days` up to `now_ms`."""
 
     def __init__(self, dice: Random, *, days: int, now_ms: int) -> None:
         self._dice, self.now_ms = dice, now_ms
         self.start_ms = now_ms - days * DAY_MS
         starts = [self.start_ms + day * DAY_MS for day in range(days)]
-        # 1970-01-01 was a Thursday: 2 and 3 are the days of a weekend.
+        # 1970-01-01 was a Thursday, so 2 and 3 are Saturday and Sunday.
         self._days = [(ms, WEEKEND if ms // DAY_MS % 7 in {2, 3} else 1.0) for ms in starts]
 
     def moment(self, longitude: float) -> int:
-        """Draw the moment of a post by somebody at this longitude."""
+        """Draw the time of a post by an author at this longitude."""
         ms = self._dice.choices([ms for ms, _ in self._days], [weight for _, weight in self._days])[0]
         for _ in range(20):
             at = ms + self._dice.randrange(DAY_MS)
@@ -91,13 +91,13 @@ class Timeline:
         return at
 
     def after(self, moment: int, hours: float) -> int:
-        """Return some later time, `hours` on average; never past the end of the window."""
+        """Return a later time, on average after `hours`, within the period."""
         gap = 60_000 + int(self._dice.expovariate(1 / hours) * HOUR_MS)
         return moment + gap if moment + gap < self.now_ms else moment + max(1, (self.now_ms - moment) // 2)
 
 
 class Newsroom:
-    """Everything needed to write posts: the people, who follows whom, and a writer."""
+    """The context for writing posts: people, follows, and a writer."""
 
     def __init__(
         self, dice: Random, people: Sequence[Person], edges: Sequence[tuple[int, int]], time: Timeline
@@ -111,7 +111,7 @@ class Newsroom:
             self.followed[who].add(whom)
 
     def post(self, author: int) -> PostPlan:
-        """Write a post that answers nobody."""
+        """Write a post that is not a comment."""
         person, dice = self.people[author], self.dice
         kind, mood, said = self._subject(person)
         count = dice.choices((1, 2, 3, 4), (62, 22, 10, 6))[0] if mood else 0
@@ -129,7 +129,7 @@ class Newsroom:
         )
 
     def _subject(self, person: Person) -> tuple[str, str, Said]:
-        """Choose a subject: the kind and the mood of a photo, or two empty words, and the text."""
+        """Choose the kind and mood of a photo (or two empty strings) and the text."""
         foreign = self.writer.abroad(person.language) if self.dice.random() < 0.5 else None
         if foreign:
             kind, _, mood = foreign[0].partition("/")
@@ -141,7 +141,7 @@ class Newsroom:
         return kind, self.dice.choice(moods or tuple(MOODS[kind])), self.writer.draw(table)
 
     def _table(self, own: list[str], all_tables: list[str]) -> str:
-        """Choose a table of the author's interests; once those are used up, any table."""
+        """Choose a table of the author's interests or, once those are used up, any table."""
         return self.writer.freshest([table for table in own if self.writer.is_fresh(table)] or all_tables)
 
     def _mention(self, author: int) -> str:
@@ -154,7 +154,7 @@ class Newsroom:
         )
 
     def comment(self, root: PostPlan, thread: list[PostPlan]) -> PostPlan | None:
-        """Write an answer somewhere in the thread below a post; None if nobody is there to give one."""
+        """Write a comment somewhere in the thread of a post; None if there is no one to write it."""
         before = root if not thread or self.dice.random() < 0.6 else self.dice.choice(thread)
         if root.post.visibility == Visibility.FOLLOWERS or root.post.language != "en":
             before = root
@@ -197,7 +197,7 @@ def _photos(interests: Iterable[str]) -> list[str]:
 
 
 def posts(room: Newsroom, *, roots: int, comments: int) -> list[PlannedPost]:
-    """Write this many posts, and about this many comments, in the order of time."""
+    """Write `roots` posts and about `comments` comments, in chronological order."""
     dice = room.dice
     eager = [min(dice.paretovariate(1.6), 6.0) * (0.6 + person.weight) for person in room.people]
     drafts = [room.post(author) for author in dice.choices(range(len(room.people)), eager, k=roots)]
@@ -217,11 +217,11 @@ def posts(room: Newsroom, *, roots: int, comments: int) -> list[PlannedPost]:
 
 
 STRANGERS = 0.06
-"""The share of likes that come from people who do not follow the author."""
+"""The fraction of likes by members who do not follow the author."""
 
 
 def likes(room: Newsroom, posts: Sequence[PlannedPost], *, total: int) -> tuple[tuple[int, int], ...]:
-    """About `total` pairs (member, post), none twice, nobody their own."""
+    """Return about `total` unique pairs (member, post), without likes of own posts."""
     appeal = [_appeal(room.dice, room, post) for post in posts]
     crowds = [set(room.followers[post.author]) - {post.author} for post in posts]
     scale = _scale(appeal, [len(crowd) for crowd in crowds], total)
@@ -245,7 +245,7 @@ def _appeal(dice: Random, room: Newsroom, post: PlannedPost) -> float:
 
 
 def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
-    """By what to multiply so that the sum, each held to its limit, is the total."""
+    """Return the factor with which the sum of the values, each capped at its limit, is `total`."""
     low, high = 0.0, 1000.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -257,7 +257,7 @@ def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
 def shares(
     room: Newsroom, posts: Sequence[PlannedPost], liked: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, int, int], ...]:
-    """(member, post, moment): one in twenty of those who like a public post show it to others."""
+    """Return (member, post, moment): one in twenty of those who like a public post share it."""
     made = []
     for who, at in liked:
         post = posts[at]
@@ -269,15 +269,15 @@ def shares(
 POSTS_A_DAY = 0.105
 COMMENTS_A_DAY = 0.165
 LIKES_A_DAY = 1.8
-"""Each by one member, on the average."""
+"""All three are averages per member."""
 _DRAWN_AT = 1_790_000_000_000
-"""The moment for which every plan is drawn, and then moved to the wanted one: what dice decide must not hang on the clock."""
+"""The time for which every plan is drawn before it is shifted: random choices must not depend on the clock."""
 
 
 def plan(seed: int = 1, members: int = 120, days: int = 28, *, now_ms: int) -> DemoPlan:
-    """A network of `members` (at least one) with the posts of the last `days` (at least one) before `now_ms`, Unix milliseconds.
+    """Return a network of `members` people with the posts of the `days` days before `now_ms` (Unix milliseconds).
 
-    At another moment the same seed gives the same network, each time in it later or earlier by as much.
+    Both are at least 1. At another time, the same seed gives the same network with all times shifted.
     """
     if members < 1 or days < 1:
         raise ValueError("a network has at least one member and one day")

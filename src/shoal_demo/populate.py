@@ -1,6 +1,6 @@
-"""Carries out the plan of a demo network through the services, as its members would have done it.
+"""Carries out the plan of a demo network through the commands, as its members would.
 
-It may be interrupted and begun again: posts are recognised by their record, everything else may be repeated.
+It can be interrupted and restarted: posts have an idempotency record, and everything else may be repeated.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from shoal_demo.portraits import banner, portrait
 
 T = TypeVar("T")
 Advance = Callable[[str], None]
-"""Told the noun of each thing that was made."""
+"""Called with the noun of each thing created."""
 
 _AT_ONCE = 32
 
 
 class Stage:
-    """One run of a plan: who is who, and what was posted so far, by index."""
+    """One run of a plan, with the ids of members and posts by index."""
 
     def __init__(self, writes: Writes, plan: DemoPlan, password: str, advance: Advance) -> None:
         self._writes = writes
@@ -48,8 +48,8 @@ class Stage:
         self._posts: dict[int, int] = {}
 
     async def run(self) -> None:
-        """All of it, in the order in which one thing needs another."""
-        # Once for all of them: hashing takes a tenth of a second by design.
+        """Create everything in order of dependency."""
+        # Once for all members: hashing takes 0.1 s by design.
         self._hashed = await authentication.hashed(self._password)
         with _artists() as artists:
             self._members = await _each(self._plan.people, lambda person: self._join(artists, person))
@@ -121,7 +121,7 @@ class Stage:
 
 
 def _waves(planned: Sequence[PlannedPost]) -> list[list[int]]:
-    """Posts, then comments on them, then comments on those: each wave needs only the ones before it."""
+    """Return posts, then comments on them, then comments on those: each wave depends only on earlier ones."""
     depth: list[int] = []
     for post in planned:
         depth.append(0 if post.parent is None else depth[post.parent] + 1)
@@ -129,7 +129,7 @@ def _waves(planned: Sequence[PlannedPost]) -> list[list[int]]:
 
 
 async def _draw(artists: ProcessPoolExecutor, draw: Callable[[Any], bytes], what: Any) -> bytes:
-    """Drawing takes a core for a tenth of a second: it is done in other processes."""
+    """Draw in another process, since it takes 0.1 s of a core."""
     with _no_interrupts():
         drawing = asyncio.get_running_loop().run_in_executor(artists, draw, what)
     return await drawing
@@ -137,7 +137,7 @@ async def _draw(artists: ProcessPoolExecutor, draw: Callable[[Any], bytes], what
 
 @contextmanager
 def _artists() -> Iterator[ProcessPoolExecutor]:
-    """Processes that draw. Whoever leaves early waits for what is being drawn, not for all that was to be."""
+    """Yield a process pool for drawing. On an error, wait only for the running drawings."""
     context = multiprocessing.get_context("spawn")
     artists = ProcessPoolExecutor(max(1, os.cpu_count() or 1), context, initializer=_end_with_parent)
     try:
@@ -147,7 +147,7 @@ def _artists() -> Iterator[ProcessPoolExecutor]:
 
 
 def _end_with_parent() -> None:
-    """Have this process end when the one that began it does, also when that is killed: its queue would never tell."""
+    """End this process with its parent, even if that is killed: the pool's queue would not report it."""
     if (parent := multiprocessing.parent_process()) is not None:
         threading.Thread(target=_end_after, args=(parent,), name="shoal-parent", daemon=True).start()
 
@@ -159,7 +159,7 @@ def _end_after(parent: BaseProcess) -> None:
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Ctrl-C at a terminal goes to all processes; those that begin in here do not hear it, from their first moment on."""
+    """Block SIGINT, so that processes started here do not receive a terminal's Ctrl-C from their first moment on."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -168,7 +168,7 @@ def _no_interrupts() -> Iterator[None]:
 
 
 async def _each(things: Iterable[Any], act: Callable[[Any], Coroutine[Any, Any, T]]) -> list[T]:
-    """Act on all, some at once; results in order."""
+    """Act on all things, up to `_AT_ONCE` concurrently, and return the results in order."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(thing: Any) -> T:

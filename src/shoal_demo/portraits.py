@@ -1,8 +1,8 @@
-"""Generated portraits: a face for the avatar and a landscape for the header, the same for the same person.
+"""Generated portraits: a face for the avatar and a landscape for the header, always the same for the same person.
 
-Shapes are in units of 0..400, drawn three times too large and then reduced. Each hair style is a table of shapes behind and in
-front of the head: the right half from top to bottom where `mirrored`, all points otherwise. The head spans x 132..268, y 92..264,
-eyes at y 184, ears at y 192.
+Shapes are in units of 0..400, drawn three times as large and then reduced. Each hair style is a table of shapes behind and
+in front of the head: the right half from top to bottom where `mirrored`, all points otherwise. The head spans x 132..268,
+y 92..264, eyes at y 184, ears at y 192.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Point = tuple[float, float]
 
 
 def curve(points: Sequence[Point], *, closed: bool = True, steps: int = 7) -> list[Point]:
-    """A smooth line through all points (Catmull-Rom)."""
+    """Return a smooth line through all points (Catmull-Rom spline)."""
     count = len(points)
     out: list[Point] = []
     for at in range(count if closed else count - 1):
@@ -47,25 +47,25 @@ def _between(a: float, b: float, c: float, d: float, t: float) -> float:
 
 
 def mirrored(points: Sequence[Point]) -> list[Point]:
-    """A right half, from top to bottom, made whole about the middle line; points on the line are not doubled."""
+    """Return a symmetric shape from its right half, given from top to bottom, without doubling points on the middle line."""
     return [*points, *((SIZE - x, y) for x, y in reversed(points) if x != SIZE / 2)]
 
 
 def shade(code: str, share: float) -> str:
-    """A colour made darker (`share` below 0) or lighter, in -1..1; shadows lean to violet as they do in daylight."""
+    """Return a colour made darker (`share` below 0) or lighter, in -1..1; shadows tend to violet as in daylight."""
     goal = (255, 248, 236) if share > 0 else (38, 14, 42)
     mixed = (round(a + (b - a) * abs(share)) for a, b in zip(ImageColor.getrgb(code), goal, strict=False))
     return "#" + "".join(f"{value:02x}" for value in mixed)
 
 
 def tan(code: str, share: float) -> str:
-    """A skin colour in shadow: warmer, not greyer."""
+    """Return a skin colour in shadow: warmer, not greyer."""
     mixed = (round(a + (b - a) * share) for a, b in zip(ImageColor.getrgb(code), (112, 38, 34), strict=False))
     return "#" + "".join(f"{value:02x}" for value in mixed)
 
 
 class Sketch:
-    """One drawing. Shapes take `alpha` in 0..255, and `inside`, a mask that clips them."""
+    """A drawing. Shapes take `alpha` in 0..255, and `inside`, a mask that clips them."""
 
     def __init__(self, top: str, bottom: str) -> None:
         ends = Image.new("RGB", (2, 2))
@@ -75,11 +75,9 @@ class Sketch:
         self.pen = ImageDraw.Draw(self.image, "RGBA")
 
     def shape(self, points: Sequence[Point], paint: str, alpha: int = 255, inside: Image.Image | None = None) -> None:
-        """A closed smooth shape."""
         self.polygon(curve(points), paint, alpha, inside)
 
     def polygon(self, points: Sequence[Point], paint: str, alpha: int = 255, inside: Image.Image | None = None) -> None:
-        """A closed shape with corners."""
         big = [(x * ZOOM, y * ZOOM) for x, y in points]
         if inside is None:
             self.pen.polygon(big, fill=(*ImageColor.getrgb(paint)[:3], alpha))
@@ -92,23 +90,20 @@ class Sketch:
         self.image.paste(paint, (left, top), ImageChops.multiply(sheet, inside.crop((left, top, right, foot))))
 
     def mask(self, points: Sequence[Point]) -> Image.Image:
-        """A smooth shape to draw inside of."""
         sheet = Image.new("L", self.image.size)
         ImageDraw.Draw(sheet).polygon([(x * ZOOM, y * ZOOM) for x, y in curve(points)], fill=255)
         return sheet
 
     def oval(self, x: float, y: float, rx: float, ry: float, paint: str, alpha: int = 255) -> None:
-        """An ellipse about a middle."""
         box = [(x - rx) * ZOOM, (y - ry) * ZOOM, (x + rx) * ZOOM, (y + ry) * ZOOM]
         self.pen.ellipse(box, fill=(*ImageColor.getrgb(paint)[:3], alpha))
 
     def ring(self, x: float, y: float, rx: float, ry: float, paint: str, width: float) -> None:
-        """The outline of an ellipse."""
         box = [(x - rx) * ZOOM, (y - ry) * ZOOM, (x + rx) * ZOOM, (y + ry) * ZOOM]
         self.pen.ellipse(box, outline=paint, width=round(width * ZOOM))
 
     def stroke(self, points: Sequence[Point], paint: str, width: float, *, taper: bool = False) -> None:
-        """A smooth line with round ends; a tapered one is thickest in its middle."""
+        """Draw a smooth line with round ends; with `taper` it is thickest in the middle."""
         path = curve(points, closed=False, steps=9)
         last = len(path) - 1
         for at, (x, y) in enumerate(path):
@@ -123,14 +118,14 @@ class Sketch:
             self.pen.line([(x * ZOOM, y * ZOOM) for x, y in path], fill=paint, width=round(width * ZOOM), joint="curve")
 
     def done(self) -> Image.Image:
-        """The finished drawing at its true size, framed closer about the head."""
+        """Return the drawing in its final size, cropped around the head."""
         left, top, side = (value * ZOOM for value in FRAME)
         box = (left, top, left + side, top + side)
         return self.image.resize((SIZE, SIZE), Image.Resampling.BOX, box=box).filter(SHARPEN)
 
 
 def wrapped(sketch: Sketch, look: Look) -> None:
-    """Cloth that covers the hair: a scarf, or else a turban."""
+    """Draw cloth that covers the hair: a scarf or a turban."""
     cloth = look.clothing_colour
     if look.hat == "scarf":
         sketch.shape(
@@ -198,7 +193,6 @@ def wrapped(sketch: Sketch, look: Look) -> None:
 
 
 def hat(sketch: Sketch, look: Look) -> None:
-    """A beanie, a cap or a straw hat."""
     paint = shade(look.clothing_colour, -0.08)
     if look.hat == "beanie":
         sketch.shape(mirrored(((200, 50), (244, 60), (272, 96), (278, 134), (200, 132))), paint)
@@ -233,7 +227,7 @@ CAP: tuple[Point, ...] = (
     (226, 128),
     (200, 126),
 )
-"""Close hair over the skull with an even hairline."""
+"""Short hair with an even hairline."""
 
 FRINGE: tuple[Point, ...] = (
     (200, 76), (242, 84), (270, 112), (278, 160), (274, 196), (264, 190), (262, 166), (246, 150), (222, 156), (198, 150),
@@ -324,7 +318,7 @@ def behind(sketch: Sketch, look: Look) -> None:
 
 
 def _curls(sketch: Sketch, look: Look, *, full: bool) -> None:
-    """A cloud of round locks about the head, down to the shoulders when `full`."""
+    """Draw round curls around the head, down to the shoulders if `full`."""
     paint = shade(look.hair_colour, -0.12)
     reach = 92 if not full else 88
     sketch.oval(200, 150, reach, reach - 4, paint)
@@ -408,7 +402,7 @@ SHOULDERS: tuple[Point, ...] = ((200, 290), (236, 296), (290, 314), (326, 350), 
 
 
 def portrait(person: Person) -> bytes:
-    """The face of a person as a JPEG, 400 by 400 pixels."""
+    """Return a portrait as a JPEG of 400 by 400 pixels."""
     look = person.look
     sketch = Sketch(*look.backdrop)
     sketch.oval(200, 205, 168, 168, "#ffffff", 46)
@@ -426,7 +420,7 @@ def portrait(person: Person) -> bytes:
 
 
 def banner(person: Person) -> bytes:
-    """The header picture of a person as a JPEG, 1500 by 500 pixels."""
+    """Return the header picture as a JPEG of 1500 by 500 pixels."""
     return photograph(person.header)
 
 

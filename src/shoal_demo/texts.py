@@ -1,7 +1,7 @@
 """Captions, posts and replies of a demo network, drawn without repetition until a table is exhausted.
 
-`{a|b}` means either (`expand`). Posts without a photo list their replies as `text >> reply >> reply`; posts in other languages
-are keyed by language and `kind/mood` or interest.
+`{a|b}` stands for either (`expand`). Posts without a photo list their replies as `text >> reply >> reply`; posts in other
+languages are keyed by language and `kind/mood` or interest.
 """
 
 # ruff: noqa: E501 - a text and its replies stay on one line, as rows of a table
@@ -673,12 +673,12 @@ _EITHER = re.compile(r"\{([^{}]*)\}")
 
 
 def expand(dice: Random, text: str) -> str:
-    """Replace every `{a|b}` by one of its words."""
+    """Replace each `{a|b}` by one of its alternatives."""
     return _EITHER.sub(lambda found: dice.choice(found[1].split("|")), text)
 
 
 class Said(NamedTuple):
-    """A text, its language, and the answers that fit this one text."""
+    """A text, its language, and the replies that fit it."""
 
     text: str
     language: str = "en"
@@ -686,7 +686,7 @@ class Said(NamedTuple):
 
 
 class PlanWriter:
-    """Writes everything of one plan, and remembers what was said."""
+    """Draws the texts of one plan and keeps track of those used."""
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice
@@ -694,19 +694,16 @@ class PlanWriter:
         self._rounds: dict[str, int] = {}
 
     def freshest(self, tables: Sequence[str]) -> str:
-        """Choose one of the tables that were used up least often; the fuller ones are likelier."""
+        """Choose one of the least used tables, with probability proportional to what is left in them."""
         rounds = [self._rounds.get(name, 0) for name in tables]
         least = [name for name, count in zip(tables, rounds, strict=True) if count == min(rounds)]
         return self._dice.choices(least, [1 + len(self._deck(name)) for name in least])[0]
 
     def is_fresh(self, table: str) -> bool:
-        """Return whether some of the table was never used."""
         return not self._rounds.get(table)
 
     def draw(self, table: str) -> Said:
-        """Draw a text from a table: `text/<interest>`, `photo/<kind>`, `photo/<kind>/<mood>`, `abroad/<language>` or a
-        reply's.
-        """
+        """Draw from a table: `text/<interest>`, `photo/<kind>[/<mood>]`, `abroad/<language>` or `reply/<kind>`."""
         deck = self._deck(table)
         text, *answers = expand(self._dice, deck.pop()).split(" >> ")
         if not deck:
@@ -715,16 +712,14 @@ class PlanWriter:
         return Said(text, answers=tuple(answers))
 
     def abroad(self, language: str) -> tuple[str, Said] | None:
-        """Draw a post in another language and its subject (`kind/mood` or an interest); None when all were used."""
+        """Draw a post in another language and its subject (`kind/mood` or an interest); None once all are used."""
         if language not in POSTS or self._rounds.get(f"abroad/{language}"):
             return None
         about, _, text = self.draw(f"abroad/{language}").text.partition("\n")
         return about, Said(text, language)
 
     def reply(self, language: str, fitting: list[str], kind: str, spoken: str) -> Said:
-        """Write the answer of somebody whose language is `spoken`; it takes one that fits the text, or the kind of
-        photo.
-        """
+        """Write a reply of a member whose language is `spoken`, from those that fit the text, the kind of photo, or anything."""
         if language == spoken != "en" and self._dice.random() < 0.8:
             return Said(self.draw(f"reply/{spoken}").text, spoken)
         if fitting and self._dice.random() < 0.75:
@@ -734,7 +729,7 @@ class PlanWriter:
         return self.draw("reply/anything")
 
     def onward(self, before: str, *, author: bool) -> Said:
-        """Write the answer of a post's author, or of a third person, to a comment."""
+        """Write a reply to a comment, by the post's author or a third person."""
         asked = before.rstrip().endswith(("?", "？", "؟"))
         return self.draw(f"reply/{'author' if author else 'onward'}{'_asked' if asked else ''}")
 

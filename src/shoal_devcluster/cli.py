@@ -1,4 +1,4 @@
-"""`shoal cluster`: a whole small cluster on this machine, to try out."""
+"""`shoal cluster`: run a small cluster on this machine, to try out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def down(folder: Path) -> None:
 
 @contextmanager
 def _told() -> Iterator[threading.Event]:
-    """Set by SIGTERM, Ctrl-C, or a terminal that goes away; a cluster that is being started is stopped when it is up."""
+    """Yield an event that is set by SIGTERM, Ctrl-C or SIGHUP. A cluster that is still starting is stopped once it is up."""
     over = threading.Event()
 
     def tell(_number: int, _frame: object) -> None:

@@ -38,23 +38,22 @@ from shoal_devcluster.program import Program, free_port
 _LOCK = "cluster.lock"
 _PORTS = "cluster.json"
 _ENTERED = 0o711
-"""Others may pass through a folder, and not read what is in it."""
+"""Other users may enter the folder but not list it."""
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 90.0
-"""How long a cluster may take to stop: its servers finish what they have in hand."""
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[Path]:
-    """Make the folder if need be, hold it, and end what an earlier holder left running; the folder's full path.
+    """Create the folder if necessary, lock it, stop leftovers of an earlier holder, and yield the full path.
 
-    Raises `Unavailable` while another process holds it, `InvalidInput` for a folder that engines could not reach.
+    Raises `Unavailable` while another process holds it, and `InvalidInput` for a folder that the engines cannot enter.
     """
     made = not folder.exists()
     folder.mkdir(private_files.FOLDER, parents=True, exist_ok=True)
     folder = folder.resolve()
     if made and os.geteuid() == 0:
-        # Engines run as other users then; each has a folder of its own in this one.
+        # As root, engines run as other users, each in a folder of its own below this one.
         folder.chmod(_ENTERED)
     _check_reachable(folder)
     lock = private_files.open_file(folder / _LOCK, os.O_RDWR)
@@ -70,9 +69,9 @@ def held(folder: Path) -> Iterator[Path]:
 
 
 def end(folder: Path) -> bool:
-    """Stop the cluster in a folder, or what a dead one has left running; whether there was anything to stop.
+    """Stop the cluster in a folder, or leftovers of a dead one. Return whether there was anything to stop.
 
-    Raises `Unavailable` for one that does not stop in time.
+    Raises `Unavailable` if it does not stop in time.
     """
     folder = folder.resolve()
     if not (folder / _LOCK).exists():
@@ -93,7 +92,7 @@ def end(folder: Path) -> bool:
 
 
 def clear(folder: Path) -> int:
-    """Kill what runs in the folder and has no terminal; how many processes that was. What they had on disk is safe."""
+    """Kill all processes in the folder that have no terminal, and return how many. Their data on disk is safe."""
     killed: set[int] = set()
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while left := _running_in(folder) | set(filter(_not_buried, killed)):
@@ -108,12 +107,12 @@ def clear(folder: Path) -> int:
 
 
 class Ports:
-    """The ports of a folder's servers, by their names: the same at every start, as far as nobody else has taken them."""
+    """The ports of a folder's servers by name. They stay the same across restarts unless another program has taken one."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _PORTS
         self.known: dict[str, int] = {}
-        """Ports that were given out so far, by name, here or by an earlier cluster."""
+        """Assigned ports by name, including those of an earlier cluster in the folder."""
         if self._path.exists():
             try:
                 self.known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
@@ -121,7 +120,6 @@ class Ports:
                 raise InvalidInput(f"{self._path} cannot be read: delete it, and ports are chosen anew") from error
 
     def get(self, name: str) -> int:
-        """The port of this server, free at the moment."""
         others = {port for other, port in self.known.items() if other != name}
         port = self.known.get(name, 0)
         while not port or port in others or not _free(port):
@@ -140,7 +138,7 @@ def _take(lock: int) -> bool:
 
 
 def _check_reachable(folder: Path) -> None:
-    """As root we start engines as other users: they must be able to come to the folder."""
+    """Raise `InvalidInput` if engines cannot enter the folder: as root, they are started as other users."""
     if os.geteuid() != 0:
         return
     for path in (folder, *folder.parents):
@@ -149,10 +147,10 @@ def _check_reachable(folder: Path) -> None:
 
 
 def _running_in(folder: Path) -> set[int]:
-    """The processes whose directory is beneath the folder, but for those of people: with a terminal, or of our session."""
+    """Return the processes with a working directory below the folder, except those with a terminal or of our session."""
     found = set()
     for entry in Path("/proc").iterdir():
-        # It may end at any moment, or be somebody else's.
+        # It may end at any moment, or belong to another user.
         with contextlib.suppress(OSError, ValueError):
             where = (entry / "cwd").readlink()
             if entry.name.isdigit() and folder in where.parents and not _of_people(entry):
@@ -161,10 +159,10 @@ def _running_in(folder: Path) -> set[int]:
 
 
 def _not_buried(pid: int) -> bool:
-    """Whether a process that was killed is still listed: PostgreSQL does not start beside a dead one that is."""
+    """Return whether a killed process is still listed: PostgreSQL does not start while its old process is."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        # Our own children are buried when we ask for them.
+        # Our own children are reaped when we poll them.
         return int(fields[1]) != os.getpid()
     return False
 
@@ -188,21 +186,19 @@ _SHARES = ("0-31", "32-63")
 _MASTERS = 3
 _LONGEST_PAUSE_SECONDS = 30.0
 _HEALTHY_SECONDS = 60.0
-"""Seconds of running after which a program that ends is started again without a pause."""
+"""Seconds of running after which a program that exits is restarted without a pause."""
 
 Through = Callable[[str], str]
-"""Gives the address under which our own processes are to find an engine: a test may stand in between."""
+"""Maps the address of an engine to the one that our processes use, so that tests can put a proxy in between."""
 
 
 class Engines(NamedTuple):
-    """The servers that are not Shoal's own programs."""
-
     postgres: list[Program]
     redis: redis.RedisCluster
     rabbitmq: Program
 
     def stop(self) -> None:
-        """Stop the servers, the ones that keep the data last."""
+        """Stop the servers, the databases last."""
         self.rabbitmq.stop()
         self.redis.stop()
         for program in self.postgres:
@@ -211,7 +207,7 @@ class Engines(NamedTuple):
 
 
 class Cluster:
-    """Everything that runs. Programs may be stopped, killed and started one by one; `tend` starts those that died."""
+    """A running cluster. Programs can be stopped, killed and started individually; `tend` restarts those that died."""
 
     def __init__(
         self, engines: Engines, settings: Settings, web: Sequence[Program], workers: Sequence[Program]
@@ -222,19 +218,19 @@ class Cluster:
         self.web = list(web)
         self.workers = list(workers)
         self.settings = settings
-        """For commands on this network, and what our processes have too."""
+        """For commands on this network; our processes use the same."""
         self._engines = engines
-        # When each was last started again, and how long it must have run before that is done once more.
+        # When each was last restarted, and how long it must run before the next restart.
         self._tried: dict[Program, tuple[float, float]] = {}
 
     @property
     def programs(self) -> list[Program]:
-        """All of them, those first that others need."""
+        """All programs, dependencies first."""
         members = [member.program for member in self.redis.members]
         return [*self.postgres, *members, self.rabbitmq, *self.workers, *self.web]
 
     def tend(self) -> list[str]:
-        """Start again whatever has ended of its own accord; the names. What ends again and again is tried less often."""
+        """Restart programs that exited by themselves and return their names, with exponential backoff."""
         return [program.folder.name for program in self.programs if not program.running and self._again(program)]
 
     def _again(self, program: Program) -> bool:
@@ -252,19 +248,19 @@ class Cluster:
         return True
 
     def stop(self) -> None:
-        """Stop everything: first who asks, then who answers."""
+        """Stop everything, clients before servers."""
         for program in (*self.web, *self.workers):
             program.resume()
-        # Side by side: each finishes what it has in hand.
+        # In parallel: each finishes its work first.
         with ThreadPoolExecutor(max_workers=len(self.web) + len(self.workers) or 1) as together:
             list(together.map(Program.stop, (*self.web, *self.workers)))
         self._engines.stop()
 
 
 def start(folder: Path, *, web: int = 2, workers: int = 2, through: Through = str, **values: Any) -> Cluster:
-    """A cluster in a folder that is held (`ops/cluster/folder.py`), answering; `values` are settings of its processes.
+    """Start a cluster in a folder that is held (`held`), and wait until it answers. `values` are settings of its processes.
 
-    Raises `NotInstalled` where a program is missing, `Unavailable` where one does not start: then none is left running.
+    Raises `NotInstalled` if a program is missing, and `Unavailable` if one does not start; then none keeps running.
     """
     ports = Ports(folder)
     engines = _start_engines(folder, ports)
@@ -282,7 +278,7 @@ def start(folder: Path, *, web: int = 2, workers: int = 2, through: Through = st
 
 
 def _start_engines(folder: Path, ports: Ports) -> Engines:
-    """All engines side by side: each is slow in its own way."""
+    """Start all engines in parallel, since each takes a while."""
     for old in folder.glob("redis-*"):
         shutil.rmtree(old)
     at = [ports.get(name) for name in ("postgres-1", "postgres-2", "rabbitmq")]
@@ -318,7 +314,6 @@ def _settings(folder: Path, engines: Engines, through: Through, values: dict[str
 
 
 def _chosen(settings: Settings) -> dict[str, Any]:
-    """The settings that differ from what they are by default."""
     usual = Settings()
     return {
         name: value for name in settings.__struct_fields__ if (value := getattr(settings, name)) != getattr(usual, name)
@@ -338,7 +333,7 @@ def _web(folder: Path, name: str, settings: Settings, ports: Ports) -> Program:
 
 
 def _ours(folder: Path, name: str, settings: Settings, *options: str, **given: Any) -> Program:
-    """A process of our own program, with these settings whatever the environment says."""
+    """Return a process of our own program with these settings, whatever the environment contains."""
     home = folder / name
     private_files.make_folder(home)
     environ = {**environment(settings), "SHOAL_CONFIG": str(folder / SETTINGS_FILE)}

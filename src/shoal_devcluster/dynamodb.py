@@ -1,9 +1,9 @@
-"""Amazon's own DynamoDB for one machine, as `scripts/dynamodb` installs it: a server of the protocol, with transactions.
+"""DynamoDB Local, as installed by `scripts/dynamodb`: an implementation of the protocol, with transactions.
 
-It takes every credential but none at all. It is not DynamoDB: nothing is ever throttled, transactions wait for each other
-instead of conflicting, and its index is never late.
+It accepts any credentials but requires some. It differs from DynamoDB: nothing is throttled, transactions wait for each
+other instead of conflicting, and its index is never stale.
 
-It is started from `dynamodb.xml` and not by its own command line, which listens on every address of the machine.
+It is started from `dynamodb.xml`, because its own command line listens on every address of the machine.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _HEAP = "-Xmx512m"
 
 
 def installed_at() -> Path:
-    """Where `scripts/dynamodb` puts it: in the virtual environment that runs this."""
+    """Return the folder that `scripts/dynamodb` installs to, in the current virtual environment."""
     return Path(sys.prefix) / "share" / "dynamodb"
 
 
 def start(folder: Path, *options: str, port: int | None = None, durable: bool = True) -> Program:
-    """A server in `folder`, answering. Raises `NotInstalled`. What is `durable` is there again at the next start there.
+    """Start a server in `folder` and wait until it answers. Raises `NotInstalled`.
 
-    `options` are given to Java as they are.
+    With `durable`, a later start in the same folder finds its data. `options` are passed to Java.
     """
     java = find("java", "default-jre-headless")
     jars = installed_at()
@@ -53,7 +53,7 @@ def start(folder: Path, *options: str, port: int | None = None, durable: bool = 
         ],
         folder,
         url=f"http://127.0.0.1:{port}",
-        # As whoever starts it: others may not be able to read a virtual environment.
+        # As the current user: others may be unable to read the virtual environment.
         answers=lambda: _answers(port),
     )
     program.start()
@@ -61,7 +61,7 @@ def start(folder: Path, *options: str, port: int | None = None, durable: bool = 
 
 
 def _answers(port: int) -> bool:
-    """Whether it speaks HTTP: what it says to a question without credentials does not matter."""
+    """Return whether it speaks HTTP; the status of a request without credentials does not matter."""
     with suppress(OSError, http.client.HTTPException), closing(http.client.HTTPConnection("127.0.0.1", port, 1)) as ask:
         ask.request("GET", "/")
         return ask.getresponse().status > 0

@@ -1,6 +1,6 @@
-"""PostgreSQL, as Debian installs it: one cluster in a folder, for this machine only, where everybody is trusted.
+"""PostgreSQL from the Debian package: one database cluster in a folder, for this machine only, with trust authentication.
 
-What is committed is on disk: nothing that makes it durable is switched off.
+All durability settings stay on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shoal_devcluster.program import Program, find, free_port, hand_over
 _USER = "postgres"
 _SETTINGS = (
     "listen_addresses=127.0.0.1",
-    # The path of a socket file may be too long in a folder of a test.
+    # In a test folder, the path of a socket may be too long.
     "unix_socket_directories=",
     "max_connections=200",
     "fsync=on",
@@ -25,9 +25,9 @@ _SETTINGS = (
 
 
 def start(folder: Path, *options: str, port: int | None = None) -> Program:
-    """A server whose data is in `folder`, answering. Raises `NotInstalled`. The data is there again at the next start.
+    """Start a server with its data in `folder` and wait until it answers. Raises `NotInstalled`.
 
-    `options` are settings of the server, as `ssl=on`.
+    A later start in the same folder finds the data. `options` are server settings such as `ssl=on`.
     """
     programs = _programs()
     data = folder / "data"
@@ -44,7 +44,7 @@ def start(folder: Path, *options: str, port: int | None = None) -> Program:
         url=f"postgresql://shoal@127.0.0.1:{port}/postgres",
         user=_USER,
         answers=lambda: _answers(programs, port),
-        # The default would wait until every client has gone of its own accord.
+        # SIGTERM would wait until all clients have disconnected.
         stop_signal=signal.SIGINT,
     )
     program.start()
@@ -52,7 +52,7 @@ def start(folder: Path, *options: str, port: int | None = None) -> Program:
 
 
 def _programs() -> Path:
-    """The folder of the newest version; what is on the PATH may be a wrapper, or only some of the programs."""
+    """Return the folder of the newest version; the PATH may contain wrappers, or only some of the programs."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
     found = find("initdb", "postgresql", *map(str, folders))
     return folders[-1] if folders else Path(found).resolve().parent

@@ -1,6 +1,6 @@
-"""A program of an engine, run in a folder of its own on a free port of this machine, until it is stopped.
+"""An engine's program, run in its own folder on a free port of this machine until it is stopped.
 
-Nothing here is asynchronous: engines are started and stopped by commands and tests, beside whatever they serve.
+The API is synchronous: commands and tests start and stop engines next to the services that they run.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from shoal.core.errors import Unavailable
 _LAST_WORDS = 8_000
 _POLL_SECONDS = 0.02
 _PORTS = range(15_000, 32_000)
-"""Below those that a system gives to outgoing connections, as a rule."""
+"""Below the usual range of ephemeral ports."""
 _given: dict[int, int] = {}
-"""The ports that this process was given, each with the socket that keeps other processes off it (see `_claimed`).
+"""The ports assigned to this process, each with the socket that reserves it among processes (see `_claimed`).
 
-They are numbers of files: nobody closes them, and a socket object would complain of that when the process ends.
+The values are file descriptors: a socket object would warn at exit because it is never closed.
 """
 
 
 class NotInstalled(Unavailable):
-    """The program is not on this machine; the message says which Debian package has it."""
+    """The program is not installed; the message names the Debian package."""
 
 
 def find(name: str, package: str, *folders: str) -> str:
-    """The path of a program: on the PATH, or in one of these folders (newest version last). Raises `NotInstalled`."""
+    """Return the path of a program on the PATH, or in one of these folders (newest version last). Raises `NotInstalled`."""
     found = shutil.which(name) or next(
         (path for folder in reversed(folders) if (path := shutil.which(name, path=folder))), None
     )
@@ -46,9 +46,9 @@ def find(name: str, package: str, *folders: str) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at the moment, and that no outgoing connection takes before its engine is up.
+    """Return a port that is free and outside the ephemeral range, so it stays free until the engine listens.
 
-    No process of this machine is given the port of another one: engines take seconds to listen on theirs.
+    Processes of Shoal on this machine do not get each other's ports, since engines take seconds to listen on theirs.
     """
     for port in random.sample(_PORTS, len(_PORTS)):
         if port not in _given and (claim := _claimed(port)):
@@ -60,10 +60,10 @@ def free_port() -> int:
 
 
 def _claimed(port: int) -> socket.socket | None:
-    """A socket that has the name of this port, until this process ends; None where another process has it."""
+    """Return a socket that reserves the port until this process ends, or None if another process has it."""
     claim = socket.socket(socket.AF_UNIX)
     try:
-        # In the abstract namespace of Linux: a name goes with its last process, and leaves no file.
+        # In Linux's abstract namespace: the name disappears with its last process and leaves no file.
         claim.bind(f"\0shoal-port-{port}")
     except OSError:
         claim.close()
@@ -72,7 +72,7 @@ def _claimed(port: int) -> socket.socket | None:
 
 
 def hand_over(folder: Path, user: str | None) -> None:
-    """Give a folder and what is in it to another user: several engines refuse to run as root."""
+    """Change the owner of a folder and its contents, since several engines refuse to run as root."""
     if user is None or os.geteuid() != 0:
         return
     account = pwd.getpwnam(user)
@@ -81,7 +81,7 @@ def hand_over(folder: Path, user: str | None) -> None:
 
 
 class Program:
-    """One process of an engine. `start` may be called again after `stop` or `kill`: it finds its folder as it was left."""
+    """One process of an engine. It can be started again after `stop` or `kill`, with the same folder."""
 
     def __init__(
         self,
@@ -99,7 +99,6 @@ class Program:
         self.name = name
         self.folder = folder
         self.url = url
-        """Where clients find it."""
         self._command = list(command)
         self._user = user if os.geteuid() == 0 else None
         self._environ = {**os.environ, **(environ or {})}
@@ -110,21 +109,22 @@ class Program:
 
     @property
     def log(self) -> Path:
-        """The file that the program's output goes to."""
         return self.folder / f"{self.name}.log"
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int | None:
-        """The number of the process; None when it was never started, or was stopped."""
+        """The process id; None if it was never started or was stopped."""
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
-        """Return when it answers. Raises `Unavailable`, with the end of its log, when it ends or stays silent."""
+        """Start the process and wait until it answers.
+
+        Raises `Unavailable` with the end of its log if it exits or does not answer in time.
+        """
         private_files.narrow(self.folder)
         with os.fdopen(private_files.open_file(self.log, os.O_WRONLY | os.O_APPEND), "ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  # a program that we named
@@ -147,32 +147,30 @@ class Program:
             time.sleep(_POLL_SECONDS)
 
     def last_words(self) -> str:
-        """The end of its log."""
         return self.log.read_text("utf-8", "replace")[-_LAST_WORDS:] if self.log.exists() else ""
 
     def stop(self, patience: float = 20.0) -> None:
-        """Ask it to end, and wait; what does not end in time is killed."""
+        """Ask the process to exit and wait; kill it after `patience` seconds."""
         self._signal(self._stop_signal)
         self._wait(patience)
 
     def kill(self) -> None:
-        """End it at once, with all its children."""
+        """Kill the process and all its descendants."""
         self._signal(signal.SIGKILL)
         self._wait(20.0)
 
     def pause(self) -> None:
-        """Stop it where it stands: connections stay open, nothing is answered."""
+        """Suspend the process: connections stay open, but nothing is answered."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is None:
             return
         if number is self._stop_signal:
-            # The first process ends the others in its own order.
+            # The first process stops the others in its own order.
             self._process.send_signal(number)
             return
         for pid in _family(self._process.pid):
@@ -191,7 +189,7 @@ class Program:
 
 
 def _family(pid: int) -> list[int]:
-    """A process and all that descend from it, also those that made a group of their own."""
+    """Return a process and all its descendants, including those in process groups of their own."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -205,7 +203,6 @@ def _family(pid: int) -> list[int]:
 
 
 def listens(port: int) -> bool:
-    """Whether somebody takes connections on this port of this machine."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False

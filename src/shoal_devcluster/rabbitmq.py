@@ -1,4 +1,4 @@
-"""RabbitMQ, as Debian installs it: one node with a name, ports and an epmd of its own; everything it writes is in one folder.
+"""RabbitMQ from the Debian package: one node with its own name, ports and epmd, and all its files in one folder.
 
 Only this machine can reach it; `guest` may log in.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from shoal_devcluster.program import Program, find, free_port, hand_over
 
 _FOLDER = "/usr/lib/rabbitmq/bin"
-# epmd as a child of ours instead of a daemon that outlives the node; it ends when the node has ended.
+# Run epmd as a child instead of a daemon that outlives the node, and stop it after the node.
 _BOTH = """
 epmd & names=$!
 "$0" & node=$!
@@ -28,11 +28,10 @@ disk_free_limit.absolute = 50MB
 
 
 def start(folder: Path, *settings: str, port: int | None = None) -> Program:
-    """Start a node with its files in `folder`, and wait until it answers. A later start in the same folder finds what is durable.
+    """Start a node with its files in `folder`, and wait until it answers. Raises `NotInstalled`.
 
-    `settings` are lines of its configuration.
-
-    Raises `NotInstalled`."""
+    A later start in the same folder finds all durable data. `settings` are lines of its configuration.
+    """
     # The `rabbitmq-server` on the PATH is a wrapper that uses the system's folders and changes the user, so it is not used.
     server = f"{_FOLDER}/rabbitmq-server"
     find("rabbitmq-server", "rabbitmq-server", _FOLDER, "/usr/sbin")
@@ -61,10 +60,10 @@ def _environ(folder: Path) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "ERL_EPMD_PORT": str(free_port()),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
-        # The name of the folder of its data. Nodes with an epmd each may share one.
+        # Names the data folder. Nodes with separate epmds may have the same name.
         "RABBITMQ_NODENAME": "shoal@localhost",
         "RABBITMQ_DIST_PORT": str(free_port()),
-        # The port by which nodes and their tools talk to each other: a client with the cookie may run anything there.
+        # The distribution port of nodes and tools: a client with the cookie can run any code there.
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
         "RABBITMQ_CONF_ENV_FILE": str(folder / "none"),
         "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),

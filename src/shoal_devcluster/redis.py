@@ -1,6 +1,6 @@
-"""Redis on this machine, from the Debian package `redis-server`: one server, or a whole Cluster with replicas.
+"""Redis from the Debian package `redis-server`: one server, or a Redis Cluster with replicas.
 
-Nothing is written to disk unless a client asks for it: what Shoal keeps there can be rebuilt.
+Nothing is written to disk unless a client asks for it: the data that Shoal keeps there can be rebuilt.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SLOTS = 16_384
 
 
 def start(folder: Path, name: str = "redis", *options: str, server: str = "") -> Program:
-    """A server of its own, running; `options` are given to it as they are. `program.url` is where it listens.
+    """Start a server; `program.url` is its address. `options` are passed on.
 
-    `server`: the path of a program to run in place of `redis-server`, such as `valkey-server`.
+    `server` is the path of a program to run instead of `redis-server`, such as `valkey-server`.
     """
     program = _server(folder, name, free_port(), *options, server=server)
     program.start()
@@ -55,18 +55,15 @@ def _client(port: int) -> Redis:
 
 @dataclass
 class RedisServer:
-    """One server of a Cluster."""
-
     program: Program
     port: int
     bus: int
     tls: int = 0
-    """The port where it speaks TLS; 0: nowhere."""
+    """The TLS port; 0 without TLS."""
     id: str = ""
-    """The id of this server in the Cluster."""
 
     def ask(self, *words: str | int) -> str:
-        """A command and its answer, as text. Raises `redis.RedisError`."""
+        """Run a command and return the reply as text. Raises `redis.RedisError`."""
         with _client(self.port) as client:
             answer = client.execute_command(*words)
         return answer.decode() if isinstance(answer, bytes) else str(answer)
@@ -74,39 +71,36 @@ class RedisServer:
 
 @dataclass
 class RedisCluster:
-    """Masters, each with a share of the slots, and replicas that take over from them."""
+    """A Redis Cluster: masters, which divide the slots, and replicas that take over from them."""
 
     masters: list[RedisServer] = field(default_factory=list)
     replicas: list[RedisServer] = field(default_factory=list)
 
     @property
     def members(self) -> list[RedisServer]:
-        """Every server."""
         return self.masters + self.replicas
 
     @property
     def url(self) -> str:
-        """Where clients find it; any of the addresses will do."""
+        """The URL for clients, with all addresses."""
         return "redis+cluster://" + ",".join(f"127.0.0.1:{member.port}" for member in self.members)
 
     @property
     def tls_url(self) -> str:
-        """Where clients find it over TLS."""
         return "rediss+cluster://" + ",".join(f"127.0.0.1:{member.tls}" for member in self.members)
 
     def start(self) -> None:
-        """Start those that do not run, and wait until all are one again. Raises `Unavailable`."""
+        """Start the servers that are not running, and wait until the cluster is complete. Raises `Unavailable`."""
         for member in self.members:
             if not member.program.running:
                 member.program.start()
         self.settle()
 
     def settle(self, patience: float = 60.0) -> None:
-        """Wait until every server that runs knows a master for every slot and is one or follows one."""
+        """Wait until every running server knows a master for every slot, and is a master or follows one."""
         _until(lambda: all(_whole(member) for member in self.members if member.program.running), patience)
 
     def stop(self) -> None:
-        """End them all."""
         for member in self.members:
             member.program.resume()
             member.program.stop()
@@ -115,10 +109,9 @@ class RedisCluster:
 def start_cluster(
     folder: Path, masters: int = 3, replicas: int = 1, *options: str, node_timeout: float = 5.0, server: str = ""
 ) -> RedisCluster:
-    """A Cluster with so many replicas for each master, running; `options` and `server` are as for `start`. With options
-    of TLS, each also has a port for that.
+    """Start a Redis Cluster with `replicas` replicas for each master. `options` and `server` are as for `start`.
 
-    A master that has not answered for `node_timeout` seconds is replaced.
+    With TLS options, each server also has a TLS port. A master is replaced after `node_timeout` seconds without an answer.
     """
     cluster = RedisCluster()
     try:
@@ -134,7 +127,7 @@ def start_cluster(
 
 
 def _member(folder: Path, name: str, node_timeout: float, more: Sequence[str], server: str) -> RedisServer:
-    # The usual bus, port + 10,000, may be past the last port.
+    # The default bus port, port + 10,000, may exceed the port range.
     port, bus = free_port(), free_port()
     options = ["--cluster-enabled", "yes", "--cluster-port", str(bus)]
     options += ["--cluster-node-timeout", str(int(node_timeout * 1000)), "--repl-diskless-sync-delay", "0"]
@@ -162,7 +155,7 @@ def _join(cluster: RedisCluster) -> None:
 
 
 def _follow(replica: RedisServer, master: RedisServer) -> bool:
-    """False until the replica has heard of the master."""
+    """Return False until the replica has heard of the master."""
     with contextlib.suppress(RedisError):
         replica.ask("CLUSTER", "REPLICATE", master.id)
         return True

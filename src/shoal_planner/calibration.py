@@ -1,6 +1,6 @@
-"""The costs of one thing each, measured on one machine on one day (`measuring`), and kept as a file.
+"""A calibration: the cost of each elementary operation, measured on one machine (`measuring`) and stored in a file.
 
-Times are seconds, of one core where nothing else is said; sizes are bytes.
+Times are seconds, of one core unless stated otherwise; sizes are bytes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ import msgspec
 from shoal.core.errors import InvalidInput, TooLarge
 
 SHARED_SIZES = {"disk_member": 400.0, "disk_follow": 390.0, "disk_post": 1_100.0}
-"""Bytes in PostgreSQL with indexes, before any vacuum; a post with its row for search.
+"""Bytes in PostgreSQL including indexes, before any vacuum; a post includes its row in the search index.
 
-Measured with real data (docs/operations.md): in a network that is made in a minute most pages are half empty.
+Measured with real data (docs/operations.md), since most pages of a network generated within a minute are half empty.
 """
 SEARCH_ROW = 600.0
-"""Bytes of `disk_post` that are the post's row for search: a text of a hundred letters, after a vacuum."""
+"""Bytes of a post's row in the search index, which `disk_post` includes: a text of a hundred characters, after a vacuum."""
 VERSION = 1
-"""Grows when a cost gets another meaning: older files are refused."""
+"""Incremented when the meaning of a cost changes; files of older versions are refused."""
 FILE = Path("shoal-calibration.json")
-"""Where a calibration is kept unless another place is named."""
 _MOST_BYTES = 65_536
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=3_600)]
@@ -31,18 +30,15 @@ Bytes = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where costs were measured."""
-
     processor: str
     cores: Annotated[int, msgspec.Meta(ge=1)]
     memory: Bytes
     disk: Bytes
-    """Size of the file system that the measured store was on."""
+    """Size of the file system that held the measured store."""
     python: str
     kernel: str
 
     def shown(self) -> str:
-        """Name it in one line."""
         return (
             f"{self.processor}, {self.cores} cores, {self.memory / (1 << 30):.0f} GiB, Linux {self.kernel},"
             f" Python {self.python}"
@@ -50,101 +46,98 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One process on SQLite, timelines in its memory. Times are of its main thread, unless another is named."""
+    """Costs of one process on SQLite with timelines in memory. Times are of the main thread unless stated otherwise."""
 
     post: Seconds
-    """A post, up to its answer, without the part that a group commit shares."""
+    """A post up to its response, without its part of a group commit."""
     group: Seconds
-    """A group commit, however many posts are in it."""
+    """A group commit, for any number of posts."""
     sync: Seconds
-    """The writer thread: a group commit, from being handed over until it is on disk; the median."""
+    """Writer thread: a group commit from submission until it is on disk; the median."""
     sync_p90: Seconds
     sync_p99: Seconds
-    """One group commit in ten, and in a hundred, takes longer: others use the disk too."""
+    """The 90th and 99th percentile of `sync`: other programs use the disk too."""
     store: Seconds
-    """The writer thread: a post of a group."""
+    """Writer thread: a post of a group."""
     claim: Seconds
-    """A turn of the jobs, however many are claimed."""
     job: Seconds
-    """A job: a post to nobody."""
+    """The job of a post without followers."""
     delivery: Seconds
-    """A delivery to one of a few thousand warm timelines, which the processor has in its caches."""
+    """A delivery to one of a few thousand warm timelines, which fit into the processor's caches."""
     delivery_far: Seconds
-    """A delivery to one of hundreds of thousands, which it has to fetch."""
+    """A delivery to one of hundreds of thousands of warm timelines, which do not."""
     audience: Seconds
-    """A follower of an author who has not posted lately: who is warm must be read from the graph."""
+    """A follower of an author who has not posted recently, whose follower set must be read from the graph."""
     index: Seconds
     """A post's row in the search index."""
     index_write: Seconds
-    """The search thread: a write, however many rows are in it."""
+    """Search thread: a write, for any number of rows."""
     index_row: Seconds
-    """The search thread: a row."""
+    """Search thread: a row."""
     contention: Annotated[float, msgspec.Meta(ge=1, le=10)]
-    """Factor by which the main thread is slower while the writer or search works: they take turns with the interpreter."""
+    """Slowdown of the main thread while the writer or search thread works, because they share the interpreter lock."""
     change: Seconds
-    """A like: commit, notice and counts; a group commit's share included."""
+    """A like: its commit (with its part of the group commit), notification and counts."""
     page: Seconds
-    """A warm home page of 20 posts in the library, by a member who has just read one."""
+    """A warm home page of 20 posts through the library, for a member who has just read one."""
     page_fresh: Seconds
-    """A warm home page by a member of whom the process remembers nothing."""
+    """A warm home page for a member who is not in any cache."""
     request: Seconds
-    """An HTTP request beside what it asks for."""
+    """The overhead of an HTTP request."""
     rebuild: Seconds
-    """A cold timeline, beside its sources."""
+    """A cold timeline, without its sources."""
     rebuild_source: Seconds
-    """A cold timeline: each followee."""
     pull: Seconds
-    """A page: each loud followee."""
+    """A page: each high fan-out followee."""
     log: Bytes
-    """A post in the write-ahead log, among many of its group."""
+    """A post in the write-ahead log, in a large group."""
     log_group: Bytes
-    """A group commit in the write-ahead log, beside its posts: pages that they share."""
+    """A group commit in the write-ahead log, besides its posts: the pages that they share."""
     log_size: Bytes
-    """The size at which the log is copied into the file."""
+    """The size at which the log is checkpointed."""
     copy: Seconds
-    """The writer thread: copying a page from a full log into the file."""
+    """Writer thread: checkpointing a page of a full log."""
     written: Bytes
-    """Written to disk for a post, copies of the log included."""
+    """Written to disk for a post, checkpoints included."""
     memory: Bytes
     """The process with an empty network."""
     memory_warm: Bytes
-    """A warm timeline with all that leads to it."""
+    """A warm timeline with everything that references it."""
     disk_member: Bytes
     disk_follow: Bytes
     disk_post: Bytes
-    """A post in the file, its row in the search index included."""
+    """A post in the file, including its row in the search index."""
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Several processes on PostgreSQL, Redis and RabbitMQ. Times are of one core of the process that is named first."""
+    """Costs of several processes on PostgreSQL, Redis and RabbitMQ. The field's prefix names the process that is measured."""
 
     web_post: Seconds
     web_change: Seconds
-    """A like."""
     web_page: Seconds
-    """A warm home page of which this process remembers everything."""
+    """A warm home page for a member who is in this process's caches."""
     web_page_fresh: Seconds
-    """A warm home page of a member whom this process has not served lately."""
+    """A warm home page for a member whom this process has not served recently."""
     web_request: Seconds
-    """An HTTP request beside what it asks for."""
+    """The overhead of an HTTP request."""
     web_rebuild: Seconds
-    """A cold timeline, beside its sources."""
+    """A cold timeline, without its sources."""
     web_rebuild_source: Seconds
     web_pull: Seconds
-    """A page: each loud followee."""
+    """A page: each high fan-out followee."""
     worker_job: Seconds
-    """A post to nobody."""
+    """The job of a post without followers."""
     worker_delivery: Seconds
     worker_read: Seconds
-    """A follower who is read to be pushed to, because the process does not remember the list."""
+    """A follower who is read for the fan-out because the process has not cached the list."""
     store_post: Seconds
-    """PostgreSQL: the commit and the outbox of a post, without its row in the search index."""
+    """PostgreSQL: the commit and outbox of a post, without its row in the search index."""
     store_change: Seconds
     store_index: Seconds
     """PostgreSQL: a post's row in the search index."""
     store_page_fresh: Seconds
     store_read: Seconds
-    """PostgreSQL: a follower who is read to be pushed to, because no process remembers the list."""
+    """PostgreSQL: a follower who is read for the fan-out because no process has cached the list."""
     store_rebuild_source: Seconds
     store_written: Bytes
     """Written to disk by PostgreSQL for a post."""
@@ -154,48 +147,44 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     redis_delivery: Seconds
     broker_job: Seconds
     commit: Seconds
-    """Seconds from asking for a commit to its answer, when nothing else is going on."""
+    """Seconds from requesting a commit to its confirmation on an idle system."""
     arrival: Seconds
-    """Seconds from the answer until the last timeline of a small audience has the post, when nothing else is going on."""
+    """Seconds from the response until the last timeline of a small follower set has the post, on an idle system."""
     memory_web: Bytes
     memory_worker: Bytes
     memory_broker: Bytes
     memory_entry: Bytes
-    """Redis: an entry of a warm timeline, room to grow included."""
+    """Redis: an entry of a warm timeline, including spare capacity."""
     memory_warm: Bytes
-    """Redis: a warm timeline beside its entries."""
+    """Redis: a warm timeline without its entries."""
     disk_member: Bytes
     disk_follow: Bytes
     disk_post: Bytes
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All costs, and where and when they were measured."""
+    """All costs, with the machine and day of their measurement."""
 
     version: Annotated[int, msgspec.Meta(ge=VERSION, le=VERSION)] = VERSION
     machine: Machine
     day: str
-    """The day, in UTC: 2026-11-24."""
     seconds: float
-    """Seconds that measuring took."""
     one_process: OneProcess
     shared: Shared
     shared_elsewhere: str = ""
-    """Where `shared` was measured, if the engines were not installed here."""
+    """The machine on which `shared` was measured, if the engines were not installed here."""
 
     def shown(self) -> str:
-        """Name the machine and the day in one line."""
         return f"{self.machine.shown()}, {self.day}"
 
 
 def shipped() -> Calibration:
-    """Return the calibration that comes with Shoal: of another machine."""
     data = files("shoal_planner").joinpath("shipped_calibration.json").read_bytes()
     return msgspec.json.decode(data, type=Calibration)
 
 
 def load(path: Path) -> Calibration:
-    """Read a calibration. Raises `InvalidInput` (`TooLarge`) for a file that is none, or one of an older Shoal."""
+    """Read a calibration. Raises `InvalidInput` (or `TooLarge`) for an invalid file or one of an older version."""
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
@@ -209,5 +198,4 @@ def load(path: Path) -> Calibration:
 
 
 def save(calibration: Calibration, path: Path) -> None:
-    """Write a calibration, to be read by people too."""
     path.write_bytes(msgspec.json.format(msgspec.json.encode(calibration), indent=1) + b"\n")

@@ -35,11 +35,11 @@ from shoal_planner.simulation.simulate import simulate as simulated
 from shoal_planner.workload import USUAL_PRICES, Prices
 
 _LEFT = {"full first", "fault"}
-"""Columns of words: all others but the first are numbers."""
+"""Titles of text columns; all others but the first contain numbers."""
 
 
 def print_plan(plan: Plan, *, ours: bool) -> None:
-    """Print a plan. `ours` says whether its costs are the user's own."""
+    """Print a plan. `ours` tells whether its costs were measured by the user."""
     console = Console(highlight=False)
     first, *others = summary(plan)
     console.print(first, style="bold", markup=False)
@@ -50,7 +50,7 @@ def print_plan(plan: Plan, *, ours: bool) -> None:
 
 
 def tell_costs(console: Console, calibration: str, *, ours: bool) -> None:
-    """Print where costs were measured, and how to measure the user's own if these are not."""
+    """Print where the costs were measured and, unless by the user, how to measure this machine."""
     console.print(f"Costs: {calibration}.", style="dim", markup=False)
     if not ours:
         console.print(
@@ -59,7 +59,7 @@ def tell_costs(console: Console, calibration: str, *, ours: bool) -> None:
 
 
 def print_tables(console: Console, all_tables: Iterable[WordTable]) -> None:
-    """Print tables with their titles; one without rows is left out."""
+    """Print tables with their titles, except empty ones."""
     for table in all_tables:
         if table.rows:
             console.print()
@@ -77,7 +77,7 @@ def _rich(table: WordTable) -> RichTable:
 
 
 def print_simulation(found: SimulatedOutcome, course: Course, calibration: Calibration, *, ours: bool) -> None:
-    """Print a simulation. `ours` says whether its costs are the user's own."""
+    """Print a simulation. `ours` tells whether its costs were measured by the user."""
     console = Console(highlight=False)
     first, *others = simulation_summary(found, course.faults)
     console.print(first, style="bold", markup=False)

@@ -1,6 +1,6 @@
 """Click options of the planner: assumptions, calibration, faults such as `slow:at=60,by=20,part=10%`, and numbers.
 
-Numbers are accepted as people type them: 10M, 500k, 1_000_000, 0.25, 30%.
+Numbers may have a suffix or separators: 10M, 500k, 1_000_000, 0.25, 30%.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "%": 0.01}
 
 
 class NumberOption(click.ParamType[float]):
-    """A number that may have a unit at its end."""
+    """A number with an optional suffix."""
 
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return it as a float; fail with what is allowed."""
         if isinstance(value, int | float):
             return float(value)
         try:
@@ -38,7 +37,7 @@ class NumberOption(click.ParamType[float]):
 
 
 def parsed(text: str) -> float:
-    """Return the number that a text stands for. Raises `ValueError`."""
+    """Return the number in a text. Raises `ValueError`."""
     trimmed = text.strip().lower()
     unit = _UNITS.get(trimmed[-1:], 1.0)
     number = float(trimmed[:-1] if trimmed[-1:] in _UNITS else trimmed) * unit
@@ -51,12 +50,11 @@ _KINDS = {str(kind.__struct_config__.tag): kind for kind in KINDS}
 
 
 class FaultOption(click.ParamType[AnyFault]):
-    """A kind of fault, and what is to be other than usual of it."""
+    """A kind of fault and its non-default parameters."""
 
     name = "fault"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AnyFault:
-        """Return the fault; fail with what is allowed."""
         kind, _, rest = str(value).partition(":")
         if kind not in _KINDS:
             self.fail(f"{value!r} begins with no kind of fault: {', '.join(_KINDS)}", param, ctx)
@@ -115,14 +113,14 @@ _OPTIONS = (
 
 
 def assuming(command: F) -> F:
-    """Give a command the options that say which network is meant, and with which costs."""
+    """Add the options for assumptions and calibration to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def assumed(file: Path | None, assume: tuple[str, ...], given: dict[str, float | None]) -> Assumptions:
-    """Return the assumptions of a file, changed by options. Rates a second become what each member does a day."""
+    """Return the assumptions of a file, overridden by options. Rates per second are converted to rates per member and day."""
     values: dict[str, Any] = msgspec.structs.asdict(read(file, Assumptions)) if file is not None else {}
     for word in assume:
         name, separator, text = word.partition("=")
@@ -142,14 +140,14 @@ def assumed(file: Path | None, assume: tuple[str, ...], given: dict[str, float |
 
 
 def calibrated(path: Path | None) -> tuple[Calibration, bool]:
-    """Return the calibration to use, and whether it is a file of the user's: named, or there."""
+    """Return the calibration to use, and whether it is a file of the user: the given one, or the default path if it exists."""
     if path is not None or FILE.exists():
         return load(path or FILE), True
     return shipped(), False
 
 
 def read(path: Path, kind: type[S]) -> S:
-    """Read assumptions or prices from a file. Raises `InvalidInput` (`TooLarge`) for one that is not what it should be."""
+    """Read assumptions or prices from a file. Raises `InvalidInput` (or `TooLarge`) for an invalid file."""
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:

@@ -16,7 +16,7 @@ GIB = float(1 << 30)
 
 
 class ShapePart(msgspec.Struct, frozen=True):
-    """Machines or processes that do the same. Cores, memory and disk are those of each."""
+    """Identical machines or processes. Cores, memory and disk are per machine or process."""
 
     name: str
     count: int
@@ -26,33 +26,30 @@ class ShapePart(msgspec.Struct, frozen=True):
     busy: float = 0.0
     """Cores that all of them keep busy in the busiest hour."""
     objects: float = 0.0
-    """Bytes of files of pictures."""
+    """Bytes of media files."""
     traffic: float = 0.0
-    """Bytes a month."""
+    """Bytes per month."""
 
     def money(self, prices: Prices) -> float:
-        """Return what all of them cost a month."""
         each = self.cores * prices.core + self.memory / GIB * prices.memory_gib + self.disk / GIB * prices.disk_gib
         return self.count * each + self.objects / GIB * prices.object_gib + self.traffic / GIB * prices.traffic_gib
 
 
 class ShapeLimit(msgspec.Struct, frozen=True):
-    """Something that is full at `use` 1."""
+    """A limit, which is reached at `use` 1."""
 
     what: str
     use: float
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """How long members wait, in seconds."""
-
     lag: float
-    """From the post to the home timelines of an author with few followers: the median."""
+    """Median from a post to the home timelines of an author with few followers."""
     lag_p99: float
     largest: float
-    """Until the post of the most-followed member who is pushed has reached everybody."""
+    """Until the post of the pushed member with the most followers has reached all of them."""
     page: float
-    """A home page in the server: the median."""
+    """Median of a home page in the server."""
     page_p99: float
 
 
@@ -62,40 +59,36 @@ class NetworkShape(msgspec.Struct, frozen=True):
     name: str
     parts: list[ShapePart]
     limits: list[ShapeLimit]
-    """The tightest first."""
     waits: Waits | None
-    """None when it does not carry the load."""
+    """None if the shape does not carry the load."""
 
     @property
     def carries(self) -> bool:
-        """Whether nothing is full."""
         return self.limits[0].use <= 1
 
     def money(self, prices: Prices) -> float:
-        """Return what it costs a month."""
         return sum(part.money(prices) for part in self.parts)
 
 
 def tightest_first(limits: list[ShapeLimit]) -> list[ShapeLimit]:
-    """Sort limits by how full they are."""
     return sorted(limits, key=lambda limit: -limit.use)
 
 
 def waiting(busy: float, turn: float) -> float:
-    """Return the mean wait for a server that is busy for this share of the time and works `turn` seconds at a time.
+    """Return the mean wait for a server with utilization `busy` and service time `turn`.
 
-    A queue with random arrivals and turns of one length (Pollaczek and Khinchine).
+    This is the M/D/1 queue (Pollaczek-Khinchine formula).
     """
     return turn * busy / (2 * (1 - busy)) if busy < 1 else float("inf")
 
 
 def waiting_p99(busy: float, turn: float) -> float:
-    """Return the wait that one in a hundred exceeds: the tail of such a queue falls exponentially.
+    """Return the 99th percentile of the wait, from the exponential tail of such a queue.
 
-    It is never below the mean wait, which plans show as the usual one: where fewer than one in a hundred wait, the mean is above
-    that quantile.
+    It is never below the mean wait, which plans show as the usual one: if fewer than one in a hundred wait, the mean
+    exceeds this percentile.
     """
-    # ln(100 * busy) times the mean of those who wait at all.
+    # ln(100 * busy) times the mean wait of those that wait at all.
     return waiting(busy, turn) * max(1.0, _log_hundred(busy) / busy) if busy > 0 else 0.0
 
 
@@ -108,31 +101,31 @@ LENGTH = 800
 LOUD_FROM = 500_000
 """The setting `loud_from`."""
 _SOURCES = 500_000
-"""Authors whose audiences a process remembers."""
+"""Authors whose follower sets a process caches."""
 _SEAT_BYTES = 4
 _CACHE_BYTES = 400e6
-"""Objects, counts and lists that are kept decoded: `object_cache`, and three times that."""
+"""Decoded objects, counts and lists in memory: `object_cache`, and three times that."""
 _LISTED, _LISTS = 400_000, 30
-"""Associations of short lists that are remembered, and entries of a reader's lists beside the followees."""
+"""Associations of short lists that are cached, and entries of a reader's lists besides the followees."""
 _LOG_PAGE = 1_024
 _TURN = 0.002
-"""Seconds that jobs have the loop at a time."""
+"""Time slice of jobs on the event loop, in seconds."""
 _FAR_FROM, _FAR = 4_000, 400_000
-"""Warm timelines between which a delivery becomes a walk to memory."""
+"""Numbers of warm timelines between which deliveries begin to miss the processor's caches."""
 _DISK_BYTES_A_SECOND = 150e6
 _DISK_OF_A_LIKE = 1.0
-"""A like takes as much room as a follow."""
+"""A like takes as much space as a follow."""
 NAME = "one process on SQLite"
 
 
 def delivery(costs: OneProcess, warm: float) -> float:
-    """Return the seconds of a delivery among so many warm timelines: it grows with the logarithm of their number."""
+    """Return the seconds of a delivery with `warm` warm timelines, which grow with the logarithm of their number."""
     far = math.log(max(warm, _FAR_FROM) / _FAR_FROM) / math.log(_FAR / _FAR_FROM)
     return costs.delivery + (costs.delivery_far - costs.delivery) * min(1.0, far)
 
 
 def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
-    """Return how the machine of the calibration would do as the whole network."""
+    """Return the shape of one process on the calibration's machine."""
     costs, machine = calibration.one_process, calibration.machine
     load = load_of(of, LOUD_FROM, warm_only=True)
     main, writer = main_thread(load, of, costs), writer_thread(load, costs)
@@ -161,7 +154,7 @@ def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
 
 
 def outside(load: Load) -> list[ShapePart]:
-    """Return what is paid for by the byte."""
+    """Return the parts that are paid for by the byte."""
     return [
         ShapePart("files of pictures", 1, 0.0, 0.0, objects=load.picture_bytes),
         ShapePart("traffic to members, a month", 1, 0.0, 0.0, traffic=load.traffic),
@@ -169,7 +162,6 @@ def outside(load: Load) -> list[ShapePart]:
 
 
 def main_thread(load: Load, of: Assumptions, costs: OneProcess) -> float:
-    """Return how busy the main thread is: 1 is all of the time."""
     forgotten = max(0.0, 1 - _SOURCES / max(1.0, load.authors))
     known = remembered(of.members * of.daily, of.follows)
     each = delivery(costs, load.warm) + forgotten * costs.audience
@@ -184,29 +176,29 @@ def main_thread(load: Load, of: Assumptions, costs: OneProcess) -> float:
 
 
 def remembered(readers: float, follows: float) -> float:
-    """Return the share of the readers of a day whose lists a process remembers, as the setting `object_cache` is by default."""
+    """Return the fraction of a day's readers whose lists a process caches with the default of `object_cache`."""
     return min(1.0, _LISTED / max(1.0, readers * (follows + _LISTS)))
 
 
 def page(costs: OneProcess, known: float) -> float:
-    """Return the seconds of a page when the process knows this share of its readers."""
+    """Return the seconds of a page if `known` is the fraction of readers in the cache."""
     return known * costs.page + (1 - known) * costs.page_fresh
 
 
 def groups(load: Load, costs: OneProcess) -> float:
-    """Return the group commits a second: each takes what came while the one before it was written."""
+    """Return the group commits per second: each contains what arrived during the one before."""
     writes = load.posts + load.changes
     return max(0.0, min(writes, (1 - writes * costs.store) / costs.sync))
 
 
 def writer_thread(load: Load, costs: OneProcess) -> float:
-    """Return the share of the time that the writer needs at least: groups grow until they fit in."""
+    """Return the minimum utilization of the writer thread, since groups grow under load."""
     writes = load.posts + load.changes
     return writes * (costs.store + costs.copy * costs.log / _LOG_PAGE / 3)
 
 
 def pause(costs: OneProcess) -> float:
-    """Return the seconds that the writer copies a full log: as many pages, whoever wrote them, as if it had posts of one group."""
+    """Return the seconds of a checkpoint of a full log, estimated as if it contained posts of one group."""
     return costs.copy * costs.log_size / costs.log if costs.log else 0.0
 
 
@@ -219,7 +211,7 @@ def _waits(load: Load, of: Assumptions, costs: OneProcess, main: float) -> Waits
     turn = _TURN + shown
     logged = (load.posts + load.changes) * costs.log + groups(load, costs) * costs.log_group
     held = logged / max(1.0, costs.log_size) * pause(costs)
-    # While the log is copied nothing is committed: one in a hundred posts meets that when it takes a hundredth of the time.
+    # Nothing is committed during a checkpoint: the 99th percentile meets it if checkpoints take a hundredth of the time.
     slow = pause(costs) * (1 - 0.01 / held) if held > 0.01 else 0.0
     largest = max((one.followers for one in load.by_class if one.followers * of.warm <= LOUD_FROM), default=0.0)
     return Waits(
@@ -232,7 +224,7 @@ def _waits(load: Load, of: Assumptions, costs: OneProcess, main: float) -> Waits
 
 
 def resident(costs: OneProcess, members: float, warm: float, length: float, follows: float) -> float:
-    """Return the bytes of the process: timelines, what is remembered of objects, and seats of those who are pushed to."""
+    """Return the memory of the process in bytes: timelines, object caches, and slots of active followers."""
     remembered = min(1.0, _SOURCES / max(1.0, members))
     return (
         costs.memory

@@ -35,30 +35,28 @@ DATABASE_CORES = 16
 DATABASE_MEMORY = 128 * GIB
 DATABASE_DISK = 4_096 * GIB
 SEARCH_DISK = 32_768 * GIB
-"""The most that one table of PostgreSQL may have: the search index is in one."""
+"""Maximum size of a table in PostgreSQL; the search index is one table."""
 REDIS_MEMORY = 24 * GIB
 REDIS_SPARE = 1.1
 """A tenth of the memory of a Redis stays free."""
 BROKER_CORES = 4
 _BROKER_DISK = 100 * GIB
 BROKER_FROM = 8
-"""Workers above which jobs go through a broker: up to then they are claimed from the stores."""
+"""Number of workers above which jobs go through a broker; up to it, workers claim them from the stores."""
 _BROKER_NODES = 3
 PAGE_FOLLOWERS = 20_000
-"""Lists up to this length are remembered by the workers, longer ones are read for each post."""
+"""Follower lists up to this length are cached by workers; longer ones are read for each post."""
 _HOT_DAYS = 30
-"""Days of posts and changes that a database should have in memory."""
+"""Days of posts and changes that should fit into the memory of a database."""
 SLOTS = 64
-"""Jobs that a worker has in hand."""
+"""Jobs that a worker runs concurrently."""
 LINK_SECONDS = 0.0005
-"""Seconds of a round trip in a data centre, which the calibration's own machine does not have."""
+"""Round-trip time in a data centre in seconds, which the calibration on one machine does not include."""
 TRIPS_OF_A_POST, TRIPS_OF_A_PAGE = 8, 4
 CLUSTER_NAME = "PostgreSQL, Redis, web processes and workers"
 
 
 class BusyCores(NamedTuple):
-    """Busy cores of each part."""
-
     web: float
     workers: float
     store: float
@@ -69,18 +67,18 @@ class BusyCores(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How many of each there are."""
+    """The number of instances of each part."""
 
     web: int
     workers: int
     stores: int
     redis: int
     own_search: bool = False
-    """Whether the search index has a database of its own: the setting `search`."""
+    """Whether the search index has its own database: the setting `search`."""
 
 
 def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None) -> NetworkShape:
-    """Return the shape with as many parts as the load takes, or with a given size."""
+    """Return the shape with the parts that the load needs, or with the given size."""
     costs = calibration.shared
     load = load_of(of, LOUD_FROM, warm_only=False)
     size = size or needed(load, of, costs)
@@ -108,10 +106,9 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
 
 
 def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
-    """Return how many of each part carry the load."""
     room = of.headroom
     web = of.copies
-    # More web processes know less of each member, so a page costs more: a few rounds settle it.
+    # With more web processes each caches less of a member, so a page costs more: iterate to a fixed point.
     for _ in range(20):
         web = max(of.copies, math.ceil(work_of(load, of, costs, web).web / room))
     work = work_of(load, of, costs, web)
@@ -124,24 +121,23 @@ def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
 
 
 def _stores(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Size) -> int:
-    """Return how many databases carry the work and the data."""
+    """Return the number of databases that the work and the data need."""
     disk, _ = _disks(load, costs, size)
     return math.ceil(max(store_work(work, size) / (DATABASE_CORES * of.headroom), disk / DATABASE_DISK, 1.0))
 
 
 def store_work(work: BusyCores, size: Size) -> float:
-    """Return the cores that all databases keep busy, without that of search if search has one of its own."""
+    """Return the busy cores of all databases, without the search index if it has its own."""
     return work.store - work.search if size.own_search else work.store
 
 
 def _disks(load: Load, costs: Shared, size: Size) -> tuple[float, float]:
-    """Return the bytes of all databases but that of the search index, and of that: 0 if the index lies in one of the others."""
+    """Return the bytes of the databases without the search index, and of its own database (0 if it has none)."""
     disk, search = _disk(load, costs), load.all_posts * SEARCH_ROW
     return (disk - search, search) if size.own_search else (disk, 0.0)
 
 
 def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
-    """Return how many cores each part keeps busy."""
     fresh = fresh_share(of, web)
     long = _long_deliveries(load)
     return BusyCores(
@@ -167,31 +163,31 @@ def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
 
 
 def between(share: float, one: float, other: float) -> float:
-    """Return the mean of two values, of which the other has this share."""
+    """Interpolate linearly between two values."""
     return one + share * (other - one)
 
 
 def fresh_share(of: Assumptions, web: int) -> float:
-    """Return the share of pages that are read in a process which has not served the member on this day."""
+    """Return the fraction of pages read in a process that has not served the member on that day."""
     if of.pages <= 1:
         return 1.0
     return min(1.0, web * (1 - math.pow(1 - 1 / web, of.pages)) / of.pages)
 
 
 def _pushed(load: Load, of: Assumptions) -> float:
-    """Return the followers whose timelines a second's posts try to write: none knows which of them are warm."""
+    """Return the deliveries attempted per second, including those to cold timelines."""
     return load.deliveries / of.warm if of.warm else 0.0
 
 
 def _long_deliveries(load: Load) -> float:
-    """Return those of them who stand in lists that are read anew for each post."""
+    """Return those of them in lists too long to cache, which are read for each post."""
     return load.posts * sum(
         one.posts * one.followers for one in load.by_class if PAGE_FOLLOWERS < one.followers <= LOUD_FROM
     )
 
 
 def redis_memory(load: Load, costs: Shared) -> float:
-    """Return the bytes of all warm timelines, with what stays free."""
+    """Return the bytes of all warm timelines, including the spare memory."""
     return REDIS_SPARE * load.warm * (LENGTH * costs.memory_entry + costs.memory_warm)
 
 
@@ -209,7 +205,7 @@ def _waits(load: Load, costs: Shared, work: BusyCores, size: Size) -> Waits:
     page = costs.web_request + costs.web_page + TRIPS_OF_A_PAGE * LINK_SECONDS
     push = min(load.per_post, PAGE_FOLLOWERS) * costs.worker_delivery
     alone = costs.commit + costs.arrival + TRIPS_OF_A_POST * LINK_SECONDS + push
-    # A page of a long list is the longest turn of a worker, and of a Redis a call for 300 keys.
+    # The longest turns: for a worker a page of a long list, for a Redis a call with 300 keys.
     turns = ((web, page), (worker, costs.worker_job + push), (redis, 300 * costs.redis_delivery))
     followers = max((one.followers for one in load.by_class if one.followers <= LOUD_FROM), default=0.0)
     one_by_one = followers * (costs.worker_delivery + costs.worker_read + costs.redis_delivery / size.redis)
@@ -255,27 +251,27 @@ def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Si
 
 
 def store_cores(busy: float) -> float:
-    """Machines have 2, 4, 8 or 16 cores."""
+    """Return the cores of a machine: 2, 4, 8 or 16."""
     return float(min(DATABASE_CORES, 2 ** max(1, math.ceil(math.log2(max(busy, 2.0))))))
 
 
 _LEAST, _MOST = 10.0, 1e10
-"""Members between which it is looked for where a shape ends."""
+"""Range of members searched for the limit of a shape."""
 
 SIZES = (Size(4, 2, 1, 1), Size(32, 16, 4, 4, own_search=True), Size(1_000, 500, 64, 64, own_search=True))
-"""Shapes that are looked at beside the one that a load takes."""
+"""Shapes shown in addition to the one that the load needs."""
 
 
 class Break(msgspec.Struct, frozen=True):
-    """A limit of a shape, and the members at which it is reached when everything grows with them."""
+    """A limit of a shape, and the number of members that reaches it if all loads grow in proportion."""
 
     what: str
     members: float
-    """Infinite when it never is."""
+    """Infinite if never reached."""
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """A shape of a fixed size, how many members it carries, and in which order its limits are reached."""
+    """A shape of a fixed size, the members that it carries, and its limits in the order in which they are reached."""
 
     shape: str
     members: float
@@ -283,7 +279,7 @@ class Carried(msgspec.Struct, frozen=True):
 
 
 class Swing(msgspec.Struct, frozen=True):
-    """The money a month if an assumption turned out lower or higher."""
+    """The cost per month if an assumption turned out lower or higher."""
 
     assumption: str
     low: float
@@ -293,30 +289,28 @@ class Swing(msgspec.Struct, frozen=True):
 
     @property
     def width(self) -> float:
-        """How much there is between the two."""
         return abs(self.money_high - self.money_low)
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Everything that was worked out. Money is a month's."""
+    """The complete plan. Money is per month."""
 
     assumptions: Assumptions
     prices: Prices
     calibration: str
-    """The machine and the day of the costs."""
+    """Machine and day of the calibration."""
     load: Load
     shape: NetworkShape
     money: float
     carried: list[Carried]
-    """Shapes by how many members they carry, the smallest first."""
+    """Shapes by the members that they carry, smallest first."""
     swings: list[Swing]
-    """The assumption that matters most first."""
+    """The most sensitive assumption first."""
     affordable: float
-    """Members that the budget pays for; 0 when there is none."""
+    """Members that the budget pays for; 0 without a budget."""
 
 
 def plan(of: Assumptions, prices: Prices, calibration: Calibration) -> Plan:
-    """Work everything out."""
     shape = chosen(of, calibration)
     return Plan(
         assumptions=of,
@@ -332,13 +326,13 @@ def plan(of: Assumptions, prices: Prices, calibration: Calibration) -> Plan:
 
 
 def chosen(of: Assumptions, calibration: Calibration) -> NetworkShape:
-    """Return the smallest shape that carries the load; when none does, the largest."""
+    """Return the smallest shape that carries the load, or the largest one if none does."""
     alone = one_process(of, calibration)
     return alone if alone.carries else cluster(of, calibration)
 
 
 def carried(of: Assumptions, calibration: Calibration) -> list[Carried]:
-    """Return how many members each shape carries, if all of them do what is assumed; and for each limit where it is reached."""
+    """Return the members that each shape carries under the assumptions, and where each limit is reached."""
     shapes: list[tuple[str, Callable[[Assumptions], NetworkShape]]] = [
         (NAME, lambda given: one_process(given, calibration))
     ]
@@ -363,8 +357,6 @@ def _carried(name: str, of: Assumptions, shape: Callable[[Assumptions], NetworkS
 
 
 def affordable(of: Assumptions, prices: Prices, calibration: Calibration) -> float:
-    """Return the members for whom the budget pays."""
-
     def fits(members: float) -> bool:
         return chosen(changed(of, "members", members), calibration).money(prices) <= of.budget
 
@@ -372,7 +364,7 @@ def affordable(of: Assumptions, prices: Prices, calibration: Calibration) -> flo
 
 
 def swings(of: Assumptions, prices: Prices, calibration: Calibration) -> list[Swing]:
-    """Return what each assumption would change alone."""
+    """Return the effect of each assumption alone, the largest first."""
 
     def money(name: str, value: float) -> float:
         return chosen(changed(of, name, value), calibration).money(prices)
@@ -385,7 +377,7 @@ def swings(of: Assumptions, prices: Prices, calibration: Calibration) -> list[Sw
 
 
 def _largest(holds: Callable[[float], bool]) -> float:
-    """Return the number of members up to which something holds: infinite when it always does, 0 when it never does."""
+    """Return the largest number of members for which `holds` is true: infinite if always, 0 if never."""
     if holds(_MOST):
         return math.inf
     if not holds(_LEAST):

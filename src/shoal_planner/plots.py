@@ -1,4 +1,4 @@
-"""Plots of numbers: lines over two scales, and bars from an end or from a middle. Scales go by powers of ten or evenly."""
+"""Line plots and bar charts, on logarithmic or linear scales."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ _ROW = 30
 _ABOVE = 16
 _SMALL = 12
 _DOT = 10.0
-"""Points across a dot."""
 _TALL, _WIDE = 30.0, 90.0
-"""Points between two numbers of a scale, at least."""
+"""Minimum distance of two ticks, vertically and horizontally."""
 _LONG_NAME = 24
-"""Letters up to which the name of a bar stands before it; longer ones stand above."""
+"""Length up to which the name of a bar is left of it; longer names are above."""
 _NEAREST = 15.0
-"""Points between the baselines of two labels, at least."""
+"""Minimum distance between the baselines of two labels."""
 
 Words = Callable[[float], str]
-"""How a number is told on an axis."""
+"""Formats a number for an axis."""
 
 
 class Scale(NamedTuple):
-    """Numbers from `low` to `high`, laid along so many points from `start`; a negative length goes up the page."""
+    """Maps numbers from `low` to `high` to `length` points from `start`; a negative length goes up the page."""
 
     low: float
     high: float
@@ -40,14 +39,14 @@ class Scale(NamedTuple):
     log: bool = True
 
     def at(self, value: float) -> float:
-        """Return where a number lies; numbers beyond the ends lie at the ends."""
+        """Return the position of a number, clamped to the ends of the scale."""
         value = min(max(value, self.low), self.high)
         if self.log:
             return self.start + self.length * math.log(value / self.low) / math.log(self.high / self.low)
         return self.start + self.length * (value - self.low) / (self.high - self.low)
 
     def ticks(self, room: float = 1.0) -> list[float]:
-        """Return round numbers to mark, each at least so many points from the next."""
+        """Return round numbers to mark, at least `room` points apart."""
         every = self._round_numbers()
         step = (
             max(1, math.ceil(room * (len(every) - 1) / abs(self.at(every[-1]) - self.at(every[0]))))
@@ -73,8 +72,6 @@ def _round_step(rough: float) -> float:
 
 
 class PlotLine(NamedTuple):
-    """One line of a plot."""
-
     name: str
     colour: Colour
     points: Sequence[tuple[float, float]]
@@ -82,14 +79,14 @@ class PlotLine(NamedTuple):
 
 
 class Landmark(NamedTuple):
-    """A place on the scale across that has a name."""
+    """A named position on the horizontal scale."""
 
     at: float
     name: str
 
 
 class PlotBar(NamedTuple):
-    """A bar from one number to another, with its name before it and words behind it; or a dot, where only the place counts."""
+    """A bar between two numbers, with its name before and a label after it; or a dot, if only the position matters."""
 
     name: str
     low: float
@@ -100,7 +97,7 @@ class PlotBar(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """How the two scales of a plot of lines are told."""
+    """Labels, formats and kinds of the two scales of a line plot."""
 
     across: str
     up: str
@@ -142,7 +139,7 @@ def _scales(drawn: Sequence[PlotLine], axes: Axes, height: int) -> tuple[Scale, 
 
 
 def _above(value: float) -> float:
-    """Return a round number that is no less."""
+    """Return a round number that is not smaller."""
     if value <= 0:
         return 1.0
     step = _round_step(value / 5)
@@ -164,7 +161,7 @@ def _grid(across: Scale, up: Scale, axes: Axes, height: int) -> Iterator[Shape]:
 
 
 def _names(drawn: Sequence[PlotLine], up: Scale, across: Scale) -> Iterator[Shape]:
-    """Write the name of each line at its end, and names that would touch a little apart."""
+    """Draw the name of each line at its end, moved apart where names would overlap."""
     ends = sorted((up.at(line.points[-1][1]), at) for at, line in enumerate(drawn))
     last = -math.inf
     for y, at in ends:
@@ -183,7 +180,7 @@ def bars(
     middle: float | None = None,
     log: bool = True,
 ) -> Chart:
-    """Draw bars from the low end of the scale, or from a middle: then each reaches from its low to its high number."""
+    """Draw bars from the low end of the scale or, with a `middle`, from the low to the high number of each."""
     above = max(len(bar.name) for bar in drawn) > _LONG_NAME
     row = _ROW + (_ABOVE if above else 0)
     height = _HEAD + 16 + row * len(drawn) + _FOOT
@@ -221,7 +218,7 @@ def _bar(scale: Scale, bar: PlotBar, middle: float | None, y: float) -> Iterator
 
 
 def _both_sides(low: float, middle: float, high: float, y: float) -> Iterator[Shape]:
-    """Draw the side of the low number in one colour and that of the high one in another, whichever is left."""
+    """Draw the side of the low number in one colour and that of the high number in another, on either side of the middle."""
     sides: tuple[tuple[float, Colour], ...] = ((low, "before"), (high, "after"))
     for end, colour in sides:
         yield Box(min(end, middle), y + 3, max(1.0, abs(end - middle)), _ROW - 12, colour, 3)
@@ -241,7 +238,6 @@ def _page(title: str, below: str, height: int) -> Iterator[Shape]:
 
 
 def stacked(title: str, charts: Sequence[Chart]) -> Chart:
-    """Put charts under each other on one page."""
     shapes: list[Shape] = []
     top = 0
     for chart in charts:

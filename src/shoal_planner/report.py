@@ -1,4 +1,4 @@
-"""A plan as tables for the terminal, as plots, and as one HTML file that loads nothing."""
+"""A plan as tables for the terminal, as plots, and as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_SWINGS = 12
 
 
 class WordTable(NamedTuple):
-    """A title, the names of the columns, and rows. All columns but the first are numbers."""
+    """A table with a title. All columns but the first contain numbers."""
 
     title: str
     columns: tuple[str, ...]
@@ -30,7 +30,7 @@ class WordTable(NamedTuple):
 
 
 def summary(plan: Plan) -> list[str]:
-    """Return what matters most, in sentences."""
+    """Return the main results as sentences."""
     shape, load, currency = plan.shape, plan.load, plan.prices.currency
     found = [
         f"{units.people(load.members)} members: {shape.name}, {units.price(plan.money, currency)}.",
@@ -52,7 +52,6 @@ def summary(plan: Plan) -> list[str]:
 
 
 def tables(plan: Plan) -> list[WordTable]:
-    """Return all tables of a plan."""
     return [_parts(plan), _load(plan), _waits(plan), _limits(plan), _carried(plan), _swings(plan)]
 
 
@@ -143,7 +142,6 @@ def _swings(plan: Plan) -> WordTable:
 
 
 def assumptions(plan: Plan) -> WordTable:
-    """Return everything that was assumed."""
     rows = [
         (name.replace("_", " "), _value(float(number)))
         for name, number in msgspec.structs.asdict(plan.assumptions).items()
@@ -160,11 +158,11 @@ def _value(number: float) -> str:
 
 
 _FEWEST, _MOST = 4, 9
-"""Powers of ten of members between which plots are drawn."""
+"""Exponents of the range of members in plots."""
 _STEPS = 6
 _SWINGS = 12
 _RATES = (0.01, 10_000.0)
-"""Posts a day of an author."""
+"""Posts per author and day."""
 
 _LOADS: tuple[tuple[str, Colour, Callable[[Load], float]], ...] = (
     ("deliveries", "after", lambda load: load.deliveries),
@@ -175,7 +173,6 @@ _LOADS: tuple[tuple[str, Colour, Callable[[Load], float]], ...] = (
 
 
 def charts(plan: Plan, calibration: Calibration) -> list[Chart]:
-    """Draw all plots of a plan."""
     return [
         load_chart(plan),
         money_chart(plan, calibration),
@@ -205,7 +202,7 @@ def load_chart(plan: Plan) -> Chart:
 
 
 def money_chart(plan: Plan, calibration: Calibration) -> Chart:
-    """Draw what the smallest shape that carries the load costs, against members."""
+    """Draw the cost of the smallest sufficient shape against members."""
     found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for members in _sizes():
         shape = chosen(changed(plan.assumptions, "members", members), calibration)
@@ -224,7 +221,7 @@ def money_chart(plan: Plan, calibration: Calibration) -> Chart:
 
 
 def carried_chart(plan: Plan) -> Chart:
-    """Draw how many members each shape carries, and what gives way first."""
+    """Draw the members that each shape carries, and its first bottleneck."""
     drawn = [
         PlotBar(
             one.shape,
@@ -245,7 +242,7 @@ def carried_chart(plan: Plan) -> Chart:
 
 
 def swings_chart(plan: Plan) -> Chart:
-    """Draw what each assumption would change alone, the widest first: a tornado."""
+    """Draw the effect of each assumption alone, the largest first (a tornado diagram)."""
     drawn = [
         PlotBar(
             swing.assumption.replace("_", " "),
@@ -267,7 +264,7 @@ def swings_chart(plan: Plan) -> Chart:
 
 
 def push_or_pull_chart(of: Assumptions, calibration: Calibration) -> Chart:
-    """Draw what one follower costs a day who is pushed to, and one who pulls, by how often the author posts."""
+    """Draw the daily cost of a follower with push and with pull against the author's posts per day."""
     one, several = calibration.one_process, calibration.shared
     low, high = _RATES
 
@@ -295,7 +292,6 @@ def _crossing(rate: float) -> Landmark:
 
 
 def value(number: float) -> str:
-    """Tell the value of an assumption."""
     return units.number(number) if number >= 1_000 else f"{number:.3g}"
 
 
@@ -317,7 +313,7 @@ img{width:100%;height:auto;margin:1rem 0}.wide{overflow-x:auto}
 
 
 def page(plan: Plan, calibration: Calibration, *, ours: bool) -> str:
-    """Return the report. `ours` says whether the costs were measured on the machine where the plan is made."""
+    """Return the report as HTML. `ours` tells whether the costs were measured on this machine."""
     title = f"A plan for {plan.load.members:,.0f} members"
     where = "" if ours else " Another machine: `shoal plan --calibrate` measures this one."
     sentences = [*summary(plan), f"Costs were measured on {plan.calibration}.{where}"]
@@ -325,7 +321,6 @@ def page(plan: Plan, calibration: Calibration, *, ours: bool) -> str:
 
 
 def document(title: str, sentences: Sequence[str], all_tables: Iterable[WordTable], drawn: Iterable[Chart]) -> str:
-    """Return sentences, plots and tables as an HTML document."""
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(sentence)}</p>" for sentence in sentences)]
     parts += [_picture(chart) for chart in drawn]
     parts += [part for table in all_tables if table.rows for part in _table(table)]

@@ -1,4 +1,4 @@
-"""How the planner tells numbers: with a unit that keeps them short."""
+"""Number formats of the planner, with short units."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PEOPLE = ((1e9, " billion"), (1e6, " million"))
 
 
 def number(value: float) -> str:
-    """Tell a number in three digits: 1.23k, 45.6M."""
+    """Format a number with three digits: 1.23k, 45.6M."""
     if math.isinf(value):
         return "no end"
     for unit, letter in _BIG:
@@ -26,7 +26,7 @@ def number(value: float) -> str:
 
 
 def people(value: float) -> str:
-    """Tell how many members: 37,700, 1.87 million."""
+    """Format a number of members: 37,700, 1.87 million."""
     if math.isinf(value):
         return "no end"
     for unit, name in _PEOPLE:
@@ -36,7 +36,7 @@ def people(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Tell bytes: 2.5 GiB."""
+    """Format a number of bytes: 2.5 GiB."""
     for unit, name in _BYTES:
         if value >= unit:
             return f"{_digits(value / unit)} {name}"
@@ -44,7 +44,7 @@ def size(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """Tell a time: 85 us, 3.2 ms, 1.5 s."""
+    """Format a duration: 85 us, 3.2 ms, 1.5 s."""
     if math.isinf(value):
         return "never"
     if value >= 1:
@@ -53,12 +53,11 @@ def seconds(value: float) -> str:
 
 
 def money(value: float) -> str:
-    """Tell money a month: 1,240."""
     return f"{value:,.0f}" if value >= 10 or not value else f"{value:.2f}"
 
 
 def price(value: float, currency: str) -> str:
-    """Tell money a month with its currency, if that is known: 1,240 USD a month."""
+    """Format a monthly price with its currency, if known: 1,240 USD a month."""
     return f"{money(value)} {currency} a month" if currency else f"{money(value)} a month"
 
 

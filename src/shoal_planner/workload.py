@@ -18,69 +18,66 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A network. What members do is meant for each who comes on a day."""
+    """Assumptions about a network. Activity is per member active on a day."""
 
     members: Annotated[int, msgspec.Meta(ge=10, le=10_000_000_000)] = 1_000_000
-    """Members who have signed up."""
+    """Registered members."""
     daily: Share = 0.2
-    """Share of the members who come on a day."""
+    """Fraction of the members active on a day."""
     warm: Share = 0.35
-    """Share of the members who came in the last `timeline_idle_days`: their home timelines are warm."""
+    """Fraction of the members active in the last `timeline_idle_days`, whose home timelines are warm."""
     returning: Share = 0.002
-    """Share of the members who come back on a day after a longer time: their timelines are rebuilt."""
+    """Fraction of the members who return on a day after a longer absence, so that their timelines are rebuilt."""
     posts: Annotated[float, msgspec.Meta(ge=0, le=10_000)] = 0.5
-    """Posts and shares a day."""
+    """Posts and shares per day."""
     pages: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 15.0
-    """Home pages read a day."""
+    """Home pages read per day."""
     changes: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 5.0
-    """Likes, follows and the like a day."""
+    """Likes, follows and similar changes per day."""
     busiest: Annotated[float, msgspec.Meta(ge=1, le=100)] = 2.5
-    """Factor by which the busiest hour has more of all this than the mean one."""
+    """Ratio of the busiest hour to the mean hour."""
     follows: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 80.0
-    """Followees of a member, on average over all members."""
+    """Mean number of followees over all members."""
     exponent: Annotated[float, msgspec.Meta(gt=1, le=5)] = 2.1
-    """Exponent of the power law of followers: nearer to 1, more members have very many."""
+    """Exponent of the power law of followers: the closer to 1, the more members have very many."""
     largest: Share = 0.1
-    """Share of the members who follow the most-followed one, at most."""
+    """Maximum fraction of the members who follow the most-followed one."""
     eagerness: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.5
-    """How much more those with many followers write: posts grow with this power of the number of followers."""
+    """The exponent with which posts grow with the number of followers."""
     pictures: Share = 0.3
-    """Share of the posts with a picture."""
     picture_bytes: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 500_000.0
-    """Bytes of the files of a picture."""
+    """Bytes of all files of a picture."""
     shown_bytes: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 60_000.0
     """Bytes of the copy of a picture that a page shows."""
     years: Annotated[float, msgspec.Meta(gt=0, le=100)] = 3.0
-    """Years for which everything is kept: disks are planned for the end of them."""
+    """Years for which all data is kept; disks are sized for their end."""
     headroom: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.6
-    """Share of a core that is used in the busiest hour, at most."""
+    """Maximum utilization of a core in the busiest hour."""
     copies: Annotated[int, msgspec.Meta(ge=1, le=5)] = 2
-    """Servers with the same data: 2 is a standby for each PostgreSQL and a replica for each Redis."""
+    """Servers with the same data: 2 means a standby for each PostgreSQL and a replica for each Redis."""
     budget: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 0.0
-    """Money a month; 0: none is given."""
+    """Money per month; 0 for none."""
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Money a month, in any currency. The defaults are about what a cloud charged in US dollars in 2026: give your own."""
+    """Prices per month in any currency. The defaults are approximate cloud prices of 2026 in US dollars; set your own."""
 
     currency: Annotated[str, msgspec.Meta(max_length=10)] = ""
-    """The name of the currency in what is shown; empty: amounts stand alone."""
+    """The currency shown with amounts; may be empty."""
     core: Annotated[float, msgspec.Meta(ge=0)] = 14.0
     memory_gib: Annotated[float, msgspec.Meta(ge=0)] = 2.5
     disk_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.1
     """Disks of databases and brokers."""
     object_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.02
-    """Files of pictures."""
+    """Media files."""
     traffic_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.01
-    """Traffic to members."""
 
 
 USUAL_PRICES = Prices(currency="USD")
-"""The prices of a plan that is given none."""
 
 
 class Range(NamedTuple):
-    """A low and a high value that an assumption may turn out to have."""
+    """A low and a high value for an assumption."""
 
     name: str
     low: float
@@ -103,7 +100,7 @@ _HALF_AND_DOUBLE = (
 
 
 def spreads(of: Assumptions) -> list[Range]:
-    """Return how far each assumption may be off: half and double, and for others what is usual elsewhere."""
+    """Return a range for each assumption: half and double, or for others the usual range."""
     found = [Range(name, getattr(of, name) / 2, getattr(of, name) * 2) for name in _HALF_AND_DOUBLE]
     found += [
         Range("warm", max(of.daily, of.warm / 2), min(1.0, of.warm * 2)),
@@ -116,7 +113,6 @@ def spreads(of: Assumptions) -> list[Range]:
 
 
 def changed(of: Assumptions, name: str, value: float) -> Assumptions:
-    """Return the assumptions with another value for one of them."""
     return msgspec.structs.replace(of, **{name: round(value) if name in {"members", "copies"} else value})
 
 
@@ -134,20 +130,16 @@ _SAME = 1e-6
 
 
 class FollowerClass(msgspec.Struct, frozen=True):
-    """Members with about as many followers."""
+    """Members with a similar number of followers."""
 
     members: float
     followers: float
-    """Mean number of followers."""
     posts: float
-    """Share of all posts that they write."""
+    """Fraction of all posts that they write."""
 
 
 def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
-    """Return the classes, fewest followers first. Together they have all members but those without a follower.
-
-    None has members on both sides of the `cut`.
-    """
+    """Return the classes of all members with followers, fewest first. No class contains members on both sides of `cut`."""
     if not of.follows:
         return [FollowerClass(float(of.members), 0.0, 1.0)]
     least, most, some = _ends(of)
@@ -165,7 +157,7 @@ def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
 
 
 def _with(edges: list[float], cut: float) -> list[float]:
-    """Return the edges with one more, unless it is one of them or beyond the ends."""
+    """Return the edges with one added, unless it is among them or outside."""
     near = min(edges, key=lambda edge: abs(edge - cut))
     if abs(near - cut) < near * _SAME or not edges[0] < cut < edges[-1]:
         return edges
@@ -173,7 +165,7 @@ def _with(edges: list[float], cut: float) -> list[float]:
 
 
 def _ends(of: Assumptions) -> tuple[float, float, float]:
-    """Return the least and the largest number of followers, and the share of members who have any."""
+    """Return the smallest and largest number of followers, and the fraction of members who have any."""
     top = max(2.0, of.largest * of.members)
 
     def mean(least: float) -> float:
@@ -190,7 +182,7 @@ def _ends(of: Assumptions) -> tuple[float, float, float]:
 
 
 def _largest(of: Assumptions, least: float, top: float) -> float:
-    """One of so many members is expected to have as many, or more."""
+    """Return the expected largest number of followers of `members` draws, at most `top`."""
     return min(top, max(1.001 * least, least * math.pow(of.members, 1 / (of.exponent - 1))))
 
 
@@ -203,7 +195,7 @@ def _moment(power: float, low: float, high: float) -> float:
     """Return the integral of `k ** power` between two numbers."""
     if abs(power + 1) < 1e-9:
         return math.log(high / low)
-    # Relative to the lower end: large powers of large numbers would overflow.
+    # Relative to the lower end, because large powers of large numbers would overflow.
     return math.pow(low, power + 1) * (math.pow(high / low, power + 1) - 1) / (power + 1)
 
 
@@ -211,15 +203,14 @@ ANSWER_BYTES = 6_000
 """A home page as JSON, compressed by the proxy."""
 PAGE_POSTS = 20
 _BYTES_OF_A_CHANGE = 0.5
-"""Associations of a like or a follow that are still there at the end, beside those of a follow: some are taken back."""
+"""Associations of a like or follow that remain at the end, relative to a follow; some are undone."""
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Rates are a second, in the busiest hour."""
+    """The load of a network. Rates are per second in the busiest hour."""
 
     members: float
     warm: float
-    """Warm home timelines."""
     authors: float
     """Members who write on a day."""
     posts: float
@@ -228,29 +219,28 @@ class Load(msgspec.Struct, frozen=True):
     returns: float
     """Members whose cold timeline is rebuilt."""
     deliveries: float
-    """Posts put on warm timelines, those of loud members left out."""
+    """Entries written to warm timelines, without posts of high fan-out members."""
     per_post: float
-    """Deliveries of a post on average."""
     loud: float
-    """Loud members."""
+    """High fan-out members."""
     loud_followees: float
-    """Loud members whom a reader follows, on average."""
+    """Mean number of high fan-out followees of a reader."""
     largest: float
     """Followers of the most-followed member."""
     all_posts: float
-    """Posts that are kept at the end."""
+    """Posts stored at the end."""
     all_follows: float
     all_changes: float
-    """Likes that are kept at the end."""
+    """Likes stored at the end."""
     picture_bytes: float
-    """Files of pictures at the end."""
+    """Bytes of media files at the end."""
     traffic: float
-    """Bytes to members, a month."""
+    """Bytes sent to members per month."""
     by_class: list[FollowerClass]
 
 
 def load_of(of: Assumptions, loud_from: float, *, warm_only: bool) -> Load:
-    """Work the load out. A member is loud with more than `loud_from` followers; with `warm_only`, with so many warm ones."""
+    """Compute the load. A member has high fan-out with more than `loud_from` followers, or warm followers with `warm_only`."""
     coming = of.members * of.daily
     counted = (of.warm or 1.0) if warm_only else 1.0
     found = classes(of, loud_from / counted)

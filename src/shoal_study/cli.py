@@ -38,7 +38,7 @@ _MIB = 1 << 20
 
 
 def tell(result: StudyResult) -> None:
-    """Print a study. Tables fit a terminal of 80 columns."""
+    """Print a study. Tables fit into 80 columns."""
     console = Console(highlight=False)
     console.print(f"{result.names:,} names: {result.source}", style="bold", markup=False)
     for line in _facts(result):
@@ -94,7 +94,7 @@ def _table(first: str, *others: str) -> Table:
 
 
 def _rows(result: StudyResult) -> Iterator[tuple[str, LevelFigures]]:
-    """Each level, and each level within those above it."""
+    """Yield each level, and each level combined with those above it."""
     for scheme in result.schemes:
         yield from ((f"{level.graph} {level.name}", level) for level in scheme.levels)
         for depth, path in enumerate(scheme.paths[1:], start=2):
@@ -133,7 +133,7 @@ def _ends_table(result: StudyResult) -> Table:
 
 
 def share_words(share: float) -> str:
-    """Return a share of the mean in per cent, or in times of it where that is more than ten."""
+    """Return a ratio to the mean in percent, or as a multiple above ten."""
     return f"{share:.1%}" if share < 10 else f"{share:,.0f} x"
 
 
@@ -157,7 +157,7 @@ def _server_table(result: StudyResult) -> Table:
 
 
 def moved_words(change: Change, members: int) -> str:
-    """Return who moves, as a share of all and in times of the least possible."""
+    """Return who moves, in percent of all members and as a multiple of the minimum."""
     return f"{change.moved / members:.1%} {change.moved / change.least:4.1f}x"
 
 
@@ -217,7 +217,7 @@ class _Sources(NamedTuple):
 
 
 def _chosen(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say what is studied."""
+    """Add the options of a study."""
     options = (
         click.option("--only", multiple=True, type=click.Choice(SCHEMES), help="Only this scheme; may be repeated."),
         _number("--servers", "Servers that members are spread over.", _DEFAULTS.servers, 2, MOST_SERVERS - 1),
@@ -300,14 +300,14 @@ def study(
 
 
 def _named(sources: _Sources) -> Sequence[str]:
-    """The sources one by one; an empty one is the network of the settings."""
+    """Return the sources; an empty one stands for the network of the settings."""
     if sources.generated and sources.names:
         raise click.UsageError("either NAMES or --generated")
     return sources.names or ("",)
 
 
 def _read(settings: Settings, sources: _Sources, name: str, study: Study, progress: Progress) -> str:
-    """Read one source to its end. Returns what it is, in words."""
+    """Read a source to its end and return its description."""
     if sources.generated:
         for batch in generated_batches(sources.generated, sources.seed, _telling(progress, "names")):
             study.add(batch)

@@ -1,9 +1,9 @@
 """Seven constraints on a placement, each with a check that runs on the studied names, and the errata of the 2006 paper.
 
 Nathan Boeger, "Methods for scaling a large member base" (arXiv, 20 February 2006). Only the first section of its text was
-legible, so its printed figures and the wording of its seven constraints are missing here: a table says `NOT_LEGIBLE` there. The
-constraints are the properties in which its schemes differ, in our own words, and every scheme is checked against all of them.
-Notes on the whole paper provide the schemes, their moduli, the names of the graphs, and two errors.
+legible, so its printed figures and the wording of its seven constraints are missing here: tables show `NOT_LEGIBLE`
+instead. The constraints are the properties in which its schemes differ, in our own words, and every scheme is checked
+against all of them. Notes on the whole paper provide the schemes, their moduli, the names of the graphs, and two errors.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ NOT_LEGIBLE = "not legible in the copy we have"
 
 
 class PaperGraph(NamedTuple):
-    """One of the eight graphs."""
-
     scheme: str
     level: int
     """From 0."""
@@ -53,11 +51,11 @@ GRAPHS: Mapping[str, PaperGraph] = {
     "M2": PaperGraph("md5", 1, "members by the next two digits mod 64"),
     "M3": PaperGraph("md5", 2, "members by the two digits after these mod 128"),
 }
-"""Their order and their buckets follow from the schemes: three levels of letters, two of sums, three of MD5."""
+"""Order and buckets follow from the schemes: three levels of letters, two of sums, three of MD5."""
 
 
 class Printed(NamedTuple):
-    """Figures that the paper prints with a graph; None where they could not be read."""
+    """Figures that the paper prints with a graph; None if illegible."""
 
     members: int | None = None
     mean: float | None = None
@@ -72,7 +70,7 @@ _REALLY_OF = "frank\n"
 
 
 def errata(third_level: Loads | None) -> list[Erratum]:
-    """Return the errors with their proofs, carried out now. `third_level` are the members of the 128 buckets of M3, if counted."""
+    """Return the errors, with proofs carried out now. `third_level` contains the counts of the 128 buckets of M3, if counted."""
     found = [_digest()]
     if third_level is not None:
         found.append(_modulus(third_level))
@@ -102,22 +100,23 @@ def _modulus(loads: Loads) -> Erratum:
 
 
 EVEN = 0.10
-"""No bucket of an even level is further from the mean than this share of it."""
+"""In an even level, no bucket deviates more from the mean, as a fraction of it."""
 _BY_CHANCE = 5.0
-"""Deviations of chance that are allowed where there are so few members that chance alone passes `EVEN`."""
+"""Allowed random deviation in standard deviations, for lists so small that it exceeds `EVEN`."""
 DIRECTORY_ENTRIES = 32_000
-"""Entries that a directory may have: the subdirectories that ext3, the file system of 2006, allowed (31,998), in round numbers."""
+"""Maximum number of entries of a directory: about the 31,998 subdirectories that ext3, the file system of 2006, allowed."""
 FORESEEN = 100_000_000
-"""Members whom the directories must carry."""
+"""Members that the directories must be able to hold."""
 _MOST_MOVED = 1.5
-"""Times the least possible that may move when servers come: units do not divide evenly."""
+"""Maximum of moves when servers are added, as a multiple of the minimum: units do not divide evenly."""
 _RELIEVED = 0.9
-"""Load of the fullest server after growing, over what it has if nobody moves: above this, new servers were no relief."""
+"""Load of the fullest server after growing, relative to its load without any moves; above this, the new servers were no relief.
+"""
 MOST_NANOSECONDS = 1_000.0
 
 
 class Growth(NamedTuple):
-    """Members who move when servers come, and how full the fullest server is before and after, over the mean afterwards."""
+    """The moves when servers are added, and the load of the fullest server before and after, relative to the mean afterwards."""
 
     change: Change
     before: float
@@ -125,23 +124,21 @@ class Growth(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Everything that the checks look at."""
+    """The data that the checks use."""
 
     schemes: Mapping[str, LevelScheme]
     figures: Mapping[str, SchemeFigures]
     mapping: MappingFigures | None
     growth: Mapping[str, Growth]
-    """Servers that come, by scheme."""
     cooling: Mapping[str, Cooling]
     sample: NameBatch
-    """Some of the names."""
 
 
 Check = Callable[[Evidence, str], Outcome]
 
 
 def constraints(evidence: Evidence) -> list[Constraint]:
-    """Run all checks for each scheme of the paper that was studied."""
+    """Run all checks for each studied scheme of the paper."""
     keys = [*evidence.figures, *(("mapping",) if evidence.mapping else ())]
     return [
         Constraint(name, promise, how, [_outcome(check, evidence, key) for key in keys])
@@ -166,7 +163,7 @@ def _even(evidence: Evidence, key: str) -> Outcome:
 
 
 def allowed(level: LevelFigures) -> float:
-    """Return how far a bucket may be from the mean, over the mean."""
+    """Return the allowed deviation of a bucket, relative to the mean."""
     return max(EVEN, _BY_CHANCE / sqrt(level.mean)) if level.mean else EVEN
 
 
@@ -181,7 +178,7 @@ def _even_mapping(evidence: Evidence) -> Outcome:
 
 
 def _by_name(evidence: Evidence, key: str) -> Outcome:
-    """Place the sample in another order and compare: a name alone must do."""
+    """Place the sample in another order and compare: the placement must depend on the name only."""
     sample = evidence.sample
     if key == "mapping":
         size = max(1, -(-sample.size // _mapped(evidence).start))
@@ -199,7 +196,7 @@ def _by_name(evidence: Evidence, key: str) -> Outcome:
 
 
 def _everywhere(evidence: Evidence, key: str) -> Outcome:
-    """Place the names of the conformance file: each must have a place, and MD5 the one that the server's own code gives."""
+    """Place the names of the conformance file: each must have a bucket, and MD5 must agree with the server's own code."""
     if key == "mapping":
         return Outcome(key, False, "a number is drawn, not computed: no program can find it out")
     scheme = evidence.schemes[key]

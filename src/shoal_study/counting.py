@@ -1,6 +1,6 @@
-"""Options of a study, counts of the placed batches with the time that placing takes, and the relief of a hot server.
+"""Options of a study, counts of the placed batches with the time that placing takes, and rebalancing of a hot server.
 
-Heat is the activity of a server divided by the mean. A scheme succeeds when no server is hotter than `HOT`.
+Heat is the activity of a server divided by the mean. A scheme succeeds if no server is hotter than `HOT`.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ LEVEL_SCHEMES: Mapping[str, Callable[[], LevelScheme]] = {"letters": Letters, "a
 HASHED_SCHEMES: Mapping[str, Callable[[], HashedScheme]] = {"modulo": Modulo, "jump": Jump, "rendezvous": Rendezvous}
 RING_TITLES: Mapping[str, str] = {"ring": "Ring", "bounded": "Bounded loads"}
 SCHEMES = ("letters", "ascii-sum", "mapping", "md5", "shoal", *HASHED_SCHEMES, *RING_TITLES)
-"""Words that choose schemes, in the order in which they are shown."""
+"""Keys of the schemes, in the order in which they are shown."""
 MOST_SERVERS = 64
-"""A network of Shoal has 64 data sources, so there is nothing to do for a 65th store."""
+"""A network has 64 data sources, so a 65th store would be empty."""
 MOST_RANGE = 1_000_000_000
 MOST_ZIPF = 2.0
 MOST_SEED = 2**31 - 1
@@ -60,20 +60,19 @@ class StudyOptions(NamedTuple):
     schemes: Sequence[str] = SCHEMES
     servers: int = 20
     grown: int = 24
-    """Servers after several have come at once."""
+    """Servers after several were added at once."""
     range_size: int = 0
-    """Members of a range of the mapping scheme; 0: as many as fill `grown` servers."""
+    """Members per range of the mapping scheme; 0: as many as fill `grown` servers."""
     zipf: float = 0.9
-    """Exponent of activity where the source has none; 0: all are equally active, and nothing is hot."""
+    """Zipf exponent of activity if the source has none; 0: all members are equally active and no server is hot."""
     seed: int = 1
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers of servers that members are placed on: the usual one first, then after one came, one went, several came."""
+        """Return the numbers of servers that members are placed on: the default, then one added, one removed, several added."""
         return tuple(dict.fromkeys((self.servers, self.servers + 1, self.servers - 1, self.grown)))
 
     def check(self) -> None:
-        """Raise `InvalidInput` for options that make no sense."""
         unknown = [key for key in self.schemes if key not in SCHEMES]
         if unknown or not self.schemes:
             named = f"scheme {unknown[0]!r}" if unknown else "study without a scheme"
@@ -94,7 +93,7 @@ class StudyOptions(NamedTuple):
 
 
 class StopWatch:
-    """The processor time that a piece of work took in all its rounds. Time on the clock would count what others do meanwhile."""
+    """Accumulated CPU time of a piece of work. Wall-clock time would include other processes."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -102,7 +101,7 @@ class StopWatch:
 
     @contextmanager
     def over(self, names: int) -> Iterator[None]:
-        """Measure the block, which handles so many names."""
+        """Measure the block, which handles `names` names."""
         began = thread_time()
         yield
         self.seconds += thread_time() - began
@@ -110,13 +109,11 @@ class StopWatch:
 
     @property
     def nanoseconds(self) -> float:
-        """For one name; 0 where there was none."""
+        """Return the time per name; 0 without names."""
         return self.seconds / self.names * 1e9 if self.names else 0.0
 
 
 class LevelCount:
-    """A scheme of levels at work."""
-
     def __init__(self, scheme: LevelScheme) -> None:
         self.scheme = scheme
         self.watch = StopWatch()
@@ -125,7 +122,6 @@ class LevelCount:
         self.paths = [Loads(int(size)) for size in sizes]
 
     def add(self, batch: NameBatch, activity: Amounts | None) -> None:
-        """Place and count some members."""
         with self.watch.over(batch.size):
             placed = self.scheme.place(batch)
         path = placed[0]
@@ -135,7 +131,6 @@ class LevelCount:
             self.paths[at].add(path, None)
 
     def figures(self) -> SchemeFigures:
-        """The scheme so far."""
         levels = [
             level_figures(level.name, loads, level.labels.__getitem__, level.graph)
             for level, loads in zip(self.scheme.levels, self.alone, strict=True)
@@ -163,7 +158,7 @@ class LevelCount:
 
 
 class HashedCount:
-    """A scheme that needs a hash and the number of servers, at work."""
+    """Counts of a scheme that depends on a hash and the number of servers."""
 
     def __init__(self, scheme: HashedScheme, sizes: Sequence[int]) -> None:
         self.scheme = scheme
@@ -171,14 +166,13 @@ class HashedCount:
         self.loads = ServerLoads(scheme, sizes)
 
     def add(self, hashes: Hashes, activity: Amounts | None) -> None:
-        """Place and count some members."""
         home, *others = self.loads.sizes
         with self.watch.over(len(hashes)):
             placed = self.scheme.place(hashes, [home])
         self.loads.add([*placed, *self.scheme.place(hashes, others)], activity)
 
     def figures(self, hashing: float) -> ServerFigures:
-        """The scheme so far; `hashing` are the nanoseconds of the hash that it needs."""
+        """Return the figures so far. `hashing` is the time of its hash in nanoseconds."""
         loads = self.loads
         total = int(loads.loads[0].members.sum())
         return ServerFigures(
@@ -194,7 +188,7 @@ class HashedCount:
 
 
 class RingCount:
-    """A ring at work. Who is on which server is worked out from the arcs at the end."""
+    """Counts of a ring. The servers of members follow from the arcs at the end."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = tuple(sizes)
@@ -202,13 +196,11 @@ class RingCount:
         self.watch = StopWatch()
 
     def add(self, hashes: Hashes, activity: Amounts | None) -> None:
-        """Place and count some members."""
         with self.watch.over(len(hashes)):
             arcs = self.ring.place(hashes)
         self.ring.arcs.add(arcs, activity)
 
     def figures(self, hashing: float) -> ServerFigures:
-        """The ring without a bound."""
         home, *others = self.sizes
         total = int(self.ring.arcs.members.sum())
         return ServerFigures(
@@ -220,7 +212,6 @@ class RingCount:
         )
 
     def bounded_figures(self, hashing: float) -> ServerFigures:
-        """The ring with bounded loads."""
         home, *others = self.sizes
         arcs = self.ring.arcs
         shares = self.ring.bounded(home)
@@ -238,7 +229,7 @@ class RingCount:
 
 
 def shoal_figures(sources: Loads, sizes: Sequence[int], nanoseconds: float) -> ServerFigures:
-    """Return Shoal's map from the members of its 64 data sources."""
+    """Return the figures of Shoal's map from the members of its 64 data sources."""
     home, *others = sizes
     known = even_map(home)
     owners = owners_of(known)
@@ -260,16 +251,16 @@ def shoal_figures(sources: Loads, sizes: Sequence[int], nanoseconds: float) -> S
 
 
 def change(before: int, after: int, moved: int, total: int) -> Change:
-    """Return a change of the number of servers, with the least that it must move where all are equally full."""
+    """Return a change of the number of servers, with the minimum of moves for an even load."""
     return Change(before, after, moved, total * abs(after - before) / max(after, before))
 
 
 HOT = 1.25
-"""Times the mean that a server may be busy."""
+"""Maximum heat of a server."""
 
 
 class Named(NamedTuple):
-    """A scheme as a table names it, and the unit that it moves."""
+    """A scheme as tables show it, with the unit that it moves."""
 
     key: str
     title: str
@@ -284,7 +275,7 @@ _ARCS = Named("ring", "Ring, bounded or not", "an arc of the ring")
 
 
 def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
-    """Deal the buckets of a first level out to servers as evenly as they go, then move buckets from the hottest."""
+    """Distribute the buckets of a first level evenly over servers, then move buckets from the hottest server."""
     return _cooling(named, servers, dealt(loads.members, servers), units_of(loads.members, loads.activity))
 
 
@@ -294,7 +285,7 @@ def by_sources(loads: Loads, stores: int) -> Cooling:
 
 
 def by_arcs(ring: Ring, servers: int) -> Cooling:
-    """Give arcs of the ring to other servers: fewer virtual nodes for the hottest."""
+    """Reassign arcs of the ring, which gives the hottest server fewer virtual nodes."""
     return _cooling(_ARCS, servers, ring.owners(servers), units_of(ring.arcs.members, ring.arcs.activity))
 
 
@@ -305,7 +296,7 @@ def by_members(signups: SignUps, size: int) -> Cooling:
 
 
 def by_adding(named: Named, loads: ServerLoads) -> Cooling:
-    """Add a server, which is all that such a scheme can do: it does not say from whom the newcomer takes."""
+    """Add a server, the only thing that such a scheme can do: it has no choice from whom the new server takes."""
     home, grown = _heat(loads.loads[0]), _heat(loads.loads[1])
     if home <= HOT:
         return _unmoved(named, loads.sizes[0], home)
@@ -363,6 +354,6 @@ def _heat(loads: Loads) -> float:
 
 
 def heats(members: Numbers, activity: NDArray[np.float64]) -> list[float]:
-    """Return the activity of each server over the mean."""
+    """Return the activity of each server relative to the mean."""
     total = float(activity.sum())
     return [round(float(each) * len(members) / total, 4) for each in activity] if total else []

@@ -1,8 +1,8 @@
 """Schemes that place a 64-bit XXH3 hash on a server: modulo, jump hash, rendezvous and a ring of virtual nodes.
 
-XXH3 (Collet) comes from the optional package xxhash. The ring: Karger and others, "Consistent hashing and random trees" (1997);
-Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with bounded loads" (2016). All members between two adjacent points
-of the ring have the same choice of servers, so only the counts of these arcs are kept.
+XXH3 (Collet) comes from the optional package xxhash. The ring: Karger and others, "Consistent hashing and random trees"
+(1997); Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with bounded loads" (2016). All members between two
+adjacent points of the ring have the same choice of servers, so only the counts of these arcs are kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ PACKAGE = "xxhash"
 
 
 def is_installed() -> bool:
-    """Return whether the package that computes the hashes can be imported."""
     try:
         return find_spec(PACKAGE) is not None
     except ValueError:
@@ -33,13 +32,11 @@ def is_installed() -> bool:
 
 @cache
 def hash_function() -> Callable[[bytes], int]:
-    """Return the function that computes the XXH3 hash of some bytes."""
     digest: Callable[[bytes], int] = import_module(PACKAGE).xxh3_64_intdigest
     return digest
 
 
 def hashes_of(batch: NameBatch) -> Hashes:
-    """Return the XXH3 hash of each name."""
     return np.fromiter(map(hash_function(), batch.encoded()), np.uint64, batch.size)
 
 
@@ -47,45 +44,42 @@ Placed = NDArray[np.intp]
 
 
 class HashedScheme(Protocol):
-    """A scheme that needs a hash and the number of servers, and remembers nothing."""
+    """A stateless scheme that depends on a hash and the number of servers."""
 
     @property
     def key(self) -> str:
-        """The word that chooses it."""
+        """The key that selects the scheme."""
         ...
 
     @property
-    def title(self) -> str:
-        """For people."""
-        ...
+    def title(self) -> str: ...
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """Return the server of each hash, from 0, for each of these numbers of servers."""
+        """Return the server of each hash, from 0, for each of the numbers of servers."""
         ...
 
 
 class Modulo:
-    """The hash mod the number of servers."""
+    """The hash modulo the number of servers."""
 
     key = "modulo"
     title = "XXH3 modulo"
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """One division for each size."""
         return [(hashes % np.uint64(size)).astype(np.intp) for size in sizes]
 
 
 class Jump:
     """Jump consistent hash: Lamping and Veach, "A fast, minimal memory, consistent hash algorithm" (2014).
 
-    Servers have numbers, and only the last one can go without the others being renumbered.
+    Servers are numbered, and only the last one can be removed without renumbering the others.
     """
 
     key = "jump"
     title = "Jump hash"
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """Jump ahead until the number of servers is passed; a smaller number is passed on the way to a larger one."""
+        """Jump until the number of servers is exceeded; smaller numbers are passed on the way to larger ones."""
         found = [np.zeros(len(hashes), np.intp) for _ in sizes]
         keys, who = hashes.copy(), np.arange(len(hashes))
         at = np.zeros(len(hashes), np.int64)
@@ -104,14 +98,14 @@ class Jump:
 class Rendezvous:
     """Rendezvous hashing: Thaler and Ravishankar, "Using name-based mappings to increase hit rates" (1998).
 
-    Every server has a number for every name, and the highest wins.
+    Each server has a weight for each name, and the highest wins.
     """
 
     key = "rendezvous"
     title = "Rendezvous"
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """One round for each server; a smaller number of servers is a shorter way."""
+        """Iterate over the servers; results for smaller numbers of servers are intermediate results."""
         found: dict[int, Placed] = {}
         best = np.zeros(len(hashes), np.uint64)
         winner = np.zeros(len(hashes), np.intp)
@@ -126,7 +120,7 @@ class Rendezvous:
 
 
 class ServerLoads:
-    """Members of each server in one scheme, for several numbers of servers, and who is elsewhere than in the first of these."""
+    """Members of each server in one scheme, for several numbers of servers, and how many move relative to the first of these."""
 
     def __init__(self, scheme: HashedScheme, sizes: Sequence[int]) -> None:
         self.scheme = scheme
@@ -135,27 +129,26 @@ class ServerLoads:
         self.moved = [0] * len(sizes)
 
     def add(self, placed: Sequence[Placed], activity: NDArray[np.float64] | None) -> None:
-        """Count some members where the scheme has placed them."""
         for at, servers in enumerate(placed):
             self.loads[at].add(servers, activity)
             self.moved[at] += int((servers != placed[0]).sum())
 
 
 VIRTUAL_NODES = 160
-"""Points of one server on the ring: as many as libketama has."""
+"""Points of one server on the ring: as many as in libketama."""
 BOUND = 1.1
-"""No server has more than so many times the mean."""
+"""Maximum load of a server as a multiple of the mean."""
 
 
 class ArcShare(NamedTuple):
-    """Some members of an arc, next to each other, on one server."""
+    """Adjacent members of an arc that are on one server."""
 
     server: int
     members: int
 
 
 class Ring:
-    """The points of the largest number of servers. A ring of fewer is the same ring without the points of the others."""
+    """A ring with the points of the largest number of servers. For fewer servers, the other points are ignored."""
 
     def __init__(self, servers: int, points: int = VIRTUAL_NODES) -> None:
         hash_of = hash_function()
@@ -164,32 +157,31 @@ class Ring:
         self._points: Hashes = np.array([point for point, _ in named], np.uint64)
         self._owners = np.array([server for _, server in named], np.intp)
         self.arcs = Loads(len(named))
-        """The members whose hash lies before each point, and behind the one before."""
+        """Members by the next point after their hash."""
 
     def place(self, hashes: Hashes) -> NDArray[np.intp]:
-        """Return the arc of each hash; past the last point the ring begins again."""
+        """Return the arc of each hash; the ring wraps around after the last point."""
         return np.searchsorted(self._points, hashes) % len(self._points)
 
     def owners(self, servers: int) -> NDArray[np.intp]:
-        """Return the server of each arc where there are so many."""
+        """Return the server of each arc for the given number of servers."""
         size = len(self._owners)
         mine = np.flatnonzero(self._owners < servers)
         next_one = np.searchsorted(mine, np.arange(size)) % len(mine)
         return self._owners[mine[next_one]]
 
     def loads(self, servers: int) -> Loads:
-        """Add up the arcs of each server."""
         return _added(self.owners(servers), self.arcs, servers)
 
     def moved(self, before: int, after: int) -> int:
-        """Return how many members have another server when there are `after` of them."""
+        """Return how many members change their server when the number of servers changes."""
         return int(self.arcs.members[self.owners(before) != self.owners(after)].sum())
 
     def bounded(self, servers: int, bound: float = BOUND) -> list[list[ArcShare]]:
-        """Return, for each arc, which of its members are where when no server has more than `bound` times the mean.
+        """Return for each arc how its members are divided if no server has more than `bound` times the mean.
 
-        Members come in the order of their hashes, and one whose server is full goes to the next one on the ring that is not. So two
-        processes that know the same members agree.
+        Members are taken in the order of their hashes, and one whose server is full goes to the next one on the ring with
+        capacity, so two processes that know the same members agree.
         """
         total = int(self.arcs.members.sum())
         room = [ceil(bound * total / servers)] * servers
@@ -201,7 +193,6 @@ class Ring:
 
 
 def bounded_loads(shares: Sequence[Sequence[ArcShare]], servers: int) -> Numbers:
-    """Add up what each server has."""
     found = np.zeros(servers, np.int64)
     for arc in shares:
         for share in arc:
@@ -210,7 +201,7 @@ def bounded_loads(shares: Sequence[Sequence[ArcShare]], servers: int) -> Numbers
 
 
 def bounded_activity(shares: Sequence[Sequence[ArcShare]], arcs: Loads, servers: int) -> Amounts:
-    """Add up how active each server's members are; those of a divided arc count as alike."""
+    """Sum the activity of each server; the members of a divided arc count as equally active."""
     found = np.zeros(servers)
     for arc, members, activity in zip(shares, arcs.members, arcs.activity, strict=True):
         for share in arc:
@@ -219,7 +210,7 @@ def bounded_activity(shares: Sequence[Sequence[ArcShare]], arcs: Loads, servers:
 
 
 def bounded_moved(before: Sequence[Sequence[ArcShare]], after: Sequence[Sequence[ArcShare]]) -> int:
-    """Return how many members have another server; the members of an arc stand in the same order before and after."""
+    """Return how many members change their server; members of an arc have the same order before and after."""
     return sum(map(_differing, before, after))
 
 
@@ -242,7 +233,7 @@ def _clockwise(owners: Sequence[int], arc: int, servers: int) -> Iterator[int]:
 
 
 def _differing(before: Sequence[ArcShare], after: Sequence[ArcShare]) -> int:
-    """Walk along an arc, from border to border of either division, and add up where the servers differ."""
+    """Walk along an arc through the borders of both divisions, and count the members whose servers differ."""
     differing = 0
     left, right = list(before[::-1]), list(after[::-1])
     while left and right:

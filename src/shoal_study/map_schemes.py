@@ -1,8 +1,8 @@
 """Schemes with a map from units to servers: the mapping scheme of the paper, and Shoal's 64 data sources.
 
-In the mapping scheme members are numbered as they sign up, and each range of numbers is a bucket on one server. Shoal's map is
-the one that a network stores (`graph/sharding/shard_map.py`). Units (letters, data sources, arcs, members) move as a whole;
-moves are chosen greedily, since the underlying bin packing has no fast exact solution.
+In the mapping scheme members are numbered as they sign up, and each range of numbers is a bucket on one server. Shoal's
+map is the one that a network stores (`graph/sharding/shard_map.py`). Units (letters, data sources, arcs, members) move as a
+whole; moves are chosen greedily, since the underlying bin packing has no fast exact solution.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ Owners = NDArray[np.intp]
 
 
 class Units(NamedTuple):
-    """Units, of each its members and how active they are."""
+    """Units with their members and activity."""
 
     members: Numbers
     activity: Amounts
     movable: NDArray[np.bool_]
-    """False for a unit that no scheme can move, such as all members of a range who have no entry of their own."""
+    """False for a unit that cannot be moved, such as the members of a range who have no entry of their own."""
 
 
 class Cooled(NamedTuple):
-    """The outcome of moving units from the hottest server to the coldest. Heat is activity over the mean of a server."""
+    """The outcome of moving units from the hottest server to the coldest. Heat is activity relative to the mean."""
 
     before: float
     after: float
     units: int
     members: int
     activity: float
-    """Share of all activity that moved."""
+    """Fraction of all activity that moved."""
 
 
 def units_of(members: Numbers, activity: Amounts) -> Units:
-    """Return units all of which can be moved."""
+    """Return units that can all be moved."""
     return Units(members, activity, np.ones(len(members), np.bool_))
 
 
 def dealt(members: Numbers, servers: int) -> Owners:
-    """Return a server for each unit: the largest first, each to the server with the fewest members."""
+    """Return a server for each unit: largest first, each to the server with the fewest members."""
     owners = np.zeros(len(members), np.intp)
     held = np.zeros(servers, np.int64)
     for unit in np.argsort(-members, kind="stable"):
@@ -57,9 +57,9 @@ def dealt(members: Numbers, servers: int) -> Owners:
 
 
 def taken_in(owners: Owners, members: Numbers, servers: int) -> Owners:
-    """Return the servers of the units when there are `servers` of them, more than before: newcomers take units from the fullest.
+    """Return the servers of the units for a larger number of servers: the new ones take units from the fullest.
 
-    No unit moves twice. A newcomer takes until it has its share, and nothing that would leave it as full as the giver was.
+    No unit moves twice. A new server takes units until it has its share, and none that would make it as full as the giver.
     """
     found = owners.copy()
     old = int(owners.max()) + 1
@@ -74,7 +74,7 @@ def taken_in(owners: Owners, members: Numbers, servers: int) -> Owners:
 
 
 def _given(owners: Owners, members: Numbers, held: Numbers, old: int, taker: int, share: float) -> int | None:
-    """Return the unit that a newcomer takes next: the largest it has room for, from the fullest server that has one."""
+    """Return the unit that a new server takes next: the largest that fits, from the fullest server that has one."""
     room = share - held[taker]
     for giver in np.argsort(-held[:old], kind="stable"):
         if held[giver] <= share:
@@ -87,15 +87,14 @@ def _given(owners: Owners, members: Numbers, held: Numbers, old: int, taker: int
 
 
 def moved_members(before: Owners, after: Owners, members: Numbers) -> int:
-    """Return how many members are in units that changed their server."""
     return int(members[before != after].sum())
 
 
 def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
-    """Move units until no server has more than `bound` times the mean activity, or until no unit is left that helps.
+    """Move units until no server exceeds `bound` times the mean activity, or no move helps.
 
-    From the hottest server to the coldest goes the unit that carries most activity for each member it moves, of those after which
-    the coldest does not become too hot itself.
+    From the hottest to the coldest server moves the unit with the most activity per member, among those that do not make
+    the coldest server too hot.
     """
     found = owners.copy()
     heat = np.bincount(found, units.activity, minlength=servers)
@@ -121,11 +120,11 @@ def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
 
 _MOST_RANGES = 65_536
 BUSIEST = 4_096
-"""Members who are remembered one by one: those whom it would help most to move."""
+"""Members tracked individually: the busiest, whose moves help most."""
 
 
 class SignUps:
-    """Members in the order in which they signed up, in ranges of `step` numbers: a power of two that grows with the list."""
+    """Members in the order of sign-up, in ranges of `step` numbers: a power of two that grows with the list."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -135,7 +134,7 @@ class SignUps:
         self._busy_numbers: Numbers = np.zeros(0, np.int64)
 
     def add(self, numbers: Numbers, activity: Amounts | None) -> None:
-        """Count the members with these numbers. Without `activity` all are alike."""
+        """Count the members with these numbers. Without `activity` all are equally active."""
         last = int(numbers.max(initial=-1))
         self.count += len(numbers)
         while last // self.step >= _MOST_RANGES:
@@ -158,24 +157,23 @@ class SignUps:
         self._busy_activity, self._busy_numbers = both, who
 
     def range_for(self, servers: int) -> int:
-        """Return the size of a range with which so many servers hold everybody, one range each."""
+        """Return the smallest range size with which `servers` servers hold all members, one range each."""
         return self.rounded(-(-self.count // servers))
 
     def rounded(self, size: int) -> int:
-        """Return the next size of a range that the counts here can answer for."""
+        """Round a range size up to a multiple of `step`."""
         return max(1, -(-size // self.step)) * self.step
 
     def servers(self, size: int) -> int:
-        """Return how many ranges of this size there are, the last one perhaps not full."""
+        """Return the number of ranges of this size, including a partial one."""
         return max(1, -(-self.count // size))
 
     def members(self, size: int) -> Numbers:
-        """Return the members of each range."""
         ends = np.minimum(np.arange(1, self.servers(size) + 1) * size, self.count)
         return np.diff(ends, prepend=0)
 
     def units(self, size: int) -> tuple[Units, Owners]:
-        """Return what can be moved and where it is: the busiest members one by one, and the rest of each range, which stays."""
+        """Return the movable units and their servers: the busiest members, and the rest of each range, which stays."""
         servers = self.servers(size)
         owners = self._busy_numbers // size
         per_step = np.add.reduceat(self._activity, np.arange(0, servers * size // self.step, size // self.step))
@@ -192,21 +190,20 @@ MOST_STORES = DATA_SOURCES
 
 
 def even_map(stores: int) -> ShardMap:
-    """Return a map in which so many stores have neighbouring data sources, as equally many as 64 allows."""
+    """Return a map that distributes adjacent data sources evenly over `stores` stores."""
     cuts = [place * DATA_SOURCES // stores for place in range(stores + 1)]
     ranges = {f"{first}-{last - 1}": _url(place) for place, (first, last) in enumerate(itertools.pairwise(cuts))}
     return first_map(ranges)
 
 
 def with_stores(known: ShardMap, stores: int) -> ShardMap:
-    """Return the map after stores came, or the last ones went: as few data sources as possible change their owner."""
+    """Return the map after stores were added, or the last ones removed, with a minimum of data sources moved."""
     while len(known.stores) < stores:
         known = _joined(known)
     return _without(known, stores)
 
 
 def owners_of(known: ShardMap) -> NDArray[np.intp]:
-    """Return the store of each data source."""
     return np.array(known.owners, np.intp)
 
 

@@ -1,7 +1,7 @@
-"""The schemes of the 2006 paper that need the name alone: its letters, the sum of its letters, and its MD5 digest.
+"""The schemes of the 2006 paper that depend on the name only: its letters, the sum of its letters, and its MD5 digest.
 
-MD5 is computed for many names at once, as RFC 1321 steps on whole arrays. The first four bytes of the digest are all that a
-placement needs, and are ready three steps before the end. Names of more than 55 bytes are hashed one by one.
+MD5 is computed for many names at once, by running the steps of RFC 1321 on whole arrays. A placement needs only the first
+four bytes of the digest, which are ready three steps before the end. Names of more than 55 bytes are hashed one by one.
 """
 
 from __future__ import annotations
@@ -19,40 +19,35 @@ from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE
 from shoal_study.names import SHORT_BYTES, Amounts, NameBatch, Numbers, Words
 
 NO_BUCKET = -1
-"""Index of a name that a level has no bucket for, such as the second letter of a name that has one."""
+"""Index of a name without a bucket at a level, such as a second letter that does not exist."""
 
 
 class Level(NamedTuple):
-    """One level of a scheme."""
-
     name: str
     labels: Sequence[str]
-    """A word for each bucket: a letter, or a number."""
+    """A label for each bucket: a letter or a number."""
     graph: str = ""
-    """Which of the eight graphs of the paper shows it."""
+    """The graph of the paper that shows this level."""
 
     @property
     def buckets(self) -> int:
-        """How many there are."""
         return len(self.labels)
 
 
 class LevelScheme(Protocol):
-    """A scheme of one to three levels. It knows no names but those it is given."""
+    """A scheme of one to three levels, which depends on the name only."""
 
     @property
     def key(self) -> str:
-        """The word that chooses it."""
+        """The key that selects the scheme."""
         ...
 
     @property
-    def title(self) -> str:
-        """For people."""
-        ...
+    def title(self) -> str: ...
 
     @property
     def levels(self) -> Sequence[Level]:
-        """The levels, the first one first."""
+        """The levels, outermost first."""
         ...
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
@@ -61,16 +56,15 @@ class LevelScheme(Protocol):
 
 
 class Loads:
-    """How many members each bucket has, and how active they are together."""
+    """Number of members in each bucket, and their total activity."""
 
     def __init__(self, buckets: int) -> None:
         self.members: Numbers = np.zeros(buckets, np.int64)
         self.activity: Amounts = np.zeros(buckets)
         self.without = 0
-        """Members without a bucket."""
 
     def add(self, buckets: NDArray[np.intp], activity: Amounts | None) -> None:
-        """Count some members; without their activity where nobody asks for it."""
+        """Count members, and their activity if given."""
         placed = buckets >= 0
         if not placed.all():
             self.without += int(len(buckets) - placed.sum())
@@ -82,19 +76,18 @@ class Loads:
 
 
 def joined(outer: NDArray[np.intp], inner: NDArray[np.intp], buckets: int) -> NDArray[np.intp]:
-    """Return the buckets of a level within those of the level above, numbered on from 0; without either, `NO_BUCKET`."""
+    """Combine the buckets of a level with those of the level above, numbered from 0; `NO_BUCKET` if either has none."""
     found = outer * buckets + inner
     found[(outer < 0) | (inner < 0)] = NO_BUCKET
     return found
 
 
 def numbered(buckets: int) -> Sequence[str]:
-    """Labels of buckets that have no other name."""
     return tuple(map(str, range(buckets)))
 
 
 _AT_ONCE = 16_384
-"""Names hashed at a time: the arrays of one round fit the processor's second cache."""
+"""Names hashed per round, so that the arrays of a round fit into the L2 cache."""
 _STEPS = 61
 _A, _B, _C, _D = (np.uint32(value) for value in (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476))
 _LENGTH_WORD = 14
@@ -105,7 +98,7 @@ class _Step(NamedTuple):
     constant: np.uint32
     left: np.uint32
     right: np.uint32
-    """The rotation: so far to the left, and the rest to the right."""
+    """The rotation: bits to the left, and 32 minus that."""
 
 
 def _step(number: int) -> _Step:
@@ -119,7 +112,7 @@ _TABLE = tuple(_step(number) for number in range(_STEPS))
 
 
 def first_words(batch: NameBatch) -> Words:
-    """Return the first four bytes of each name's MD5 digest as a number, the first byte lowest."""
+    """Return the first four bytes of each name's MD5 digest as a little-endian number."""
     found = np.empty(batch.size, np.uint32)
     if batch.lengths.max(initial=0) > SHORT_BYTES:
         digests = b"".join(md5(name, usedforsecurity=False).digest()[:4] for name in batch.encoded())
@@ -132,7 +125,7 @@ def first_words(batch: NameBatch) -> Words:
 
 
 def _message(batch: NameBatch, begin: int, end: int) -> list[Words | None]:
-    """Return the 16 words of the block of some names; a word that is 0 in all of them is None."""
+    """Return the 16 words of the MD5 block for some names; a word that is 0 in all of them is None."""
     lengths = batch.lengths[begin:end]
     mark = np.uint32(0x80) << (8 * (lengths & 3)).astype(np.uint32)
     place = lengths >> 2
@@ -145,7 +138,7 @@ def _message(batch: NameBatch, begin: int, end: int) -> list[Words | None]:
 
 
 def _hashed(message: list[Words | None], size: int) -> Words:
-    """Take the steps. All operations write into arrays that are there: making new ones would cost more than the arithmetic."""
+    """Run the steps. All operations write into existing arrays: allocating new ones would cost more than the arithmetic."""
     a, b, c, d = (np.full(size, start, np.uint32) for start in (_A, _B, _C, _D))
     mixed, turned = np.empty(size, np.uint32), np.empty(size, np.uint32)
     for number, step in enumerate(_TABLE):
@@ -165,7 +158,7 @@ def _hashed(message: list[Words | None], size: int) -> Words:
 
 
 def _mix(turn: int, b: Words, c: Words, d: Words, out: Words) -> None:
-    """Write the round's function of three words: F, G, H or I of RFC 1321, F and G with one operation less."""
+    """Write the round function of three words (F, G, H or I of RFC 1321), F and G with one operation less."""
     if turn == 0:
         np.bitwise_xor(c, d, out=out)
         out &= b
@@ -184,7 +177,7 @@ def _mix(turn: int, b: Words, c: Words, d: Words, out: Words) -> None:
 
 
 CHARACTERS = ascii_lowercase + digits + "_"
-"""The 37 characters that a user name of the paper is made of."""
+"""The 37 characters of a user name in the paper."""
 SUM_MODULI = 31, 33
 MIDDLE = 64
 """Buckets of the second level of MD5."""
@@ -204,14 +197,12 @@ class Letters:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """A character that is none of the 37, and one that is not there, has no bucket."""
+        """Return the buckets of the letters; a missing or other character has none."""
         first = batch.words[0]
         return [_OF_BYTE.take((first >> np.uint32(shift)) & np.uint32(0xFF)) for shift in (0, 8, 16)]
 
 
 class AsciiSum:
-    """The sum of the bytes of the name mod 31, and the sum without the first one mod 33."""
-
     key = "ascii-sum"
     title = "ASCII sum"
     levels: Sequence[Level] = (
@@ -220,11 +211,11 @@ class AsciiSum:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Every name has a bucket at both levels, also an empty one: 0."""
+        """Return the buckets of the sums; every name has both, an empty one 0."""
         whole = np.zeros(batch.size, np.uint32)
         halves = np.uint32(0x00FF00FF)
         for word in batch.words:
-            # Two bytes at a time, in the halves of a word.
+            # Add two bytes at a time, in the halves of a word.
             pairs = (word & halves) + ((word >> np.uint32(8)) & halves)
             whole += (pairs & np.uint32(0xFFFF)) + (pairs >> np.uint32(16))
         rest = whole - (batch.words[0] & np.uint32(0xFF))
@@ -232,7 +223,7 @@ class AsciiSum:
 
 
 class Md5Levels:
-    """Two hex digits of the MD5 digest for each level, mod 64, 64 and 128: what `core.placement` does."""
+    """Two hex digits of the MD5 digest for each level, mod 64, 64 and 128, as in `core.placement`."""
 
     key = "md5"
     title = "MD5"
@@ -243,7 +234,7 @@ class Md5Levels:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Every name has a bucket at each level."""
+        """Return the buckets of the digests; every name has one at each level."""
         words = first_words(batch)
         return [
             ((words >> np.uint32(8 * at)) & np.uint32(level.buckets - 1)).astype(np.intp)

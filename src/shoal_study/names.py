@@ -1,11 +1,13 @@
 """Names to study, packed into arrays in batches: from files, from a live network, or generated from a seed.
 
-Column `i` of `words` holds name `i` as UTF-8, four bytes per row, least significant byte first, padded with zeros. The names
-`ann` and `frunk` are the columns `(0x006e6e61, 0)` and `(0x6e757266, 0x6b)`.
+Column `i` of `words` holds name `i` as UTF-8, four bytes per row, least significant byte first, padded with zeros. The
+names `ann` and `frunk` are the columns `(0x006e6e61, 0)` and `(0x6e757266, 0x6b)`.
 
-Files have one name per line or are CSV, plain or gzip, and are read in pieces. The same seed generates the same names, each once.
-Random numbers use the final steps of SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014),
-with the constants of Stafford's variant 13.
+Files have one name per line or are CSV, plain or gzip, and are read in pieces. The same seed generates the same names,
+without duplicates.
+
+Random numbers use the final steps of SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators"
+(2014), with the constants of Stafford's variant 13.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
 def mixed(numbers: Hashes, seed: int) -> Hashes:
-    """Return other numbers for these, as if by chance; each number of a seed has its own."""
+    """Return a pseudo-random number for each number; distinct numbers give distinct results for a seed."""
     found = numbers + np.uint64((seed + 1) * _GOLDEN & 0xFFFF_FFFF_FFFF_FFFF)
     found ^= found >> _30
     found *= _FIRST
@@ -51,9 +53,9 @@ def mixed(numbers: Hashes, seed: int) -> Hashes:
 
 
 MOST_BYTES = 1_024
-"""Bytes of the longest name that is studied: a longer line is no name."""
+"""Maximum length of a name in bytes; a longer line is an error."""
 SHORT_BYTES = 55
-"""Bytes that fit one block of MD5, with its mark and its length. Longer names travel in batches of their own."""
+"""Bytes that fit into one block of MD5 with padding and length. Longer names are in separate batches."""
 
 Words = NDArray[np.uint32]
 Numbers = NDArray[np.int64]
@@ -64,32 +66,30 @@ _LINE_END = 10
 
 
 class NameBatch(NamedTuple):
-    """Some names, in lower case. All arrays have as many columns as there are names."""
+    """Names in lower case. All arrays have one column per name."""
 
     words: Words
-    """Shape (rows, names): as many rows as the longest name needs."""
+    """Shape (rows, names), with the rows that the longest name needs."""
     lengths: Numbers
-    """Bytes of each name: from 1, or from 0 where the batch was made of given names."""
+    """Length of each name in bytes: at least 1, or 0 in a batch made of given names."""
     ordinals: Numbers
-    """Position of each name in the list, from 0: the order in which members signed up."""
+    """Position of each name in the list, from 0, which is the order of sign-up."""
     activity: Amounts | None = None
-    """How active each member is, in any unit; None where the source does not say."""
+    """Activity of each member in any unit; None if the source has none."""
 
     @property
     def size(self) -> int:
-        """How many names."""
         return len(self.lengths)
 
     def encoded(self) -> list[bytes]:
-        """The names as UTF-8."""
         rows = np.ascontiguousarray(self.words.T)
-        # NumPy cuts the zeros off the end; a name has none of its own.
+        # NumPy strips trailing zeros, and names contain none.
         found: list[bytes] = rows.view(f"S{rows.shape[1] * 4}").ravel().tolist()
         return found
 
 
 def batch_of(names: Sequence[str], first: int = 0) -> NameBatch:
-    """Return the batch of these names, in lower case; an empty one is allowed. Raises `InvalidInput` for a name that is none."""
+    """Return a batch of these names in lower case; names may be empty. Raises `InvalidInput` for an invalid name."""
     lines = [name.lower().encode() for name in names]
     if any(b"\n" in line or b"\0" in line for line in lines):
         raise InvalidInput("a name has no line break and no zero byte in it")
@@ -99,10 +99,10 @@ def batch_of(names: Sequence[str], first: int = 0) -> NameBatch:
 
 
 def batches_of(raw: bytes, first: int, activity: Amounts | None = None) -> Iterator[NameBatch]:
-    """Yield the names of whole lines in lower case, those of at most `SHORT_BYTES` first; empty lines are left out.
+    """Yield the names of whole lines in lower case, names of at most `SHORT_BYTES` first. Empty lines are skipped.
 
-    `first` is the position of the first name, and `activity` has a number for each name. Raises `InvalidInput` for a line that
-    is no name.
+    `first` is the position of the first name, and `activity` has a number for each name. Raises `InvalidInput` for a line
+    that is not a name.
     """
     if b"\0" in raw:
         raise InvalidInput(f"near name {first + 1:,}: there are zero bytes, so this is no list of names")
@@ -124,7 +124,6 @@ def batches_of(raw: bytes, first: int, activity: Amounts | None = None) -> Itera
 
 
 def _lines_of(raw: bytes) -> tuple[Numbers, Numbers]:
-    """Where the lines begin, and how many bytes each has."""
     ends = np.flatnonzero(np.frombuffer(raw, np.uint8) == _LINE_END)
     starts = np.concatenate((np.zeros(min(1, len(ends)), np.int64), ends[:-1] + 1))
     return starts, ends - starts
@@ -134,12 +133,12 @@ def _packed(raw: bytes, starts: Numbers, lengths: Numbers, ordinals: Numbers, ac
     rows = max(1, (int(lengths.max(initial=0)) + 3) // 4)
     text = np.zeros(len(raw) + 4 * rows + 4, np.uint8)
     text[: len(raw)] = np.frombuffer(raw, np.uint8)
-    # The four bytes from each place on, as a number.
+    # The four bytes at each position, as a number.
     fours = np.ascontiguousarray(np.ndarray((len(text) - 3,), "<u4", text.data, strides=(1,)))
     words = np.empty((rows, len(lengths)), np.uint32)
     for row in range(rows):
         left = np.clip(lengths - 4 * row, 0, 4)
-        # A word behind the end of its name is masked whole, wherever it was read.
+        # A word past the end of its name is masked completely, whatever it contains.
         np.bitwise_and(fours.take(starts + 4 * row, mode="clip"), _MASKS.take(left), out=words[row])
     return NameBatch(words, lengths, ordinals, activity)
 
@@ -148,25 +147,23 @@ _PIECE = 1 << 20
 _ROWS = 50_000
 _GZIP = b"\x1f\x8b"
 _NAME_COLUMNS = ("name", "username", "user_name", "login", "acct")
-"""Columns of a CSV that are taken for the names where none is named, the first that is there."""
+"""Columns of a CSV used for names by default; the first that exists."""
 
 Told = Callable[[int, int], None]
-"""Called with the bytes of the file that were read, and how many it has (0: not known)."""
+"""Called with the bytes read and the size of the file (0 if unknown)."""
 
 
 class FileOptions(NamedTuple):
-    """Which columns of a CSV are read."""
-
     column: str = ""
-    """The column of the names; empty: one with a usual name, or the only one."""
+    """The column of the names; by default one with a usual name, or the only one."""
     weight: str = ""
-    """The column that says how active a member is; empty: none does."""
+    """The column of the activity; empty for none."""
 
 
 def file_batches(path: Path, options: FileOptions, first: int, told: Told) -> Iterator[NameBatch]:
-    """Yield the names in a file; `-` is standard input. A file whose name ends in .csv, or of which a column is named, is a CSV.
+    """Yield the names in a file; `-` is standard input. A file is CSV if its name ends in .csv or a column is given.
 
-    Raises `OSError`, and `InvalidInput` where the file is not what it should be.
+    Raises `OSError`, and `InvalidInput` for a malformed file.
     """
     named = path.name.removesuffix(".gz").lower().endswith(".csv") or bool(options.column or options.weight)
     with _opened(path) as (file, place):
@@ -186,7 +183,7 @@ def file_batches(path: Path, options: FileOptions, first: int, told: Told) -> It
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
-    """A file, unpacked if it is gzip, and how far it was read."""
+    """Yield a file, decompressed if it is gzip, and a function that returns the bytes read."""
     raw = cast("IO[bytes]", sys.stdin.buffer) if str(path) == "-" else path.open("rb")
     with raw:
         counting = _Counting(raw)
@@ -196,7 +193,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
 
 
 class _Counting(io.RawIOBase):
-    """A stream that knows how much of it was read: a pipe has no position."""
+    """A stream that counts the bytes read, since a pipe has no position."""
 
     def __init__(self, inner: IO[bytes]) -> None:
         self._inner = inner
@@ -226,7 +223,7 @@ def _line_batches(file: BinaryIO, first: int) -> Iterator[NameBatch]:
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines, about a mebibyte at a time, each piece with a line break at its end."""
+    """Yield whole lines in pieces of about a mebibyte, each ending with a line break."""
     rest = b""
     while piece := file.read(_PIECE):
         lines, found, after = (rest + piece).rpartition(b"\n")
@@ -256,7 +253,7 @@ def _csv_batches(file: BinaryIO, options: FileOptions, first: int) -> Iterator[N
 
 
 def _column_of(head: list[str], wanted: str) -> int:
-    """Return the place of the column of names. Raises `InvalidInput` when it cannot be told."""
+    """Return the index of the column of names. Raises `InvalidInput` if it cannot be determined."""
     usual = [name for name in _NAME_COLUMNS if name in head]
     found = wanted or (head[0] if len(head) == 1 else usual[0] if usual else "")
     if found and found in head:
@@ -266,14 +263,14 @@ def _column_of(head: list[str], wanted: str) -> int:
 
 
 def _weight_column(head: list[str], wanted: str) -> int:
-    """Return the place of the column of weights, or -1 where none is wanted."""
+    """Return the index of the column of weights, or -1 for none."""
     if wanted and wanted not in head:
         raise InvalidInput(f"there is no column {wanted!r}, only {', '.join(head)}")
     return head.index(wanted) if wanted else -1
 
 
 def _read_rows(rows: Iterable[list[str]], name: int, weight: int) -> Iterator[tuple[str, float]]:
-    """Yield names in lower case, each with its weight. A row without a name is left out."""
+    """Yield names in lower case with their weights. Rows without a name are skipped."""
     for number, row in enumerate(rows, start=2):
         found = " ".join(row[name].split()).lower() if len(row) > name else ""
         if found:
@@ -320,10 +317,10 @@ _ENDS = ("a", "o", "ta", "na", "s", "el", "ito", "y", "in", "ra", "do", "x", "",
 
 
 def generated_batches(count: int, seed: int, told: Callable[[int, int], None]) -> Iterator[NameBatch]:
-    """Yield so many different names. `told` hears how many were made, and how many there will be."""
+    """Yield `count` unique names. `told` is called with the number of names generated and `count`."""
     made = 0
     while made < count:
-        # Names of a batch have numbers of equally many digits, so a batch ends before the next power of ten.
+        # All numbers of a batch have the same number of digits, so a batch ends before a power of ten.
         width = len(str(made))
         end = min(count, made + _NAMES_PER_BATCH, 10**width)
         yield _names(made, end, width, seed)
@@ -333,7 +330,7 @@ def generated_batches(count: int, seed: int, told: Callable[[int, int], None]) -
 
 @lru_cache(maxsize=4)
 def _stems(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Beginnings of names, of which the first are the likeliest: their bytes, and how many each has."""
+    """Return the stems of names, most frequent first: their bytes and lengths."""
     random = Random(seed)  # noqa: S311  # names to be spread, no secret
     parts = (_BEGINNINGS, _MIDDLES, _ENDS)
     weights = [[1 / (place + 2) for place in range(len(part))] for part in parts]
@@ -366,15 +363,15 @@ _MEMBERS_PER_BATCH = 20_000
 
 
 class ReadableStore(Graph, Scanner, Protocol):
-    """A graph that can be read through."""
+    """A graph that can also be scanned."""
 
 
 async def network_batches(
     store: ReadableStore, first: int, told: Callable[[int, int], None], *, by_posts: bool
 ) -> AsyncIterator[NameBatch]:
-    """Yield the names of all members who are stored, those who are suspended or wait for approval too.
+    """Yield the names of all stored members, including suspended and pending ones.
 
-    With `by_posts` a member is as active as they have posted and shared, and somebody who never did is not active.
+    With `by_posts`, the activity of a member is their number of posts and shares; those without any are inactive.
     """
     held: list[Member] = []
     read, after = 0, _LOWEST_ID

@@ -1,4 +1,4 @@
-"""The plots of a report as inline SVG that takes its colours from the page: the graphs of the paper, moves, mapping and cooling."""
+"""The plots of a report as inline SVG in the colours of the page: the graphs of the paper, moves, mapping and cooling."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ Colour = Literal["accent", "warm", "cool", "ink", "soft", "line", "band"]
 Anchor = Literal["start", "middle", "end"]
 
 WIDTH = 400
-"""Points of the screen that a plot is wide: narrow enough for a telephone, so that its words stay readable there."""
+"""Width of a plot in CSS pixels: narrow enough for a phone, so that its text stays readable."""
 
 
 def drawing(height: float, told: str, elements: Iterable[str], width: float = WIDTH) -> str:
-    """Return a whole drawing; `told` says in words what it shows, for people who do not see it."""
+    """Return a complete drawing; `told` is its text alternative."""
     return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(told, quote=True)}">{"".join(elements)}</svg>'
 
 
 def bar(x: float, y: float, width: float, height: float, colour: Colour, told: str = "") -> str:
-    """Return a filled rectangle; `told` appears when it is pointed at."""
+    """Return a filled rectangle; `told` is its tooltip."""
     title = f"<title>{escape(told)}</title>" if told else ""
     return f'<rect class="{colour}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}">{title}</rect>'
 
 
 def rule(x1: float, y1: float, x2: float, y2: float, colour: Colour = "line", *, dashed: bool = False) -> str:
-    """Return a thin line."""
     kind = f"{colour} dashed" if dashed else colour
     return f'<line class="{kind}" x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"/>'
 
@@ -36,26 +35,25 @@ def rule(x1: float, y1: float, x2: float, y2: float, colour: Colour = "line", *,
 def words(
     x: float, y: float, text: str, colour: Colour = "soft", anchor: Anchor = "start", *, small: bool = False
 ) -> str:
-    """Return a line of text; y is its baseline."""
+    """Return a line of text; `y` is its baseline."""
     kind = f"{colour} small" if small else colour
     return f'<text class="{kind}" x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def curve(points: Sequence[tuple[float, float]], colour: Colour, *, dashed: bool = False) -> str:
-    """Return a line through points."""
     kind = f"{colour} dashed" if dashed else colour
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return f'<polyline class="{kind}" points="{path}"/>'
 
 
 def dot(x: float, y: float, colour: Colour, told: str = "") -> str:
-    """Return a small disc; `told` appears when it is pointed at."""
+    """Return a small disc; `told` is its tooltip."""
     title = f"<title>{escape(told)}</title>" if told else ""
     return f'<circle class="{colour}" cx="{x:.2f}" cy="{y:.2f}" r="5">{title}</circle>'
 
 
 def compact(number: float) -> str:
-    """Return a number as an axis shows it: 950, 9.9k, 128k, 1.6M."""
+    """Return a number in the format of an axis: 950, 9.9k, 128k, 1.6M."""
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if abs(number) >= size:
             shown = number / size
@@ -69,11 +67,11 @@ _SQUARE_TOP, _SQUARE_FLOOR = 232.0, 352.0
 _HEIGHT = 388
 _INNER = WIDTH - _GRAPH_LEFT - _GRAPH_RIGHT
 _LETTERS = 40
-"""Buckets that are few enough for each to have its label."""
+"""Maximum of buckets that all have a label."""
 
 
 def level_plot(level: LevelFigures, path: LevelFigures) -> str:
-    """Return the plot of one level. `path` is this level within those above it."""
+    """Return the plot of one level. `path` is this level combined with those above it."""
     told = (
         f"{level.graph}: members in each of {level.buckets} buckets. The fullest has {level.fullest:,}, the emptiest "
         f"{level.emptiest:,}, the mean is {level.mean:,.0f}. Below: members in the fullest directories of {path.buckets:,}."
@@ -114,7 +112,7 @@ def _labels(labels: Sequence[str], step: float) -> Iterator[str]:
 
 
 def _inequality(path: LevelFigures) -> Iterator[str]:
-    """Draw how many of the members are in the fullest directories, beside the line of equal shares and that of chance."""
+    """Draw the fraction of members in the fullest directories, compared with equal and with random distribution."""
     high, right = _SQUARE_FLOOR - _SQUARE_TOP, WIDTH - _GRAPH_RIGHT
 
     def points(shares: Sequence[float]) -> list[tuple[float, float]]:
@@ -156,7 +154,7 @@ _HOT = 1.25
 
 
 def moving_plot(found: Sequence[ServerFigures]) -> str:
-    """Return who moves when a server comes: a bar for each scheme, and a mark at the least possible."""
+    """Return a plot of the members who move when a server is added: a bar for each scheme, with a mark at the minimum."""
     told = "; ".join(f"{each.title} moves {_share(each):.1%}" for each in found)
     height = 22 + _ROW * len(found)
     return drawing(height, f"Members who move when one server comes: {told}", _moving(found))
@@ -182,7 +180,7 @@ def _moving(found: Sequence[ServerFigures]) -> Iterator[str]:
 
 
 def mapping_plot(mapping: MappingFigures) -> str:
-    """Return the servers of the mapping scheme in the order in which they were filled: members above, activity below."""
+    """Return a plot of the servers of the mapping scheme in the order of filling: members above, activity below."""
     told = (
         f"{len(mapping.members)} servers filled one after the other with {mapping.range_size:,} members each; the hottest "
         f"has {max(mapping.heat, default=1):.2f} times the mean activity"
@@ -233,7 +231,7 @@ def _axis(floor: float) -> Iterator[str]:
 
 
 def cooling_plot(found: Sequence[Cooling]) -> str:
-    """Return the heat of the hottest server before and after what each scheme can do about it."""
+    """Return a plot of the heat of the hottest server before and after rebalancing, for each scheme."""
     told = "; ".join(f"{each.title} {each.before:.2f} to {each.after:.2f}" for each in found)
     height = 26 + _ROW * len(found)
     return drawing(height, f"The hottest server, in times of the mean: {told}", _cooling(found))

@@ -1,4 +1,4 @@
-"""The report of a study: tables and plots in one HTML file, light and dark, that loads nothing."""
+"""The report of a study: tables and plots in one self-contained HTML file, for light and dark mode."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ _LEVEL_HEAD = (
 
 
 def percent(share: float) -> str:
-    """Return a share in per cent, or in times where that is more than ten."""
+    """Return a ratio in percent, or as a multiple above ten."""
     return f"{share:.1%}" if share < 10 else f"{share:,.0f} x"
 
 
 def level_table(result: StudyResult) -> str:
-    """Return every level of every scheme, by itself and within those above it."""
+    """Return a table of each level of each scheme, alone and combined with those above it."""
     rows: list[str] = []
     for scheme in result.schemes:
         named = f"{escape(scheme.title)}, {scheme.nanoseconds:,.0f} ns a name"
@@ -136,7 +136,7 @@ def _level_cells(name: str, level: LevelFigures) -> Iterator[str]:
 
 
 def graph_table(level: LevelFigures) -> str:
-    """Return our figures of one graph above those that the paper prints with it."""
+    """Return our figures of one graph next to those printed in the paper."""
     ours = (f"{level.members:,}", f"{level.mean:,.1f}", f"{level.deviation:,.1f}")
     theirs = PRINTED[level.graph]
     printed = (
@@ -148,9 +148,9 @@ def graph_table(level: LevelFigures) -> str:
 
 
 def server_table(found: Sequence[ServerFigures], unavailable: Sequence[str], needs: str) -> str:
-    """Return how evenly each scheme fills the servers, and who moves when their number changes.
+    """Return a table of how evenly each scheme fills the servers, and who moves when their number changes.
 
-    Schemes that are `unavailable` get a row that names the package that each `needs`.
+    Schemes that are `unavailable` get a row with the package that they need.
     """
     changes = [_change_words(each) for each in found[0].changes]
     head = (f"{found[0].servers.buckets} servers", "of mean", "fullest", "hottest", "ns", *changes)
@@ -177,7 +177,7 @@ def _server_cells(each: ServerFigures) -> Iterator[str]:
 
 
 def cooling_table(found: Sequence[Cooling]) -> str:
-    """Return what bringing the hottest server down takes."""
+    """Return a table of the cost of relieving the hottest server."""
     head = ("scheme", "can move", "servers", "hottest", "after", "parts", "members", "activity")
     return _wide(head, [_row(_cooling_cells(each)) for each in found])
 
@@ -194,7 +194,7 @@ def _cooling_cells(each: Cooling) -> Iterator[str]:
 
 
 def constraint_table(found: Sequence[Constraint], titles: dict[str, str]) -> str:
-    """Return the constraints, and what the check of each found for every scheme."""
+    """Return a table of the constraints with the outcome for each scheme."""
     head = ("constraint", *(titles.get(outcome.scheme, outcome.scheme) for outcome in found[0].outcomes))
     rows = [_constraint_row(number, each, titles) for number, each in enumerate(found, 1)]
     return f'<div class="wide constraints"><table>{_head(head)}{"".join(rows)}</table></div>'
@@ -229,7 +229,7 @@ def _row(cells: Iterable[str]) -> str:
 
 _MIB = 1 << 20
 _UNLIKELY = 0.001
-"""A probability below which a spread is not put down to chance."""
+"""Below this probability, a distribution is not considered random."""
 _KEY = (
     '<ul class="key"><li><i style="background:var(--accent)"></i>a bucket within 10 % of the mean</li>'
     '<li><i style="background:var(--warm)"></i>further away</li>'
@@ -239,7 +239,7 @@ _KEY = (
 
 
 def report_page(result: StudyResult) -> str:
-    """Return a whole HTML document that loads nothing."""
+    """Return a self-contained HTML document."""
     parts = (
         _opening(result),
         _tiles(result),
@@ -328,7 +328,6 @@ def _scheme_graphs(scheme: SchemeFigures) -> str:
 
 
 def _judged(level: LevelFigures) -> str:
-    """One sentence on a plot."""
     if level.furthest > EVEN:
         mean = max(level.mean, 1)
         empty = f"; {level.empty} are empty" if level.empty else ""
@@ -342,7 +341,7 @@ def _judged(level: LevelFigures) -> str:
 
 
 def _judged_together(scheme: SchemeFigures) -> str:
-    """One sentence on the levels of a scheme together."""
+    """Return a sentence about all levels of a scheme combined."""
     deepest = scheme.paths[-1]
     found = (
         f"All levels together make {deepest.buckets:,} directories of {deepest.mean:,.1f} members on average. They deviate by "

@@ -1,9 +1,9 @@
-"""The figures of a study, as `--json` prints them, and the statistics behind them. All are sums: no name is in them.
+"""The figures of a study, as `--json` prints them, and the statistics behind them. All are sums and contain no names.
 
-Pearson's chi-square with its exact tail, and the deviation of a uniform distribution. The tail of the chi-square distribution is
-the regularized upper incomplete gamma function Q(a, x / 2) with a = degrees / 2, computed by its series below a + 1 and by its
-continued fraction above (DLMF 8.11.4 and 8.9.2, the fraction by Lentz's method). Both give nine digits or more up to a million
-degrees of freedom, and the logarithm where the number is too small for a float.
+Pearson's chi-square with its exact tail, and the deviation of a uniform distribution. The tail of the chi-square
+distribution is the regularized upper incomplete gamma function Q(a, x / 2) with a = degrees / 2, computed by its series
+below a + 1 and by its continued fraction above (DLMF 8.11.4 and 8.9.2, the fraction by Lentz's method). Both give nine
+digits or more up to a million degrees of freedom, and the logarithm where the number is too small for a float.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _MOST_STEPS = 1_000_000
 
 
 def uniform_deviation(members: int, buckets: int) -> float:
-    """Return the population deviation of bucket sizes that chance gives if each member goes to any bucket alike.
+    """Return the expected population deviation of bucket sizes if each member is equally likely to go to any bucket.
 
-    The number in a bucket is binomial, so its variance is n p (1 - p) with p = 1 / buckets, and that is also the mean of the
-    population variance over all buckets.
+    The number in a bucket is binomial, so its variance is n p (1 - p) with p = 1 / buckets, and that is also the mean of
+    the population variance over all buckets.
     """
     return sqrt(members / buckets * (1 - 1 / buckets))
 
 
 def chi_square(counts: Numbers | Sequence[int]) -> float:
-    """Return Pearson's statistic of counts against equal shares; 0 for nothing counted."""
+    """Return Pearson's statistic of counts against equal shares; 0 if nothing was counted."""
     found = np.asarray(counts, np.float64)
     mean = found.mean()
     return float(((found - mean) ** 2).sum() / mean) if mean else 0.0
 
 
 def tail(statistic: float, degrees: int) -> float:
-    """Return the probability that chance gives at least this chi-square. Raises `ValueError` for degrees below 1."""
+    """Return the probability of at least this chi-square under uniform distribution. Raises `ValueError` for degrees below 1."""
     return exp(log_tail(statistic, degrees))
 
 
@@ -65,7 +65,7 @@ def log_tail(statistic: float, degrees: int) -> float:
 
 
 def _series(a: float, x: float) -> float:
-    """Sum x^n / (a (a + 1) ... (a + n)), which is the lower function but for the front."""
+    """Sum x^n / (a (a + 1) ... (a + n)), which is the lower function without its prefactor."""
     total = term = 1 / a
     for step in range(1, _MOST_STEPS):
         term *= x / (a + step)
@@ -76,7 +76,7 @@ def _series(a: float, x: float) -> float:
 
 
 def _fraction(a: float, x: float) -> float:
-    """Return the continued fraction of the upper function but for the front, by the modified method of Lentz."""
+    """Return the continued fraction of the upper function without its prefactor, by the modified method of Lentz."""
     b = x + 1 - a
     c, d = 1 / _TINY, 1 / b
     value = d
@@ -94,7 +94,7 @@ def _fraction(a: float, x: float) -> float:
 
 
 def shown_probability(p: float, log10_p: float) -> str:
-    """Return a probability as people read it: `0.410`, `3e-07`, `< 1e-300`."""
+    """Format a probability: `0.410`, `3e-07`, `< 1e-300`."""
     if p >= 1e-3:
         return f"{p:.3f}" if p < 0.995 else f"{p:.2f}"
     if log10_p > -300:
@@ -103,12 +103,12 @@ def shown_probability(p: float, log10_p: float) -> str:
 
 
 MOST_LISTED = 256
-"""Buckets of a level whose counts are listed one by one; larger ones have a curve only."""
+"""Maximum of buckets whose counts are listed individually; larger levels have only a curve."""
 CURVE_STEPS = 100
 
 
 class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One level. Counts are members; a bucket that nobody is in counts as empty, not as absent."""
+    """One level. Counts are members; an empty bucket counts as empty, not as absent."""
 
     name: str
     graph: str = ""
@@ -116,45 +116,43 @@ class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
     buckets: int
     members: int
     without: int = 0
-    """Members who have no bucket here: their name has no such letter, or another character."""
+    """Members without a bucket here: their name has no such letter, or another character."""
     mean: float
     deviation: float
     """Population standard deviation of the bucket sizes."""
     relative: float
-    """The deviation over the mean."""
     uniform: float
-    """The deviation that chance gives where every member goes to any bucket alike."""
+    """The expected deviation under uniform distribution."""
     fullest: int
     fullest_bucket: str
     emptiest: int
     emptiest_bucket: str
     empty: int
     furthest: float
-    """How far the bucket that is furthest from the mean is from it, over the mean: 0.1 is 10 %."""
+    """The largest deviation of a bucket from the mean, divided by the mean: 0.1 is 10 %."""
     chi_square: float
     degrees: int
     p: float
-    """The probability that chance gives at least this chi-square."""
+    """The probability of a chi-square at least this large under uniform distribution."""
     log10_p: float
     """Its decimal logarithm, which may be far below what `p` can hold."""
     hottest: float
-    """The activity of the most active bucket over the mean; 0 where activity was not counted."""
+    """The activity of the most active bucket divided by the mean; 0 if activity was not counted."""
     hottest_bucket: str = ""
     hottest_members: int = 0
-    """Members of that bucket: all of them move when it does."""
+    """Members of that bucket, which all move with it."""
     counts: list[int] = []
-    """Members of each bucket, in the order of `labels`; empty for a level of many."""
+    """Members of each bucket, in the order of `labels`; empty for a level with many."""
     labels: list[str] = []
     activity: list[float] = []
-    """Share of all activity that each bucket has."""
     curve: list[float] = []
-    """Share of all members in the fullest 0 %, 1 %, 2 % ... 100 % of the buckets: a straight line where all are alike."""
+    """Fraction of all members in the fullest 0 %, 1 %, 2 % ... 100 % of the buckets: a straight line if all are equal."""
     chance_curve: list[float] = []
-    """The curve that chance alone gives with so many members."""
+    """The same curve for a random distribution of as many members."""
 
 
 def level_figures(name: str, loads: Loads, label: Callable[[int], str] = str, graph: str = "") -> LevelFigures:
-    """Return the figures of a level; `label` is how people call a bucket."""
+    """Return the figures of a level; `label` names a bucket."""
     counts = loads.members
     members, buckets = int(counts.sum()), len(counts)
     mean = members / buckets
@@ -204,35 +202,33 @@ def _curve(counts: Numbers) -> list[float]:
 
 
 def _by_chance(members: int, buckets: int) -> Numbers:
-    """Bucket sizes as chance makes them: drawn once, always with the same seed."""
+    """Return random bucket sizes, always from the same seed."""
     if members == 0:
         return np.zeros(buckets, np.int64)
-    # A binomial for each bucket: drawn together they would also have the exact sum, which no eye can see.
+    # A binomial for each bucket: a multinomial draw would also have the exact sum, which makes no visible difference.
     return np.random.default_rng(2006).binomial(members, 1 / buckets, buckets).astype(np.int64)
 
 
 class SchemeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One scheme of the paper."""
-
     key: str
     title: str
     nanoseconds: float
-    """Processor time of placing one name, without reading it and without counting."""
+    """CPU time of placing one name, without reading and counting it."""
     levels: list[LevelFigures]
-    """Each level by itself."""
+    """Each level alone."""
     paths: list[LevelFigures]
-    """Each level within those above it: the directories there are down to it."""
+    """Each level combined with those above it: the directories down to this level."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Servers that come or go."""
+    """A change of the number of servers."""
 
     before: int
     after: int
     moved: int
-    """Members who are on another server afterwards."""
+    """Members on another server afterwards."""
     least: float
-    """So many must move if all servers are to have equally many."""
+    """Minimum of moves for equally full servers."""
 
 
 class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,53 +239,52 @@ class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
     nanoseconds: float
     servers: LevelFigures
     changes: list[Change]
-    """One comes, one goes, several come."""
+    """One added, one removed, several added."""
     note: str = ""
 
 
 class Cooling(msgspec.Struct, frozen=True, kw_only=True):
-    """The price of bringing the most active server down to `bound` times the mean. Heat is activity over the mean."""
+    """The cost of reducing the most active server to `bound` times the mean. Heat is activity divided by the mean."""
 
     key: str
     title: str
     unit: str
-    """The smallest part that the scheme can move by itself."""
+    """The smallest unit that the scheme can move."""
     servers: int
     before: float
     after: float
     units: int
     members: int
-    """Members who have to move for it."""
     moved_activity: float
-    """Share of all activity that moves with them."""
+    """Fraction of all activity that moves with them."""
     bound: float
     reached: bool
 
 
 class MappingFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The mapping scheme, simulated."""
+    """A simulation of the mapping scheme."""
 
     range_size: int
     start: int
     """Servers at the beginning."""
     grown: int
-    """Servers that were planned for after growing."""
+    """Servers planned after growth."""
     members: list[int]
-    """Members of each server, a range each, in the order in which they were filled."""
+    """Members of each server, one range each, in the order in which they were filled."""
     newest: float
-    """Share of the newest hundredth of all members who are on one server: the one that is being filled."""
+    """Fraction of the newest hundredth of all members on one server: the one that is being filled."""
     heat: list[float]
-    """Activity of each server over the mean, before anything is moved; empty where all members are alike."""
+    """Activity of each server divided by the mean, before any moves; empty if all members are equally active."""
     exceptions: int
-    """Members who were moved out of their range, and have an entry of their own."""
+    """Members moved out of their range, with an entry of their own."""
     lookups: float
-    """Look-ups for a request, by activity: one finds the number and its range, and a second one where a member was moved."""
+    """Look-ups per request, weighted by activity: one for the number and its range, and a second one for a moved member."""
     heat_after: float
     reached: bool
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Whether a scheme meets a constraint, and what was found."""
+    """Whether a scheme meets a constraint, with the finding."""
 
     scheme: str
     met: bool
@@ -306,34 +301,31 @@ class Constraint(msgspec.Struct, frozen=True):
 
 
 class Erratum(msgspec.Struct, frozen=True):
-    """An error of the paper, and the proof."""
+    """An error in the paper with its proof."""
 
     claim: str
     proof: str
     holds: bool
-    """Whether the proof, run again just now, came out."""
+    """Whether the proof was confirmed when it was run."""
 
 
 class BareLoop(msgspec.Struct, frozen=True):
-    """A loop that calls `hashlib.md5` for each name and does nothing else: its processor time, in the same run."""
+    """CPU time of a loop that only calls `hashlib.md5` for each name, measured in the same run."""
 
     names: int
     nanoseconds: float
 
 
 class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole study."""
-
     names: int
     source: str
     activity: str
-    """Where activity comes from, in words."""
+    """A description of the source of activity."""
     seconds: float
     """From the first name to the figures."""
     processor_seconds: float
-    """Processor time of the whole process so far."""
+    """CPU time of the whole process so far."""
     peak_bytes: int
-    """The most memory that the process had."""
     version: str
     schemes: list[SchemeFigures]
     servers: list[ServerFigures]
@@ -343,8 +335,8 @@ class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
     errata: list[Erratum]
     bare_loop: BareLoop
     checked: int
-    """Names that the server's own code placed too, one by one, and found at the same place."""
+    """Names also placed by the server's own code, one by one, with the same result."""
     unavailable: list[str] = []
-    """Titles of the schemes that were left out because a package is not installed."""
+    """Titles of the schemes left out because a package is not installed."""
     needs: str = ""
     """That package."""

@@ -1,6 +1,6 @@
-"""A study: batches of names in, figures out. It keeps counts and a sample of names that is discarded at the end.
+"""A study: turns batches of names into figures. It keeps counts and a sample of names that is discarded at the end.
 
-Where the source has no activity, it follows a Zipf law over the position in the list.
+If the source has no activity, activity follows a Zipf law over the position in the list.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _BITS = 53
 
 
 def zipf_activity(ordinals: Numbers, exponent: float, seed: int) -> Amounts:
-    """Return an activity for each position: u ** -exponent, with u as if drawn evenly from 0 to 1.
+    """Return an activity for each position: u ** -exponent, with u uniform in 0..1.
 
-    The k-th smallest of n such u is about k / n, so the k-th busiest of n members is about (n / k) ** exponent times as active as
-    the idlest: Zipf's law, without knowing n beforehand.
+    The k-th smallest of n such u is about k / n, so the k-th busiest of n members is about (n / k) ** exponent times as
+    active as the least active one: Zipf's law, without knowing n beforehand.
     """
-    # Another stream than the one that generated names are made with.
+    # Use another random stream than the one that generates names.
     drawn = mixed(mixed(ordinals.astype(np.uint64), seed), 1)
     u = ((drawn >> np.uint64(64 - _BITS)).astype(np.float64) + 0.5) / (1 << _BITS)
     found: Amounts = u**-exponent
@@ -58,8 +58,6 @@ _ROUNDS = 5
 
 @dataclass
 class StudyCounts:
-    """Everything that was counted."""
-
     levels: Mapping[str, LevelCount]
     hashed: Mapping[str, HashedCount]
     ring: RingCount | None
@@ -75,7 +73,7 @@ class StudyCounts:
 
 
 def conclude(counts: StudyCounts, options: StudyOptions, source: str, seconds: float) -> StudyResult:
-    """Return all figures. There must be a name at least."""
+    """Return all figures. At least one name must have been counted."""
     figures = {key: count.figures() for key, count in counts.levels.items()}
     cooled = list(_cooled(counts, options))
     mapping = _mapping(counts, options, cooled)
@@ -110,7 +108,7 @@ def conclude(counts: StudyCounts, options: StudyOptions, source: str, seconds: f
 
 
 def _peak_bytes() -> int:
-    """Return the most memory that this process had. Where Linux does not say, the figure of its parent may be in it."""
+    """Return the peak memory of this process. On systems without /proc, the figure may include its parent."""
     try:
         lines = Path("/proc/self/status").read_text("ascii").splitlines()
     except OSError:
@@ -120,7 +118,7 @@ def _peak_bytes() -> int:
 
 
 def _bare_loop(names: Sequence[bytes]) -> BareLoop:
-    """Measure what nobody can go below who calls a hash for each name."""
+    """Measure the lower bound for any code that calls a hash function for each name."""
     watch = StopWatch()
     for _ in range(_ROUNDS):
         with watch.over(len(names)):
@@ -153,7 +151,7 @@ def _servers(counts: StudyCounts, options: StudyOptions) -> Iterator[ServerFigur
 
 
 def _growth(counts: StudyCounts, options: StudyOptions) -> dict[str, Growth]:
-    """Return who moves when several servers come, and how full the fullest is then, for each scheme of levels."""
+    """Return for each scheme of levels who moves when several servers are added, and how full the fullest is then."""
     return {key: _grown(key, count.alone[0].members, options) for key, count in counts.levels.items()}
 
 
@@ -218,21 +216,21 @@ def _mapping(counts: StudyCounts, options: StudyOptions, cooled: list[Cooling]) 
 
 
 def _on_one_server(count: int, newest: int, size: int) -> float:
-    """Return the largest share of the newest members that one range took."""
+    """Return the largest fraction of the newest members in one range."""
     of_last = (count - 1) % size + 1
     return max(min(of_last, newest), min(newest - of_last, size)) / newest
 
 
 _SAMPLE = 10_000
 _CHECKED = 32
-"""Names of each batch that the server's own code places too."""
+"""Names of each batch that are also placed by the server's own code."""
 
 
 class Study:
-    """A study that is under way: names come batch by batch. `result` may be asked for at any time, and again."""
+    """A running study that receives names in batches. `result` can be called at any time and repeatedly."""
 
     def __init__(self, options: StudyOptions) -> None:
-        """Raises `InvalidInput` for options that make no sense, and for schemes that all need a package that is not installed."""
+        """Raises `InvalidInput` for invalid options, and if all schemes need a package that is not installed."""
         options.check()
         left_out = _uncomputable(options.schemes)
         options = options._replace(schemes=[key for key in options.schemes if key not in left_out])
@@ -249,11 +247,10 @@ class Study:
 
     @property
     def names(self) -> int:
-        """How many were added."""
         return self._counts.names
 
     def add(self, batch: NameBatch) -> None:
-        """Place some members by every scheme that is studied. Raises `AssertionError` if MD5 differs from the server's own code."""
+        """Place and count members by every studied scheme. Raises `AssertionError` if MD5 differs from the server's own code."""
         counts = self._counts
         if len(counts.sample) < _SAMPLE:
             counts.sample += first_of(batch, _SAMPLE - len(counts.sample)).encoded()
@@ -274,7 +271,7 @@ class Study:
         counts.names += batch.size
 
     def result(self, source: str) -> StudyResult:
-        """Return all figures; `source` says in words where the names are from. Raises `InvalidInput` when there was no name."""
+        """Return all figures; `source` describes where the names are from. Raises `InvalidInput` if there were no names."""
         if not self._counts.names:
             raise InvalidInput("there are no names to study")
         return conclude(self._counts, self._options, source, perf_counter() - self._began)
@@ -290,7 +287,7 @@ class Study:
             yield self._counts.ring
 
     def _compare(self, batch: NameBatch) -> None:
-        """Place some names by the server's own code too. A difference is a bug, and no figure is worth anything then."""
+        """Place some names by the server's own code too. A difference is a bug that invalidates all figures."""
         few = first_of(batch, _CHECKED)
         placed = self._counts.levels["md5"].scheme.place(few)
         for name, *levels in zip(few.encoded(), *placed, strict=True):
@@ -300,7 +297,7 @@ class Study:
 
 
 def _uncomputable(schemes: Sequence[str]) -> dict[str, str]:
-    """Return the titles of these schemes that need a package that is not installed, by key. Others are studied without it."""
+    """Return, by key, the titles of schemes that need a missing package. The others are studied without them."""
     if hash_schemes.is_installed():
         return {}
     titles = {**{key: made().title for key, made in HASHED_SCHEMES.items()}, **RING_TITLES}
@@ -311,6 +308,5 @@ def _uncomputable(schemes: Sequence[str]) -> dict[str, str]:
 
 
 def first_of(batch: NameBatch, most: int) -> NameBatch:
-    """Return the first names of a batch."""
     words = np.ascontiguousarray(batch.words[:, :most])
     return NameBatch(words, batch.lengths[:most], batch.ordinals[:most])

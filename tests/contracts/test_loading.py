@@ -1,4 +1,4 @@
-"""Promises of `graph/loading.py`, on every graph that takes parts of an import."""
+"""Promises of `graph/bulk.py`, on every graph that takes parts of an import."""
 
 from __future__ import annotations
 

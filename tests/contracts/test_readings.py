@@ -1,4 +1,4 @@
-"""Promises of `timelines/readings.py`, tested on every store of readings."""
+"""Promises of `timelines/contract.py`, tested on every store of readings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each invariant is broken on purpose, below the services: the check finds it, says so in a sentence, and repairs it."""
+"""Each invariant is broken on purpose, below the commands: the check finds it, says so in a sentence, and repairs it."""
 
 from __future__ import annotations
 

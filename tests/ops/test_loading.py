@@ -1,4 +1,4 @@
-"""An import in bulk leaves what the services would have left, may be killed at any moment, and is taken by empty networks alone."""
+"""An import in bulk leaves what the commands would have left, may be killed at any moment, and is taken by empty networks alone."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_every_table_is_what_the_services_would_have_left(tmp_path: Path, 
     assert in_bulk.tallies == by_services.tallies
     assert in_bulk.notes == by_services.notes
     found, wanted = tables(one), tables(other)
-    # One row for each member and login more in the way of the services would be an event that is not done.
+    # One row for each member and login more in the way of the commands would be an event that is not done.
     assert found.pop("outbox") == wanted.pop("outbox") == []
     assert found == wanted
 

@@ -294,18 +294,17 @@ async def test_post_that_a_process_of_0_2_edits_after_the_upgrade_is_found_and_r
 
 SPELLINGS = ["straße", "Straße", "STRASSE", "ẞ", "ss", "İi", "ii", "ΟΔΟΣ", "οδος", "οδοσ", "ꮳ", "Ꮳ", "ﬁ", "FI", "sea"]
 _tags = st.sampled_from(SPELLINGS)
-_acts = st.lists(
-    st.tuples(
-        st.sampled_from(["post", "follow", "feature", "pick", "unfollow", "delete", "edit", "upgrade"]),
-        st.integers(0, 2),
-        st.lists(_tags, min_size=1, max_size=3),
-    ),
-    max_size=12,
-)
+_KINDS = ["post", "follow", "feature", "pick", "delete", "edit", "upgrade"]
+
+
+def _acts(*more: str) -> st.SearchStrategy[list[tuple[str, int, list[str]]]]:
+    kinds = st.sampled_from([*_KINDS, *more])
+    return st.lists(st.tuples(kinds, st.integers(0, 2), st.lists(_tags, min_size=1, max_size=3)), max_size=12)
 
 
 @settings(max_examples=examples(12, full=25), deadline=None)
-@given(before=_acts, after=_acts)
+# Shoal 0.2 left a tag followed when another of its spellings was unfollowed.
+@given(before=_acts(), after=_acts("unfollow"))
 def test_any_network_after_the_tag_upgrade_is_as_if_tags_had_always_been_folded(before: Any, after: Any) -> None:
     upgraded, folded_always = run(_lived(before, after, former=True)), run(_lived(before, after, former=False))
     assert upgraded == folded_always

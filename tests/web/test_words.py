@@ -61,7 +61,7 @@ def test_numbers_have_the_signs_of_the_language() -> None:
     assert german.decimal(1.0, "+.2f") == "+1,00"
 
 
-PLACES = ("core", "feeds", "media", "services")
+PLACES = ("commands", "core", "media", "queries")
 REFUSALS = {
     "Conflict",
     "InvalidInput",

@@ -51,7 +51,6 @@ class AuditRecord(msgspec.Struct):
 
 
 def record_of(dated: DatedEntry) -> AuditRecord:
-    """Return an entry as a record."""
     entry = dated.entry
     at = datetime.fromtimestamp(dated.at / 1000, UTC)
     return AuditRecord(
@@ -67,12 +66,12 @@ def record_of(dated: DatedEntry) -> AuditRecord:
 
 
 MOST_LISTED = 100
-"""Entries of a page: with the longest reasons they fit into one answer of a server to a command."""
+"""Entries of a page: with the longest reasons they fit into one answer of the control socket."""
 _WRITTEN_AT_ONCE = 500
 
 
 class ListAudit(Operation[list[AuditRecord]]):
-    """Read a page of the audit log, newest first: of one actor, about one member, of one kind of act; empty for all."""
+    """Read a page of the audit log, newest first, filtered by actor, target member and verb; empty matches all."""
 
     answer = list[AuditRecord]
     actor: str = ""
@@ -98,14 +97,14 @@ class ListAudit(Operation[list[AuditRecord]]):
 
 
 class ExportAudit(Operation[int]):
-    """Write all of the audit log into a new file of this machine, a line of JSON for each entry, oldest first; how many."""
+    """Write the whole audit log to a new local file as JSON Lines, oldest first; return the number of entries."""
 
     answer = int
     alone = True
     to: Path
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> int:
-        # Addresses of people are in it: nobody else on the machine may read it.
+        # The log contains IP addresses: only the owner may read the file.
         file = os.fdopen(os.open(self.to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         written = 0
         try:
@@ -116,7 +115,7 @@ class ExportAudit(Operation[int]):
                         written += count
                         progress("entries", written, 0)
         except BaseException:
-            # Half of a log is none.
+            # Do not leave a partial log.
             with suppress(OSError):
                 self.to.unlink()
             raise
@@ -124,7 +123,7 @@ class ExportAudit(Operation[int]):
 
 
 async def _lines(graph: Reader) -> AsyncGenerator[tuple[bytes, int], None]:
-    """The log in pieces: lines, and how many they are."""
+    """Yield pieces of the log with their number of lines."""
     piece: list[bytes] = []
     async with aclosing(moderation.everything(graph)) as entries:
         async for one in entries:
@@ -137,7 +136,7 @@ async def _lines(graph: Reader) -> AsyncGenerator[tuple[bytes, int], None]:
 
 
 async def _id_of(network: AnyNetwork, who: str) -> int:
-    """Return the id that is meant by a user name or an id. Raises `NotFound` for neither."""
+    """Return the id of a member given by user name or id. Raises `NotFound`."""
     found = await id_called(network.reads.graph, who)
     if found is None:
         raise NotFound(f"there is no member {who!r}: members who are gone are found by id")

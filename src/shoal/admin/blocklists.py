@@ -36,41 +36,44 @@ _LISTS: tuple[AssocType, ...] = (BLOCKS_EMAIL_DOMAIN, BLOCKS_EMAIL, BLOCKS_IP, B
 
 
 class Blocklists:
-    """The blocklists of a network. Whoever holds it is not asked for a role."""
+    """The blocklists of a network, without permission checks."""
 
     def __init__(self, writes: Writes) -> None:
         self._writes = writes
 
     async def block_domain(self, domain: str) -> EmailDomainBlock:
-        """Refuse sign-ups with e-mail addresses of this domain and of those below it. Raises `Taken` when they are."""
+        """Refuse sign-ups with e-mail addresses of this domain and its subdomains. Raises `Taken` if already blocked."""
         return await blocklists.block_domain(self._writes, domain)
 
     async def block_address(self, address: str) -> CanonicalEmailBlock:
-        """Refuse sign-ups with this e-mail address, however it is written; its hash is kept. Raises `Taken` when they are."""
+        """Refuse sign-ups with this e-mail address in any spelling; only its hash is stored. Raises `Taken` if it is blocked
+        already.
+        """
         return await blocklists.block_address(self._writes, address)
 
     async def block_network(
         self, network: str, severity: IpSeverity = IpSeverity.NO_ACCESS, *, comment: str = "", seconds: int = 0
     ) -> IpBlock:
-        """Keep an address or a network out, for so many seconds (0: for good). Raises `Taken` when it is blocked.
+        """Block an address or network for `seconds` (0: permanently). Raises `Taken` if already blocked.
 
-        Servers know of it within a few seconds.
+        Servers apply the block within a few seconds.
         """
         return await blocklists.block_ip(self._writes, network, severity, comment=comment, seconds=seconds)
 
     async def block_name(self, word: str, *, part: bool = False) -> NameBlock:
-        """Refuse sign-ups with a user name, or, as a `part`, with all that have it in them. Raises `Taken` when they are.
+        """Refuse sign-ups with a user name or, with `part`, with any name that contains it. Raises `Taken` if it is blocked
+        already.
 
-        Digits count as the letters that they are written for (4 for a), and underscores not at all. Members keep their names.
+        Digits match the letters they stand for (4 for a), and underscores are ignored. Existing members keep their names.
         """
         return await blocklists.block_name(self._writes, word, part=part)
 
     async def unblock_name(self, word: str) -> None:
-        """End the blocks of a user name, also as a part of others. Raises `NotFound` where there is none."""
+        """Remove the blocks of a user name, including the one as a part of names. Raises `NotFound`."""
         await blocklists.unblock_name(self._writes, word)
 
     async def unblock(self, what: str) -> None:
-        """End the block of a domain, an e-mail address or a network. Raises `NotFound` where there is none."""
+        """Remove the block of a domain, an e-mail address or a network. Raises `NotFound`."""
         if (network := _network(what)) is not None:
             await blocklists.unblock_ip(self._writes, await self._id(ip_block_key(network), what))
         elif "@" in what:
@@ -83,7 +86,7 @@ class Blocklists:
             await blocklists.unblock_domain(self._writes, found)
 
     async def blocks(self) -> AsyncGenerator[AnyBlock, None]:
-        """All blocks, kind by kind, the newest of each first."""
+        """Iterate over all blocks by kind, newest first."""
         for atype in _LISTS:
             before = MAX_TIME
             while page := await _page(self._writes.graph, atype, before):

@@ -24,74 +24,54 @@ from shoal.timelines.contract import Timelines
 
 
 class AnyNetwork(Protocol):
-    """The parts, each whole."""
+    @property
+    def store(self) -> Store: ...
 
     @property
-    def store(self) -> Store:
-        """The graph, its outbox, and reading everything."""
-        ...
+    def timelines(self) -> Timelines: ...
 
     @property
-    def timelines(self) -> Timelines:
-        """Home timelines that are warm."""
-        ...
+    def effects(self) -> Effects: ...
 
     @property
-    def effects(self) -> Effects:
-        """The resources that consequences use."""
-        ...
+    def reads(self) -> Reads: ...
 
     @property
-    def reads(self) -> Reads:
-        """The resources that feeds are read with."""
-        ...
+    def writes(self) -> Writes: ...
 
     @property
-    def writes(self) -> Writes:
-        """The resources that services write with."""
-        ...
-
-    @property
-    def runner(self) -> Runner[Any]:
-        """Runs the consequences of events."""
-        ...
+    def runner(self) -> Runner[Any]: ...
 
     async def settle(self, patience: float = 60.0) -> None:
-        """Return when everything that follows from what was done so far has happened."""
+        """Wait until all events so far are processed, for at most `patience` seconds."""
         ...
 
     @property
-    def tag_store(self) -> CloudStore:
-        """Where tags are counted."""
-        ...
+    def tag_store(self) -> CloudStore: ...
 
     async def amend_tags(self, amendment: Amendment) -> None:
-        """Have tags counted, or shown, otherwise."""
+        """Correct tag counts or rules."""
         ...
 
     @property
-    def recorder(self) -> Recorder:
-        """Remembers slow requests."""
-        ...
+    def recorder(self) -> Recorder: ...
 
     @property
-    def media(self) -> MediaLibrary:
-        """Pictures."""
-        ...
+    def media(self) -> MediaLibrary: ...
 
 
 T = TypeVar("T")
 
 
 class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, forbid_unknown_fields=True):
-    """One thing to do. `T` is what it answers, and `answer` says the same when the program runs."""
+    """One administrative operation. `T` is the type of its result, and `answer` holds it at run time."""
 
     answer: ClassVar[Any] = None
     alone: ClassVar[bool] = False
-    """Whether it takes so long, or touches so much, that no second one of its kind runs beside it."""
+    """Whether it is long or extensive, so that only one such operation may run at a time."""
     background: ClassVar[bool] = False
-    """Whether what follows from it is worked off at once where no server runs; otherwise the next server does that."""
+    """Whether its events are processed at once if no server runs; otherwise the next server processes them."""
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> T:
-        """Do it. Raises `ShoalError`, or `OSError` for a file that cannot be read."""
+        """Run the operation. Raises `ShoalError`, or `OSError` for a file that cannot be read."""
         raise TypeError(f"{type(self).__name__} cannot be carried out")

@@ -1,8 +1,8 @@
-"""A way into a running server for its operator: a socket file beside the store, which only the owner may open.
+"""Control socket of a running server: a socket file next to the store, which only its owner may open.
 
-One connection is one operation (`ops/operation.py`): a line of JSON, answered by lines of JSON. Progress comes while it is under
-way, and an empty line of it at least every two seconds, so that a server that hangs is told from one that works. The last line
-is the answer or an error. Closing the connection ends the operation.
+Each connection carries one operation (`admin/contract.py`): one line of JSON, answered by lines of JSON. Progress lines follow
+while it runs, with an empty line at least every two seconds, so a client can detect a server that hangs. The last line is the
+result or an error. Closing the connection cancels the operation.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _REQUEST_SECONDS = 10.0
 _PROGRESS_SECONDS = 0.2
 _BEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 60.0
-"""A server that has sent nothing for this long is taken to hang; a busy machine is given time."""
+"""A server that has sent nothing for this long is considered hung."""
 _INTERNAL = "the server met an error of its own; its log says which"
 _UNKNOWN = "the server does not know this operation: it is of another version, so restart it"
 _BUSY = "another check, import or replay is under way: wait for it"
 
 
 class NoServer(ShoalError):
-    """Nobody listens: no server has the store open."""
+    """No server listens at the socket."""
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """One line: one of these, or nothing, which only says that the server lives."""
+    """One line: one of these fields, or none for a heartbeat."""
 
     progress: tuple[str, int, int] | None = None
     answer: msgspec.Raw = msgspec.Raw()
@@ -53,7 +53,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 @asynccontextmanager
 async def listening(network: AnyNetwork, path: Path) -> AsyncIterator[None]:
-    """Answer at `path` until the block ends. Whoever holds the store's lock may call this: an old socket is replaced."""
+    """Serve the control socket until the block ends. Call only while holding the store's lock: an old socket is replaced."""
     desk = _Desk(network)
     with at(path) as address:
         remove(path)
@@ -63,14 +63,17 @@ async def listening(network: AnyNetwork, path: Path) -> AsyncIterator[None]:
             yield
     finally:
         remove(path)
-        # The store closes next: nobody may still read it.
+        # The store closes next, so running operations must end.
         await desk.close()
 
 
 async def ask(
     path: Path, operation: Operation[T], progress: Progress = nothing, *, silence: float = _SILENCE_SECONDS
 ) -> T:
-    """Have the server at `path` carry this out. Raises `NoServer`, `Unavailable` when it breaks off, else as it says."""
+    """Run an operation on the server at `path`.
+
+    Raises `NoServer` if none listens, `Unavailable` if the connection breaks off, or the server's error.
+    """
     try:
         with at(path) as address:
             reader, writer = await asyncio.open_unix_connection(address, limit=_LONGEST_LINE)
@@ -104,7 +107,7 @@ async def _next_line(reader: asyncio.StreamReader, silence: float) -> bytes:
 
 
 class _Desk:
-    """The server's side: a few operations at a time, and of those that take long one."""
+    """The server side: at most 16 concurrent operations, and one long one."""
 
     def __init__(self, network: AnyNetwork) -> None:
         self._network = network
@@ -112,7 +115,6 @@ class _Desk:
         self._meetings: set[asyncio.Task[None]] = set()
 
     async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection."""
         with closing(writer):
             if len(self._meetings) >= _MOST_AT_ONCE:
                 _say(writer, _Line(error=f"{_MOST_AT_ONCE} commands are under way already: try again"))
@@ -124,7 +126,7 @@ class _Desk:
                 await meeting
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel running operations."""
         for meeting in (under_way := list(self._meetings)):
             meeting.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
@@ -165,13 +167,13 @@ class _Desk:
             return _Line(answer=msgspec.Raw(msgspec.json.encode(answer)))
         except (ShoalError, OSError) as error:
             return _Line(error=in_words(error))
-        except Exception:  # noqa: BLE001  # the server goes on
+        except Exception:  # noqa: BLE001  # must not stop the server
             _log.exception("a request of the operator failed")
             return _Line(error=_INTERNAL)
 
 
 class _Telling:
-    """Progress over the wire, a few times a second."""
+    """Progress reports over the connection, rate-limited."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -190,13 +192,13 @@ async def _beat(writer: asyncio.StreamWriter) -> None:
 
 
 def _say(writer: asyncio.StreamWriter, line: _Line) -> None:
-    """Send a line. A client that does not read gets only as much as its buffer takes."""
+    """Send a line. Drop it if the client does not read and the buffer is full."""
     if not writer.is_closing() and writer.transport.get_write_buffer_size() < _LONGEST_LINE:
         writer.write(msgspec.json.encode(line) + b"\n")
 
 
 def _path_out(value: object) -> str:
-    """The one type of operations that JSON does not have."""
+    """Encode a path, the only field type that JSON does not have."""
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} cannot be sent")

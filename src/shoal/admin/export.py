@@ -72,7 +72,7 @@ from shoal.queries.hydration import hydrate
 
 
 async def write_posts(export: Export) -> None:
-    """Posts, comments, scheduled posts and media."""
+    """Write posts, comments, scheduled posts and media."""
     await export.array("posts", _posts(export, comments=False))
     await export.array("comments", _posts(export, comments=True))
     await export.array("scheduled", _scheduled(export))
@@ -80,7 +80,7 @@ async def write_posts(export: Export) -> None:
 
 
 async def _posts(export: Export, *, comments: bool) -> AsyncGenerator[dict[str, Any], None]:
-    """Newest first, each with what it said before its edits."""
+    """Yield posts newest first, each with its revisions."""
     async with aclosing(export.pages(POSTED)) as pages:
         async for page in pages:
             ids = [entry.id2 for entry in page]
@@ -126,13 +126,12 @@ async def _history(export: Export, post: Post) -> list[dict[str, Any]]:
 
 
 async def _media_file_names(export: Export, ids: Sequence[int]) -> list[str]:
-    """Where in the export media are."""
+    """Return the names of media files in the export."""
     found = await export.graph.obj_get(ids)
     return [file_name(node) for id_ in ids if isinstance(node := found.get(id_), Media)]
 
 
 async def _scheduled(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield the posts that are scheduled."""
     async with aclosing(export.pages(SCHEDULES)) as pages:
         async for page in pages:
             nodes = await export.graph.obj_get([entry.id2 for entry in page])
@@ -160,14 +159,14 @@ async def _plan(export: Export, scheduled: ScheduledPost) -> dict[str, Any]:
 
 
 async def _media(export: Export) -> list[dict[str, Any]]:
-    """Every picture, video and sound that the member uploaded, and what is said of each; the files go along."""
+    """Copy all media files that the member uploaded, and return their metadata."""
     told: list[dict[str, Any]] = []
     async with aclosing(export.pages(OWNS)) as pages:
         async for page in pages:
             nodes = await export.graph.obj_get([entry.id2 for entry in page])
             for node in nodes.values():
                 if isinstance(node, Media):
-                    # What is not made yet, or could not be, has no file.
+                    # Media that are being processed or have failed have no file.
                     file = await export.file(node.key) if node.key else ""
                     told.append(
                         {
@@ -183,7 +182,7 @@ async def _media(export: Export) -> list[dict[str, Any]]:
 
 
 class _People(NamedTuple):
-    """A list of members, and what stands beside each name."""
+    """A list of members, with additional columns for each."""
 
     atype: AssocType
     more: tuple[str, ...] = ()
@@ -224,7 +223,7 @@ _TAGS = {"followed_tags": FOLLOWS_TAG, "featured_tags": FEATURES_TAG}
 
 
 async def write_relationships(export: Export) -> None:
-    """Posts of others, votes, people and tags."""
+    """Write reactions to posts, votes, people and tags."""
     for noun, atype in _POSTS.items():
         await _posts_reacted_to(export, noun, atype)
     await _reactions(export)
@@ -237,7 +236,7 @@ async def write_relationships(export: Export) -> None:
 
 
 async def _posts_reacted_to(export: Export, noun: str, atype: AssocType) -> None:
-    """Posts that the member reacted to, with their author and text where the member may see them."""
+    """Write posts that the member reacted to, with author and text if the member may see them."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         told = await _quoted(export, [assoc.id2 for assoc in page])
@@ -247,7 +246,7 @@ async def _posts_reacted_to(export: Export, noun: str, atype: AssocType) -> None
 
 
 async def _reactions(export: Export) -> None:
-    """Posts that the member put emoji on, as `_posts`, with the emoji."""
+    """Write posts that the member put emoji on, with the emoji."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         told = await _quoted(export, [assoc.id2 for assoc in page])
@@ -260,7 +259,7 @@ async def _reactions(export: Export) -> None:
 
 
 async def _votes(export: Export) -> None:
-    """Export the member's votes in polls that still exist, with the texts that the member may see."""
+    """Write the member's votes in polls that still exist, with the texts that the member may see."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         nodes = await export.graph.obj_get([assoc.id2 for assoc in page])
@@ -281,7 +280,7 @@ def _chosen(assoc: Assoc, poll: Poll) -> str:
 
 
 async def _quoted(export: Export, post_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
-    """Author and text of the posts that the member may see now."""
+    """Return author and text of the posts that the member may see now."""
     seen = await hydrate(export.graph, export.member.id, post_ids, unasked=False)
     return {entry.id: (entry.author.member.name, entry.post.text) for entry in seen}
 
@@ -297,7 +296,7 @@ async def _people(export: Export, noun: str, people: _People) -> None:
 
 
 def _since(people: _People, assoc: Assoc) -> str:
-    """A follow began before it was changed."""
+    """Return the start of an association. A follow keeps its start when it is changed."""
     follows = people.atype in (FOLLOWS, FOLLOWED_BY)
     return when(follow_terms(assoc.data).began(assoc.time) if follows else assoc.time)
 
@@ -310,7 +309,7 @@ async def _tags(export: Export, noun: str, atype: AssocType) -> None:
 
 
 async def _audited(export: Export) -> None:
-    """Acts on the member's own account, with the addresses they came from, and log-ins that failed."""
+    """Write actions on the member's own account, with their IP addresses, and failed logins."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         entries = await moderation.own(export.graph, export.member.id, page)
@@ -334,7 +333,7 @@ _FILES = {"follow_periods": FOLLOWS, "follower_periods": FOLLOWED_BY}
 
 
 async def write_follow_periods(export: Export) -> None:
-    """Every period that is still remembered, those that go on among them; the other member's name is as it is now."""
+    """Write every recorded follow period, including current ones, with the other member's current name."""
     since = await known_since(export.reads)
 
     async def rows(page: dict[int, list[AssocRow]]) -> list[tuple[str, ...]]:
@@ -359,7 +358,7 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
 
 
 async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
-    """All rows about each of so many others: the association or its tombstone, and what is kept aside while it is alive."""
+    """Yield all rows about each other member of a page: the association or tombstone, and the history kept during a live follow."""
     aside, after = ASSOC_TYPES[atype.history], _BELOW_ALL
     while True:
         own, kept = [await _part(export, kind, after) for kind in (atype, aside)]
@@ -382,11 +381,11 @@ async def _part(export: Export, atype: AssocType, after: int) -> list[AssocRow]:
 
 
 _INTERNAL = frozenset({"login_id", "follows_inviter"})
-"""Fields of a member that say nothing about them."""
+"""Fields of a member that are internal."""
 
 
 async def write_settings(export: Export) -> None:
-    """The profile, lists, albums, invitations, logins, passkeys, filters and choices about ranking."""
+    """Write the profile, lists, albums, invitations, sessions, passkeys, filters and ranking preferences."""
     await _profile(export)
     await export.array("lists", _lists(export))
     await export.array("albums", _albums(export))
@@ -398,7 +397,6 @@ async def write_settings(export: Export) -> None:
 
 
 async def _profile(export: Export) -> None:
-    """Export the member's profile, as others see it, and their settings."""
     values = {name: value for name, value in msgspec.structs.asdict(export.member).items() if name not in _INTERNAL}
     values["id"] = str(export.member.id)
     values["created_at"] = values.pop("dated")
@@ -415,7 +413,7 @@ async def _profile(export: Export) -> None:
 
 
 async def _lists(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    """Lists of members, each with the names of those on it."""
+    """Yield lists of members, with the names of those on them."""
     async with aclosing(export.pages(OWNS_LIST)) as pages:
         async for page in pages:
             nodes = await export.graph.obj_get([entry.id2 for entry in page])
@@ -439,7 +437,7 @@ async def _list_member_names(export: Export, list_id: int) -> list[str]:
 
 
 async def _albums(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    """Albums, each with its photos in their order: the post of each, and its file as `media.json` names it."""
+    """Yield albums with their photos in order: the post of each, and its file as named in `media.json`."""
     async with aclosing(export.pages(OWNS_ALBUM)) as pages:
         async for page in pages:
             nodes = await export.graph.obj_get([entry.id2 for entry in page])
@@ -454,7 +452,7 @@ async def _albums(export: Export) -> AsyncGenerator[dict[str, Any], None]:
 
 
 async def _invitations(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    """Invitations, without the codes by which somebody could sign up."""
+    """Yield invitations without their codes, which would allow sign-ups."""
     async with aclosing(export.pages(OWNS_INVITATION)) as pages:
         async for page in pages:
             nodes = await export.graph.obj_get([entry.id2 for entry in page])
@@ -470,7 +468,7 @@ async def _invitations(export: Export) -> AsyncGenerator[dict[str, Any], None]:
 
 
 async def _sessions(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    """Browsers and apps where the member is logged in."""
+    """Yield browsers and apps where the member is logged in."""
     async with aclosing(export.pages(LOGGED_IN)) as pages:
         async for page in pages:
             nodes = await export.graph.obj_get([entry.id2 for entry in page])
@@ -490,7 +488,7 @@ async def _sessions(export: Export) -> AsyncGenerator[dict[str, Any], None]:
 
 
 async def _passkeys(export: Export) -> None:
-    """Export the member's passkeys: their names, and when they were used. The keys themselves say nothing to anybody else."""
+    """Write the names and dates of the member's passkeys; the keys themselves are of no use elsewhere."""
     login = await login_of(export.graph, export.member)
     export.document(
         "passkeys",
@@ -512,7 +510,6 @@ async def _photos(export: Export, album_id: int) -> list[dict[str, str]]:
 
 
 async def _filters(export: Export) -> None:
-    """Export the member's filters."""
     export.document(
         "filters",
         [
@@ -531,7 +528,7 @@ async def _filters(export: Export) -> None:
 
 
 async def _ranking(export: Export) -> None:
-    """How feeds are ranked for the member, and what they said they want more or less of."""
+    """Write the member's ranking preferences and feedback (more or less like this)."""
     tastes = await tastes_of(export.graph, export.member.id)
     wishes = tastes.wishes
     authors = await members_by_id(export.graph, list(wishes.authors))
@@ -548,11 +545,10 @@ async def _ranking(export: Export) -> None:
 
 
 async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = nothing) -> int:
-    """Write everything of the member of this name to a directory, or to a `.zip` file; nothing is there if it fails.
+    """Export all data of a member to a directory or a `.zip` file; nothing remains if it fails.
 
-    How many of their pictures, videos and sounds could not be found is what comes back.
-
-    Raises `NotFound` for a name that nobody has, `InvalidInput` where something is in the way.
+    Returns the number of media files that could not be found. Raises `NotFound` for an unknown name, `InvalidInput` if the target
+    already exists.
     """
     member = await members.find(network.writes, name)
     if member is None:
@@ -564,7 +560,6 @@ async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = 
 
 
 async def write_all(writing: Export) -> None:
-    """Write every part of an export."""
     await write_settings(writing)
     await write_posts(writing)
     await write_relationships(writing)
@@ -572,11 +567,11 @@ async def write_all(writing: Export) -> None:
 
 
 _MOST_HELD = 4 * 1024 * 1024
-"""Bytes that wait to be sent before more are read. One file is held besides."""
+"""Bytes to buffer before reading more. One file may exceed this."""
 
 
 class _Outlet:
-    """The file that a zip is written to: what comes is kept until somebody takes it. It cannot be gone back in."""
+    """The write-only, unseekable file of a streamed ZIP: a buffer until the consumer takes the bytes."""
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
@@ -586,28 +581,26 @@ class _Outlet:
         self.ended = False
 
     def write(self, data: bytes) -> int:
-        """Keep a copy of some bytes: whoever writes may use their place again."""
+        """Buffer a copy: the caller may reuse its memory."""
         self._held.append(bytes(data))
         self._size += len(data)
         self._changed.set()
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: nothing is kept elsewhere."""
+        """Do nothing: there is no other buffer."""
 
     def end(self) -> None:
-        """Say that nothing comes any more."""
         self.ended = True
         self._changed.set()
 
     async def room(self) -> None:
-        """Wait until there is room for more."""
+        """Wait until the buffer is below its limit."""
         while self._size > _MOST_HELD:
             self._taken.clear()
             await self._taken.wait()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """Yield what comes, until the end."""
         while self._held or not self.ended:
             if self._held:
                 piece = b"".join(self._held)
@@ -620,14 +613,14 @@ class _Outlet:
 
 
 async def streamed(store: Store, reads: Reads, files: FileSource, member: Member) -> AsyncGenerator[bytes, None]:
-    """Yield the bytes of a zip with all data of a member. What was begun ends when nobody takes any more."""
+    """Yield the bytes of a ZIP with all data of a member. Writing stops when the consumer stops."""
     outlet = _Outlet()
     writing = asyncio.create_task(_write(outlet, store, reads, files, member), name="shoal-export")
     writing.add_done_callback(lambda _done: outlet.end())
     try:
         async for piece in outlet.pieces():
             yield piece
-        # A zip that is not whole must not look as if it were.
+        # Raise the writer's error: an incomplete ZIP must not look complete.
         await writing
     finally:
         writing.cancel()

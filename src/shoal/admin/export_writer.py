@@ -29,14 +29,14 @@ Open = Callable[[str], AbstractContextManager[IO[bytes]]]
 """Begins a file by its name, to be written in one go and closed before the next one begins."""
 
 _STORED = (".jpg", ".png", ".webp", ".gif", ".avif")
-"""Suffixes of files that are compressed already."""
+"""Suffixes of files that are already compressed."""
 
 
 @contextmanager
 def export_target(to: Path) -> Iterator[Open]:
-    """A place for files: a zip when `to` ends in `.zip`, else a directory that is empty or not there yet.
+    """Open the destination: a ZIP if `to` ends in `.zip`, else a directory that is empty or does not exist.
 
-    Raises `InvalidInput` where something is in the way. What was begun is removed when it fails.
+    Raises `InvalidInput` if something else exists there. Partial output is removed on failure.
     """
     zipped = to.suffix == ".zip"
     if to.exists() and (zipped or not to.is_dir() or any(to.iterdir())):
@@ -82,7 +82,7 @@ def _zip(path: Path) -> Iterator[Open]:
 
 @contextmanager
 def entry_of(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
-    """Begin a file in a zip by its name."""
+    """Begin a file in a ZIP."""
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_STORED if name.endswith(_STORED) else zipfile.ZIP_DEFLATED
     with archive.open(entry, "w", force_zip64=True) as file:
@@ -94,11 +94,11 @@ PAGE = 500
 PageT = TypeVar("PageT", bound=Sized)
 Rows = Callable[[Sequence[Assoc]], Awaitable[Iterable[Sequence[str]]]]
 Pace = Callable[[], Awaitable[None]]
-"""Waits until there is room for more of an export."""
+"""Waits until more of an export may be produced."""
 
 
 class FileSource(Protocol):
-    """Where pictures, videos and sounds are."""
+    """Source of media files."""
 
     async def read(self, key: str) -> tuple[bytes, str]:
         """Return a stored file and its content type. Raises `NotFound`."""
@@ -106,11 +106,11 @@ class FileSource(Protocol):
 
 
 async def at_once() -> None:
-    """Wait for nothing: there is room for all of an export."""
+    """Do not wait."""
 
 
 class Export:
-    """The data of one member on their way into files. Lists are read page by page, so they take the same memory however long."""
+    """Writer of the data of one member. Lists are read page by page, in constant memory."""
 
     def __init__(
         self,
@@ -130,17 +130,17 @@ class Export:
         self._open = opened
         self._pace = pace
         self.lost = 0
-        """Pictures, videos and sounds whose file is not there."""
+        """Media files that could not be found."""
 
     async def pages(self, atype: AssocType, of: int = 0) -> AsyncGenerator[list[Assoc], None]:
-        """A list of the member's, or of another object, newest first."""
+        """Iterate over a list of the member, or of another object, newest first."""
         before = MAX_TIME
         while page := await self.graph.assoc_range(of or self.member.id, atype, Cursor(before=before, limit=PAGE)):
             yield page
             before = page[-1].time
 
     async def table(self, noun: str, atype: AssocType, header: Sequence[str], rows: Rows) -> None:
-        """A CSV file of a list, with a line for each of its entries that `rows` has one for."""
+        """Write a list as a CSV file, with the lines that `rows` returns for each page."""
         await self.paged_table(noun, header, self.pages(atype), rows)
 
     async def paged_table(
@@ -150,7 +150,7 @@ class Export:
         pages: AsyncGenerator[PageT, None],
         rows: Callable[[PageT], Awaitable[Iterable[Sequence[str]]]],
     ) -> None:
-        """A CSV file with the lines that `rows` makes of each page."""
+        """Write a CSV file with the lines that `rows` returns for each page."""
         with self._open(f"{noun}.csv") as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
             table = csv.writer(text)
             table.writerow(header)
@@ -163,7 +163,7 @@ class Export:
                     self.progress(noun, read, 0)
 
     async def array(self, noun: str, values: AsyncGenerator[dict[str, Any], None]) -> None:
-        """A JSON file of a list, which is written as it comes."""
+        """Write a list as a JSON file, streamed."""
         written = 0
         with self._open(f"{noun}.json") as file:
             file.write(b"[")
@@ -177,18 +177,18 @@ class Export:
             file.write(b"\n]\n")
 
     def document(self, noun: str, value: object) -> None:
-        """A JSON file of something short."""
+        """Write a short value as a JSON file."""
         with self._open(f"{noun}.json") as file:
             file.write(msgspec.json.format(msgspec.json.encode(value)))
 
     async def file(self, key: str) -> str:
-        """A stored file goes along; under which name. Empty where it is not there."""
+        """Copy a stored file to the export, and return its name there; empty if it does not exist."""
         name = f"media/{Path(key).name}"
         await self._pace()
         try:
             data, _ = await self._files.read(key)
         except NotFound:
-            # The file is lost, or was replaced a moment ago: the rest is worth having.
+            # The file is lost or was just replaced: export the rest.
             self.lost += 1
             return ""
         with self._open(name) as file:
@@ -197,15 +197,15 @@ class Export:
 
 
 def file_name(media: Media) -> str:
-    """Where in the export a picture, video or sound is; empty for one that could not be made, or is not yet."""
+    """Return the path of a media file in the export; empty if there is no file (processing or failed)."""
     return f"media/{Path(media.key).name}" if media.key else ""
 
 
 def when(time: int) -> str:
-    """The moment of an id, or of the time of an association, as text."""
+    """Return the time of an id or an association as text."""
     return iso(milliseconds_of(time))
 
 
 def iso(moment: int) -> str:
-    """Unix milliseconds as text; empty for 0, which stands for no moment."""
+    """Return Unix milliseconds as text; empty for 0."""
     return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds") if moment else ""

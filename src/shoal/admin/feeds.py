@@ -40,16 +40,12 @@ PATIENT_SECONDS = 10.0
 
 
 class TermReason(msgspec.Struct):
-    """A term that moves a post or a member up, or down where the contribution is below 0."""
-
     name: str
     contribution: float
     words: str
 
 
 class FeedLine(msgspec.Struct):
-    """An entry of a feed."""
-
     author: str
     text: str
     score: float | None = None
@@ -60,33 +56,26 @@ class FeedLine(msgspec.Struct):
 
 
 class FeedShown(msgspec.Struct):
-    """The first entries of a feed."""
-
     lines: list[FeedLine]
     by_time: str = ""
-    """Why For you is shown by time; empty where it is ranked, and for a home timeline."""
+    """Why For you is chronological; empty if it is ranked, and for a home timeline."""
     quiet: int = 0
-    """How many of the first are by friends who post rarely, where it was asked what the member missed."""
+    """How many of the first entries are by friends who rarely post (catch-up only)."""
     words: str = ""
-    """Words for the end of it."""
+    """Closing sentence."""
 
 
 class SuggestionLine(msgspec.Struct):
-    """A member who is suggested. The contributions of the reasons add up to the score."""
-
     name: str
     score: float
     reasons: list[TermReason]
 
 
 class SuggestionsShown(msgspec.Struct):
-    """The first members who are suggested to a member, the likeliest first."""
-
     lines: list[SuggestionLine]
 
 
 async def show_suggestions(reads: Reads, member: int, limit: int) -> SuggestionsShown:
-    """Return whom a member is suggested to follow."""
     found = await suggestions.suggestions(reads, member, limit)
     return SuggestionsShown(
         [
@@ -101,7 +90,6 @@ async def show_suggestions(reads: Reads, member: int, limit: int) -> Suggestions
 
 
 async def show(reads: Reads, member: int, limit: int, *, for_you: bool, explain: bool) -> FeedShown:
-    """Return the first entries of a member's home timeline or, ranked, of For you."""
     if not for_you:
         page = await home.page(reads, member, Cursor(limit=limit))
         return FeedShown([_line(entry) for entry in page.entries])
@@ -110,7 +98,7 @@ async def show(reads: Reads, member: int, limit: int, *, for_you: bool, explain:
 
 
 async def missed(reads: Reads, member: int, limit: int, *, explain: bool) -> FeedShown:
-    """Return the best of what a member missed since they were last here."""
+    """Return the best posts that a member missed since the last visit."""
     found = await catch_up(reads, member, None, limit, explain=explain)
     return FeedShown(
         [_ranked(one) for one in (*found.quiet, *found.best)],
@@ -146,16 +134,13 @@ _LIKES_EACH = 5
 _MOST_WARM = 100_000
 _MEMBERS_AT_ONCE = 500
 FINDING = "active members"
-"""The phase of which progress is told."""
 
 
 class Active(NamedTuple):
-    """Members who were active."""
-
     members: list[int]
-    """In the order of their ids."""
+    """Sorted."""
     complete: bool
-    """Whether everything that was made in that time was looked at; otherwise there are more than these."""
+    """Whether all objects of that time were read; otherwise more members were active."""
 
 
 async def active_since(
@@ -168,10 +153,10 @@ async def active_since(
     pages: int = PAGES,
     page_size: int = OBJECTS_AT_ONCE,
 ) -> Active:
-    """Return the members who were active between two moments (Unix ms).
+    """Return the members who were active between two times (Unix ms).
 
-    The objects of that time are read in at most so many pages. Where that is not enough, the pages begin at equal distances in
-    time, and what lies between the end of one and the beginning of the next is not looked at.
+    Reads at most `pages` pages of the objects of that time. If that is not enough, the pages start at equal intervals, and the
+    gaps between them are skipped.
     """
     found = set(await timelines.members(_MOST_WARM))
     after, complete = floor_at(since) - 1, True
@@ -192,7 +177,7 @@ async def active_since(
 
 
 def _who(page: Sequence[AnyNode], since: int) -> Iterator[int]:
-    """Yield the members who made these objects. An imported post is as old as it says."""
+    """Yield the authors of these objects. The age of an imported post is its stated one."""
     for node in page:
         match node:
             case Post() if node.created_at >= since:
@@ -204,14 +189,14 @@ def _who(page: Sequence[AnyNode], since: int) -> Iterator[int]:
 
 
 async def _likers(graph: Reader, page: Sequence[AnyNode], since: int) -> set[int]:
-    """Return the members who liked these posts last."""
+    """Return the members who last liked these posts."""
     posts = [node.id for node in page if isinstance(node, Post)]
     lists = await graph.assoc_ranges(posts, LIKED_BY, Cursor(after=floor_at(since) - 1, limit=_LIKES_EACH))
     return {row.id2 for rows in lists.values() for row in rows}
 
 
 async def sample(graph: Reader, active: Active, most: int, seed: int) -> list[int]:
-    """Return so many of the active members who are there and not suspended; the same ones for the same seed."""
+    """Return up to `most` active members who exist and are not suspended; deterministic for a seed."""
     order = np.random.default_rng(seed).permutation(np.array(active.members, np.int64)).tolist()
     chosen: list[int] = []
     for at in range(0, len(order), _MEMBERS_AT_ONCE):
@@ -228,50 +213,44 @@ MOST_MEMBERS = 1_000
 MOST_TOP = 100
 MOST_SEED = 2**32 - 1
 RANKING = "members ranked"
-"""The phase of which progress is told."""
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The members and posts that take part."""
-
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = 7
-    """Posts of so many days; members who were active in them."""
+    """Posts of this many days, and members who were active in them."""
     members: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)] = 100
-    """Active members who are drawn."""
     top: Annotated[int, Meta(ge=1, le=MOST_TOP)] = 20
-    """Places that are compared."""
+    """Positions that are compared."""
     seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] = 0
-    """It draws the same members again, as long as the same are active."""
+    """The same seed draws the same members, as long as the same members are active."""
 
 
 class ReplayReport(msgspec.Struct, kw_only=True):
-    """The figures of a replay, and of whom they are."""
+    """The figures of a replay, and its sample."""
 
     options: ReplayOptions
     at: int
-    """The moment as of which posts were ranked, in Unix milliseconds."""
+    """The time as of which posts were ranked, in Unix milliseconds."""
     before: Recipe
-    """The recipe of the server."""
+    """The server's recipe."""
     after: Recipe
     active: int
-    """Members who were active."""
     all_found: bool
-    """False where so much happened that only a part of it was looked at: then more members were active."""
+    """False if only a part of the activity was read: then more members were active."""
     sampled: int
     own_recipe: int
-    """Members of the sample who are left out, since they chose a recipe themselves."""
+    """Members of the sample who are excluded because they chose a recipe themselves."""
     ranking_off: int
-    """Members of the sample who are left out, since they turned ranking off."""
+    """Members of the sample who are excluded because they turned ranking off."""
     nothing_to_rank: int
     """Members of the sample for whom there is no post of that time."""
     figures: ReplayFigures
 
 
 async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, progress: Progress) -> ReplayReport:
-    """Compare the recipe of the server with another one."""
-    # The server remembers the interests of those who read; these members do not take their room.
+    # Separate caches: sampled members must not evict the interests of readers from the server's cache.
     reads = with_changes(network.reads, interests=Remembered(1), near=Remembered(1))
     now = reads.tags.clock()
     since = now - options.days * _DAY_MS
@@ -287,7 +266,7 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
             left_out[found] += 1
             continue
         pairs.append(TwoTops(*(_top(entries, authors, now) for entries in found)))
-        # Where everything is remembered, nothing above waits: those who read their feeds have their turn.
+        # With everything cached, nothing above yields to other requests.
         await asyncio.sleep(0)
     progress(RANKING, len(chosen), len(chosen))
     return ReplayReport(
@@ -306,7 +285,7 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
 
 
 def _top(entries: Sequence[Entry], authors: dict[int, ShownAuthor], now: int) -> list[TopPost]:
-    """Return entries as places of a top, and note their authors."""
+    """Return entries as top posts, and record their authors."""
     for entry in entries:
         authors[entry.post.author_id] = ShownAuthor(entry.author.member.name, entry.author.followers)
     return [

@@ -1,6 +1,6 @@
-"""Work of a network: jobs that wait in its outboxes, jobs that were set aside and why, and how to retry those.
+"""Jobs of a network: pending jobs in its outboxes, failed jobs and their errors, and how to retry those.
 
-A network has one outbox, the store's; with a broker it has the broker's too, where the work is done.
+A network has one outbox, the store's; with a broker it also has the broker's, where the jobs are run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME = re.compile(r"(?:(\d+):)?(\d+)")
 
 
 class Buried(msgspec.Struct):
-    """A job that was set aside. `job` names it: the number of its store, a colon, and its number there."""
+    """A job that was set aside after failing. `job` is `store:sequence`."""
 
     job: str
     outbox: str
@@ -33,19 +33,19 @@ class Buried(msgspec.Struct):
 
 
 class Work(msgspec.Struct, omit_defaults=True):
-    """How the work stands. Counts of workers are those of a broker, and are left out without one."""
+    """State of the job queues. Worker counts are those of a broker, and are left out without one."""
 
     waiting: int
-    """A lower bound while workers are silent: each of them counts as one job."""
+    """A lower bound while workers do not respond: each of them counts as one job."""
     oldest_seconds: float | None
-    """How long the oldest job has waited; a lower bound while workers are silent, and None if only they may have any."""
+    """Age of the oldest job; a lower bound while workers do not respond, and None if only they may have any."""
     most_seconds: float
-    """The delay of deliveries beyond which new posts are refused; 0: no limit."""
+    """The delivery delay beyond which new posts are refused; 0: no limit."""
     buried: list[Buried]
     workers: int | None = None
     silent_workers: int | None = None
     in_hand: int | msgspec.UnsetType | None = msgspec.UNSET
-    """None while workers are silent."""
+    """None while workers do not respond."""
     done_per_second: float | None = None
 
 
@@ -54,12 +54,12 @@ class CountedOutbox(Protocol):
     """An outbox that knows its workers."""
 
     async def tally(self) -> WorkerFigures:
-        """Ask the workers what they have in hand, and add it up."""
+        """Return the summed figures of all workers."""
         ...
 
 
 async def survey(outboxes: Mapping[str, Outbox], most_seconds: float = 0.0) -> Work:
-    """How the work stands in all outboxes together; `most_seconds` is the setting `most_behind_seconds`."""
+    """Return the state of all outboxes; `most_seconds` is the setting `most_behind_seconds`."""
     work, oldest = Work(0, 0.0, most_seconds, []), 0.0
     for name, outbox in outboxes.items():
         work.waiting += await outbox.backlog()
@@ -79,7 +79,7 @@ def _told(outbox: str, job: Job, error: str) -> Buried:
 
 
 def check_names(names: Sequence[str]) -> list[str]:
-    """The names of jobs, as `survey` gives them or without the store. Raises `InvalidInput` for what is none."""
+    """Return job names of the form `store:sequence` or `sequence`. Raises `InvalidInput` for other forms."""
     for name in names:
         if not _NAME.fullmatch(name):
             raise InvalidInput(f"{name!r} is no job: they are named as 0:57, or 57", field="job")
@@ -89,9 +89,9 @@ def check_names(names: Sequence[str]) -> list[str]:
 async def replay(
     outboxes: Mapping[str, Outbox], names: Sequence[str] | None, graph: Graph, new_id: IdMaker, actor: Actor = NOBODY
 ) -> int:
-    """Give these buried jobs again (None: all of them); how many. A name without a store means any store's.
+    """Retry failed jobs (None: all) and return their number. A name without a store matches any store.
 
-    The entry of the audit log comes first, as outboxes may be elsewhere than the graph.
+    The audit log entry is written first, since outboxes may be outside the graph.
     """
     given = 0
     for name, outbox in outboxes.items():

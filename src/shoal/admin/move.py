@@ -27,20 +27,20 @@ from shoal.graph.schema import Key, encode_node
 _AT_ONCE = 500
 _LEASE_SECONDS = 60.0
 _PATIENCE_SECONDS = 90.0
-"""An event that a worker died over is to be had when its lease has ended."""
+"""An event of a dead worker becomes available when its lease expires."""
 _POLL_SECONDS = 0.5
 
 
 async def forget_events(store: Store) -> None:
-    """Drop the events that an earlier run brought before it was interrupted."""
+    """Delete events that an interrupted run emitted."""
     await store.unbury([job for job, _ in await store.buried()])
     await store.ack(await claimed(store))
-    while await store.backlog():  # noqa: ASYNC110  # an acknowledgement may be written a moment later
+    while await store.backlog():  # noqa: ASYNC110  # acknowledgements may be written a moment later
         await asyncio.sleep(_POLL_SECONDS / 10)
 
 
 async def emit_again(store: Store, found: Sequence[AnyEvent]) -> None:
-    """Commit events by themselves, in their order."""
+    """Commit events in their order, without other changes."""
     for start in range(0, len(found), _AT_ONCE):
         batch = Batch(0)
         for event in found[start : start + _AT_ONCE]:
@@ -49,14 +49,14 @@ async def emit_again(store: Store, found: Sequence[AnyEvent]) -> None:
 
 
 async def bury_events(store: Store, found: Sequence[tuple[AnyEvent, str]]) -> None:
-    """Commit events that were set aside, and set them aside with their errors. No other event may wait in the store."""
+    """Commit events and set them aside with their errors. No other event may be pending in the store."""
     await emit_again(store, [event for event, _ in found])
     for job, (_, error) in zip(await claimed(store), found, strict=True):
         await store.bury(job, error)
 
 
 async def claimed(store: Store) -> list[Job]:
-    """Every event of a store, oldest first. They are given to others again when it is closed."""
+    """Claim all events of a store, oldest first. They are released when the store is closed."""
     jobs: dict[tuple[int, int], Job] = {}
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE_SECONDS
@@ -81,28 +81,28 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class WholeStore(Store, Movable, Protocol):
-    """A store whose rows can be taken out and put in."""
+    """A store whose rows can be exported and imported."""
 
 
 class Sums:
-    """Rows counted and hashed, by kind and data source. The order in which they come does not matter."""
+    """Counts and hashes of rows by kind and data source, independent of their order."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, int], int] = {}
         self._hashes: dict[tuple[str, int], int] = {}
 
     def add(self, kind: str, source: int, row: bytes) -> None:
-        """One row, as the bytes that it has on every store."""
+        """Add one row in its encoding, which is the same for every store."""
         place = (kind, source)
         self._counts[place] = self._counts.get(place, 0) + 1
         self._hashes[place] = self._hashes.get(place, 0) + int.from_bytes(blake2b(row, digest_size=8).digest())
 
     def rows(self, kind: str | None = None) -> int:
-        """How many, of one kind or all."""
+        """Return the number of rows of one kind, or of all."""
         return sum(count for (each, _), count in self._counts.items() if kind in {None, each})
 
     def differences(self, other: Sums) -> list[str]:
-        """Where two stores differ, in words."""
+        """Describe where two stores differ."""
         places = sorted({*self._counts, *other._counts})
         return [
             f"{kind} of data source {source}"
@@ -113,23 +113,23 @@ class Sums:
 
     @property
     def digest(self) -> str:
-        """One hash of all rows, for people to compare."""
+        """One hash of all rows, for a manual comparison."""
         whole = repr(sorted((place, count, self._hashes[place]) for place, count in self._counts.items()))
         return blake2b(whole.encode(), digest_size=8).hexdigest()
 
 
 class MovedNetwork(NamedTuple):
-    """The result of a move: the rows that were there, and are now at the other end."""
+    """The result of a move."""
 
     sums: Sums
     written: int
-    """Rows that were not there yet."""
+    """Rows that did not exist yet in the target."""
     events: int
     buried: int
 
 
 class _Kind(NamedTuple, Generic[R, K]):
-    """How rows of one kind are read, named, and become bytes."""
+    """How to read, identify and encode rows of one kind."""
 
     name: str
     first: K
@@ -139,7 +139,7 @@ class _Kind(NamedTuple, Generic[R, K]):
     pack: Callable[[R], bytes]
     rows: Callable[[Sequence[R]], Rows]
     counts: Callable[[R], bool] = lambda _row: True
-    """Whether the row says anything: a count of zero does not."""
+    """Whether the row carries information: a count of zero does not."""
 
 
 _KINDS: tuple[_Kind[Any, Any], ...] = (
@@ -185,9 +185,9 @@ _KINDS: tuple[_Kind[Any, Any], ...] = (
 
 
 async def move_network(source: Store, target: Store, tell: Progress) -> MovedNetwork:
-    """Take everything to an empty target, or go on with a move that was interrupted.
+    """Copy everything to an empty target, or resume an interrupted move.
 
-    Raises `InvalidInput` for ends that cannot be these, `Conflict` when they are not equal in the end.
+    Raises `InvalidInput` for unsuitable stores, `Conflict` if the copy is not equal.
     """
     here, there = whole(source), whole(target)
     await _begin(here, there)
@@ -204,7 +204,7 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
 
 
 def whole(store: Store) -> WholeStore:
-    """Return the store as one whose rows can be moved. Raises `InvalidInput`."""
+    """Return the store as a movable one. Raises `InvalidInput`."""
     if not isinstance(store, Movable):
         raise InvalidInput("a network cannot be moved to or from a store of this kind")
     return store
@@ -222,7 +222,7 @@ async def _begin(here: WholeStore, there: WholeStore) -> None:
 
 
 async def holds_something(store: WholeStore) -> bool:
-    """Return whether anything is in a store: rows, or events."""
+    """Return whether a store has rows or events."""
     for kind in _KINDS:
         if await kind.scan(store, kind.first, 1):
             return True
@@ -230,7 +230,7 @@ async def holds_something(store: WholeStore) -> bool:
 
 
 async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: Sums, tell: Progress) -> int:
-    """Make the rows of a kind equal; how many were written. Both ends are read in order, side by side."""
+    """Make the rows of a kind equal by a merge of both ordered scans; return the number of rows written."""
     behind = _Ahead(kind, there)
     after, read, written = kind.first, 0, 0
     writing = asyncio.ensure_future(_nothing())
@@ -243,7 +243,7 @@ async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: S
             stored = await behind.until(after)
             await writing
             put = [row for key, row in wanted.items() if stored.get(key) != row]
-            # The next page is read and added up while this one is written.
+            # Read and hash the next page while this one is written.
             writing = asyncio.ensure_future(_write(kind, there, put, _strays(stored, wanted)))
             read, written = read + len(page), written + len(put)
             tell(kind.name, read, 0)
@@ -266,11 +266,11 @@ def _strays(stored: dict[K, R], wanted: dict[K, R]) -> list[R]:
 
 
 async def _nothing() -> None:
-    """Nothing is being written yet."""
+    """Stand in for the first write."""
 
 
 class _Ahead(Generic[R, K]):
-    """The rows of the target, read as far as the source has come. A row that says nothing counts as not there."""
+    """A scan of the target that follows the source. Rows without information are skipped."""
 
     def __init__(self, kind: _Kind[R, K], store: WholeStore) -> None:
         self._kind = kind
@@ -280,7 +280,7 @@ class _Ahead(Generic[R, K]):
         self._ended = False
 
     async def until(self, last: K) -> dict[K, R]:
-        """All up to a key."""
+        """Return all rows up to a key."""
         key = self._kind.key
         while not self._ended and not (self._rows and key(self._rows[-1]) > last):
             await self._read()
@@ -289,7 +289,7 @@ class _Ahead(Generic[R, K]):
         return {name: row for name, row in found.items() if self._kind.counts(row)}
 
     async def page(self) -> list[R]:
-        """Some of those that are left; none at the end."""
+        """Return some of the remaining rows; empty at the end."""
         while not self._rows and not self._ended:
             await self._read()
             self._rows = [row for row in self._rows if self._kind.counts(row)]
@@ -316,7 +316,7 @@ async def _add_up(kind: _Kind[R, K], store: WholeStore, sums: Sums, tell: Progre
 
 
 async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> tuple[int, int]:
-    """Emit again what was not acted on; its consequences begin anew, which does no harm. How many, and how many buried."""
+    """Emit unprocessed events again, which is safe since consumers are idempotent; return the numbers of events and failed ones."""
     await forget_events(there)
     buried = await here.buried()
     await bury_events(there, [(job.event, error) for job, error in buried])

@@ -1,4 +1,4 @@
-"""Operations that an operator may run on a network, all of them in `AnyOperation`.
+"""All operations that an operator may run on a network; their union is `AnyOperation`.
 
 Operations on members, sessions, blocks, slow requests, imports, checks, jobs, tags and feeds. Archive imports and audit log
 operations are in the modules of their subjects.
@@ -43,21 +43,19 @@ _MOST = 1_000
 
 
 class MemberSession(msgspec.Struct, kw_only=True):
-    """A login of a member, as commands tell of one."""
-
     id: int
     app: str
-    """Name of the app; empty for a browser, and where the app is gone."""
+    """Empty for a browser, and if the app was deleted."""
     program: str
     system: str
     made_at: int
-    """Unix milliseconds, as `used_at`, which is 0 where no use was noted yet."""
+    """In Unix ms, like `used_at`, which is 0 if the session was never used."""
     used_at: int
     used_from: str
 
 
 class ListSessions(Operation[list[MemberSession]]):
-    """Tell where a member is logged in, newest first; the newest 1,000."""
+    """List the newest 1,000 sessions of a member, newest first."""
 
     answer = list[MemberSession]
     name: str
@@ -80,7 +78,7 @@ class ListSessions(Operation[list[MemberSession]]):
 
 
 class EndSessions(Operation[int]):
-    """End one login of a member, or all of them (0); how many there were."""
+    """Log out one session of a member, or all of them (0); return their number."""
 
     answer = int
     name: str
@@ -106,22 +104,20 @@ async def _id_of(network: AnyNetwork, name: str) -> int:
 
 _MOST_JOBS = 20
 _MARK = b'"kind"'
-"""Every line of a log that tells of a request or a job has this in it."""
+"""Every log line of a request or job contains this."""
 
 
 class SlowShown(msgspec.Struct):
-    """Requests that were asked for, and the jobs that followed from them."""
-
     requests: list[LoggedRequest]
     jobs: list[LoggedJob] = []
-    """Runs of jobs in the trace of the request, the oldest first; 20 at most."""
+    """Runs of jobs in the trace of the request, oldest first; 20 at most."""
     recorded: str = ""
-    """Which requests the server records: its `request_log`; empty where a log was read."""
+    """The server's `request_log` setting; empty if a log was read."""
     slow_ms: float = 0.0
 
 
 class ShowSlow(Operation[SlowShown]):
-    """Read the slow requests that a server remembers: the one of this id, or the slowest."""
+    """Read slow requests from the server's memory: the one with this id, or the slowest."""
 
     answer = SlowShown
     id: str = ""
@@ -135,13 +131,13 @@ class ShowSlow(Operation[SlowShown]):
 
 
 def slowest(requests: Iterable[LoggedRequest], limit: int) -> SlowShown:
-    """Return so many of the slowest requests, the slowest first, without their statements one by one."""
+    """Return the slowest requests, slowest first, without their spans."""
     found = heapq.nlargest(limit, requests, key=lambda one: one.ms)
     return SlowShown([structs.replace(one, spans=[]) for one in found])
 
 
 def followed(id_: str, requests: Iterable[LoggedRequest], jobs: Iterable[LoggedJob]) -> SlowShown:
-    """Return the newest request of this id, if there is one, and the jobs in its trace."""
+    """Return the newest request with this id, if any, and the jobs in its trace."""
     found = None
     for one in requests:
         if one.id == id_:
@@ -153,9 +149,9 @@ def followed(id_: str, requests: Iterable[LoggedRequest], jobs: Iterable[LoggedJ
 
 
 def in_logs(paths: Sequence[Path], id_: str, limit: int) -> SlowShown:
-    """Read logs instead of a server's memory. Lines that are no JSON are passed over. Raises `OSError`.
+    """Read requests from log files; lines without JSON are skipped. Raises `OSError`.
 
-    The logs are read twice where an id is given, and never held in memory.
+    Logs are streamed, and read twice if an id is given.
     """
     if not id_:
         return slowest((one for one in _entries(paths) if isinstance(one, LoggedRequest)), limit)
@@ -174,7 +170,7 @@ def _entries(paths: Sequence[Path]) -> Iterator[AnyEntry]:
 
 
 class BlockDomain(Operation[str]):
-    """Refuse sign-ups with e-mail addresses of a domain; the domain as it is compared."""
+    """Refuse sign-ups with e-mail addresses of a domain; return the normalized domain."""
 
     answer = str
     domain: str
@@ -184,8 +180,6 @@ class BlockDomain(Operation[str]):
 
 
 class BlockAddress(Operation[None]):
-    """Refuse sign-ups with an e-mail address."""
-
     address: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
@@ -193,7 +187,7 @@ class BlockAddress(Operation[None]):
 
 
 class BlockNetwork(Operation[str]):
-    """Keep a network out, or those who would sign up from there; the network as it is compared."""
+    """Block a network, or sign-ups from it; return the normalized network."""
 
     answer = str
     network: str
@@ -209,7 +203,7 @@ class BlockNetwork(Operation[str]):
 
 
 class BlockName(Operation[None]):
-    """Refuse sign-ups with a user name, or with all that have it in them."""
+    """Refuse sign-ups with a user name or, with `part`, with any name that contains it."""
 
     word: str
     part: bool = False
@@ -219,8 +213,6 @@ class BlockName(Operation[None]):
 
 
 class UnblockName(Operation[None]):
-    """End the blocks of a user name."""
-
     word: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
@@ -228,7 +220,7 @@ class UnblockName(Operation[None]):
 
 
 class Unblock(Operation[None]):
-    """End the block of a domain, an e-mail address or a network."""
+    """Remove the block of a domain, an e-mail address or a network."""
 
     what: str
 
@@ -240,14 +232,12 @@ _MOST_WARM = 10_000_000
 
 
 class NamedMember(msgspec.Struct):
-    """A member, as commands tell of one."""
-
     id: int
     name: str
 
 
 class CheckFree(Operation[None]):
-    """Raise `Taken` when the name or the address of a new member belongs to somebody."""
+    """Raise `Taken` if a name or address is in use."""
 
     name: str
     email: str
@@ -259,7 +249,7 @@ class CheckFree(Operation[None]):
 
 
 class AddMember(Operation[NamedMember]):
-    """Make a member who logs in with this password. `reserved` allows a name that is kept for the operator."""
+    """Create a member with a password. `reserved` allows a reserved name."""
 
     answer = NamedMember
     name: str
@@ -281,8 +271,6 @@ class AddMember(Operation[NamedMember]):
 
 
 class CheckThere(Operation[None]):
-    """Raise `NotFound` when there is no member of this name or address."""
-
     name: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
@@ -290,7 +278,7 @@ class CheckThere(Operation[None]):
 
 
 class SetPassword(Operation[None]):
-    """Give a member another password, which ends all sessions."""
+    """Set a member's password, which ends all sessions."""
 
     name: str
     password: str
@@ -300,7 +288,7 @@ class SetPassword(Operation[None]):
 
 
 class SetEmail(Operation[None]):
-    """Give a member another e-mail address, or none."""
+    """Set or remove a member's e-mail address."""
 
     name: str
     address: str
@@ -310,7 +298,7 @@ class SetEmail(Operation[None]):
 
 
 class ResetSecondFactor(Operation[None]):
-    """Ask a member for no codes any more who lost their app and their recovery codes."""
+    """Turn off the second factor of a member who lost the authenticator app and the recovery codes."""
 
     name: str
 
@@ -319,7 +307,7 @@ class ResetSecondFactor(Operation[None]):
 
 
 class SetSuspended(Operation[None]):
-    """Take a member out of sight, with all they posted; or undo that."""
+    """Suspend a member, which hides all their posts, or undo that."""
 
     name: str
     suspended: bool
@@ -330,7 +318,7 @@ class SetSuspended(Operation[None]):
 
 
 class DeleteMember(Operation[str]):
-    """Have a member deleted in so many days, with everything of theirs; the text of the receipt."""
+    """Schedule the deletion of a member and all their data; return the text of the receipt."""
 
     answer = str
     name: str
@@ -342,7 +330,7 @@ class DeleteMember(Operation[str]):
 
 
 class KeepMember(Operation[None]):
-    """Keep a member who is to be deleted."""
+    """Cancel the scheduled deletion of a member."""
 
     name: str
 
@@ -351,7 +339,7 @@ class KeepMember(Operation[None]):
 
 
 class Judge(Operation[None]):
-    """Let a member in who waits for approval, or delete them."""
+    """Approve a pending member, or reject and delete them."""
 
     name: str
     approved: bool
@@ -362,7 +350,7 @@ class Judge(Operation[None]):
 
 
 class Invite(Operation[str]):
-    """Make an invitation of a member's, for so many uses and days; the end of its link."""
+    """Create an invitation on behalf of a member; return the code of its link."""
 
     answer = str
     name: str
@@ -377,7 +365,7 @@ class Invite(Operation[str]):
 
 
 class SetRole(Operation[None]):
-    """Make a member a moderator or an admin, or neither."""
+    """Set the role of a member: moderator, admin, or none."""
 
     name: str
     role: Role
@@ -387,8 +375,6 @@ class SetRole(Operation[None]):
 
 
 class SetHidden(Operation[None]):
-    """Take a post out of everybody's sight but its author's; or show it again."""
-
     post_id: int
     hidden: bool
 
@@ -398,7 +384,7 @@ class SetHidden(Operation[None]):
 
 
 class Import(Operation[ImportReport]):
-    """Take in files of this machine, named by absolute paths. Every refused record is written to `refused`."""
+    """Import local files, given by absolute paths. Every rejected record is written to `refused`."""
 
     answer = ImportReport
     alone = True
@@ -414,14 +400,14 @@ class Import(Operation[ImportReport]):
 
 
 class Check(Operation[CheckReport]):
-    """Compare what is stored with what is promised. See `ops.check.check`."""
+    """Run a consistency check. See `consistency.check.check`."""
 
     answer = CheckReport
     alone = True
     repair: bool = False
     sample: int | None = None
     members: int | None = None
-    """Look at so many members by chance, and not at everything."""
+    """Check this many random members instead of everything."""
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> CheckReport:
         if self.members is not None:
@@ -430,7 +416,7 @@ class Check(Operation[CheckReport]):
 
 
 class Replay(Operation[int]):
-    """Give jobs that were set aside another chance (None: all of them); how many there were."""
+    """Retry failed jobs (None: all of them); return their number."""
 
     answer = int
     names: list[str] | None = None
@@ -440,7 +426,7 @@ class Replay(Operation[int]):
 
 
 class RuleTag(Operation[TagRule]):
-    """Have a rule on a tag hold: deny it, allow it, merge it into another or unmerge it."""
+    """Apply a rule to a tag: deny, allow, merge into another, or unmerge."""
 
     answer = TagRule
     do: Literal["deny", "allow", "merge", "unmerge"]
@@ -463,7 +449,7 @@ class RuleTag(Operation[TagRule]):
 
 
 class ShowFeed(Operation[FeedShown]):
-    """Read a member's feed as they would."""
+    """Read a member's feed as the member would."""
 
     answer = FeedShown
     name: str
@@ -480,8 +466,6 @@ class ShowFeed(Operation[FeedShown]):
 
 
 class ShowSuggestions(Operation[SuggestionsShown]):
-    """Read whom a member is suggested to follow."""
-
     answer = SuggestionsShown
     name: str
     limit: int
@@ -491,7 +475,7 @@ class ShowSuggestions(Operation[SuggestionsShown]):
 
 
 class ReplayRecipe(Operation[ReplayReport]):
-    """Say what another recipe of the server would change in ranked feeds. Nothing is written."""
+    """Compare ranked feeds under another recipe with the current ones. Nothing is written."""
 
     answer = ReplayReport
     alone = True
@@ -503,8 +487,6 @@ class ReplayRecipe(Operation[ReplayReport]):
 
 
 class Status(msgspec.Struct):
-    """The process and the counts of a running server."""
-
     pid: int
     warm_timelines: int
     events_waiting: int
@@ -512,8 +494,6 @@ class Status(msgspec.Struct):
 
 
 class AskStatus(Operation[Status]):
-    """Ask a server what it holds."""
-
     answer = Status
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> Status:

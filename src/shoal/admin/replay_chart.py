@@ -1,4 +1,4 @@
-"""A replay as a chart: a page of shapes (`shoal.charts`)."""
+"""Draw a replay report as a chart (`shoal.charts`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ _NAMES = 360
 
 
 def chart(report: ReplayReport, name: str) -> Chart:
-    """Return the chart of a replay of the recipe of this name."""
     title = f"What the recipe {name} would change"
     changes = [*report.figures.gains, *reversed(report.figures.losses)]
     top = _MARGIN + 56
@@ -86,7 +85,7 @@ def _panel(x: float, y: float, width: float, height: float, title: str) -> Itera
 
 
 def _overlaps(bins: Sequence[int], y: float) -> Iterator[Shape]:
-    """Draw how many members keep how much: a bar for each tenth."""
+    """Draw the number of members by the fraction of posts that stay: a bar per tenth."""
     x, floor = float(_MARGIN), y + _PANEL_HEIGHT - 52
     yield from _panel(x, y, _HALF, _PANEL_HEIGHT, "Members by the share of posts that stay")
     step = (_HALF - 32) / OVERLAP_BINS
@@ -103,7 +102,7 @@ def _overlaps(bins: Sequence[int], y: float) -> Iterator[Shape]:
 
 
 def _exposure(report: ReplayReport, y: float) -> Iterator[Shape]:
-    """Draw the share of exposure by followers of the author: two bars for each bucket."""
+    """Draw exposure by followers of the author: two bars per bucket."""
     x, floor = _MARGIN + _HALF + _GAP, y + _PANEL_HEIGHT - 52
     yield from _panel(x, y, _HALF, _PANEL_HEIGHT, "Exposure by followers of the author")
     yield from _legend(x + _HALF - 16, y + 28)
@@ -131,7 +130,7 @@ def _legend(right: float, y: float) -> Iterator[Shape]:
 
 
 def _authors(changes: Sequence[AuthorChange], y: float, height: float) -> Iterator[Shape]:
-    """Draw who gains and who loses: a row for each author, its bar to the right or to the left of the middle."""
+    """Draw authors with the largest gains and losses: a row each, with the bar to the right or left of the middle."""
     x, width = float(_MARGIN), WIDTH - 2 * _MARGIN
     yield from _panel(x, y, width, height, "Authors whose share of exposure changes most, in percentage points")
     if not changes:
@@ -154,5 +153,5 @@ def _authors(changes: Sequence[AuthorChange], y: float, height: float) -> Iterat
 
 
 def points(change: float) -> str:
-    """A change of a share in percentage points: `+1.25`."""
+    """Return a change of a fraction in percentage points: `+1.25`."""
     return f"{100 * change:+.2f}"

@@ -1,4 +1,4 @@
-"""The result of a check: numbers, examples as plain sentences, and how each finding is put right."""
+"""The result of a check: numbers, examples as plain sentences, and the repair of each finding."""
 
 from __future__ import annotations
 
@@ -8,61 +8,60 @@ from typing import NamedTuple
 import msgspec
 
 EXAMPLES = 10
-"""Findings of one invariant that are told as sentences; the others are only counted."""
+"""Findings of one invariant that are described; others are only counted."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with a phase, how much of it is done, and how much there is in all (0: not known)."""
+"""Called with a phase, the amount done, and the total (0: unknown)."""
 
 Triple = tuple[int, int, int]
 
 
 class Finding(NamedTuple):
-    """Something that does not hold. Two looks at the same store give equal findings, whatever else changes meanwhile.
+    """A violated invariant. Two passes over the same data yield equal findings, whatever else changes in between.
 
-    `words` has `{0}`, `{1}` ... where the things of `about` are named. One of those from `agree` on says the remedy.
+    `words` has placeholders `{0}`, `{1}` ... for the names of the objects in `about`. One of the fields from `agree` on selects
+    the repair.
     """
 
     words: str
     about: tuple[int, ...]
     seen: tuple[int, ...] = ()
-    """Times that were stored: what changed between two looks is not the same finding."""
+    """Stored times: data that changed between two passes is a different finding."""
     agree: Triple | None = None
-    """An association and its inverse are to say the same: the later one is right."""
+    """Make an association equal its inverse; the later one wins."""
     begin: tuple[Triple, int, bytes] | None = None
-    """An association is to be alive, with this time and data."""
+    """Make an association live, with this time and data."""
     end: Triple | None = None
-    """An association, and its inverse, is to be dead."""
+    """End an association and its inverse."""
     recount: tuple[int, int] | None = None
-    """A count is to be counted again."""
+    """Recount this count."""
     divide: tuple[int, int] | None = None
-    """The blocks of a list are to be made anew."""
+    """Rebuild the blocks of this list."""
     drop: int = 0
-    """A timeline is to be forgotten."""
+    """Drop the timeline of this member."""
     key: tuple[str, str, int, int, int] | None = None
-    """A key (space, name, shard) is to belong to an object, and not to another one."""
+    """Give a key (space, name, shard) to an object, and take it from another."""
     tag: str = ""
-    """A tag is to be counted again."""
+    """Recount this tag."""
     look: int = 0
-    """An object is to be looked at again by the search index."""
+    """Index this object again."""
     media: int = 0
-    """A media object, or a profile, is to be made to say what its files and posts are."""
+    """Correct a media object or a profile according to its files and posts."""
     bytes_of: int = 0
-    """The bytes of a member's media are to be counted again."""
+    """Recount the media bytes of this member."""
     file: str = ""
-    """A file is to be deleted."""
+    """Delete this file."""
     remember: Triple | None = None
-    """Both ends of a follow are to remember what either does."""
+    """Merge the histories of both ends of this follow."""
     app: int = 0
-    """An app is to go after a day, unless it is used."""
+    """Schedule this app for deletion after a day without use."""
     plan: int = 0
-    """An object needs a new ticket for the moment at which it is due."""
+    """Create a new ticket for this object."""
     fold: bool = False
-    """All tags are to be stored in canonical form."""
+    """Store all tags in canonical form."""
 
 
 class Invariant(msgspec.Struct, kw_only=True):
-    """One line of a report."""
-
     name: str
     promise: str
     checked: int = 0
@@ -71,7 +70,7 @@ class Invariant(msgspec.Struct, kw_only=True):
 
 
 class CheckReport(msgspec.Struct, kw_only=True):
-    """All of it. After a repair, `found` still says what there was before."""
+    """The result of a check. After a repair, `found` still has the numbers from before."""
 
     invariants: list[Invariant]
     repaired: int = 0
@@ -80,7 +79,6 @@ class CheckReport(msgspec.Struct, kw_only=True):
 
     @property
     def clean(self) -> bool:
-        """Whether everything holds."""
         return not any(invariant.found for invariant in self.invariants)
 
     def __getitem__(self, name: str) -> Invariant:
@@ -105,8 +103,8 @@ PROMISES = {
     "agenda": "objects that become due have tickets of their own",
     "ids": "options of polls and emoji on posts have ids of their own",
 }
-"""Every line of a report in its order."""
+"""All lines of a report, in order."""
 
 
 def nothing(_phase: str, _done: int, _total: int) -> None:
-    """Progress that nobody watches."""
+    """Report no progress."""

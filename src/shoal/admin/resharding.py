@@ -29,8 +29,6 @@ from shoal.graph.shard_map import DEAD_SECONDS, Digest, RowKind, RowNames, Shard
 
 
 class Evenness(NamedTuple):
-    """The mean, standard deviation, least and greatest of some numbers."""
-
     mean: float
     deviation: float
     least: int
@@ -38,23 +36,23 @@ class Evenness(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Sequence[int]) -> Evenness:
-        """There must be one at least."""
+        """Return the statistics of at least one number."""
         return cls(fmean(numbers), pstdev(numbers), min(numbers), max(numbers))
 
 
 async def spread_of(store: Store, tell: Progress) -> list[Spread]:
-    """Return what each of the 64 data sources holds. A store that cannot tell is read through."""
+    """Return the contents of each of the 64 data sources. A store without such figures is scanned."""
     held = await store.spread() if isinstance(store, Spreading) else await _counted(store, tell)
     return [held.get(source, Spread()) for source in range(DATA_SOURCES)]
 
 
 def by_store(known: ShardMap, held: Sequence[Spread]) -> list[Spread]:
-    """Add up the data sources that each store of a map has."""
+    """Sum up the data sources of each store of a map."""
     return [_total(held[source] for source in known.of(place)) for place in range(len(known.stores))]
 
 
 def evenness(held: Sequence[Spread]) -> Mapping[str, Evenness]:
-    """Return how evenly members, posts and bytes lie."""
+    """Return how evenly members, posts and bytes are distributed."""
     parts: Mapping[str, Callable[[Spread], int]] = {
         "members": lambda each: each.members,
         "posts": lambda each: each.posts,
@@ -97,31 +95,29 @@ async def _counted(store: Store, tell: Progress) -> dict[int, Spread]:
 K = TypeVar("K")
 
 OpenSide = Callable[..., Awaitable[Side]]
-"""Opens a store for moving, by its URL; with `joins` it may be an empty database still."""
+"""Opens a store for moving, by its URL; with `joins` it may be an empty database."""
 
 _FREEZE_SECONDS = 1.5
-"""A frozen data source thaws by itself after so long: its mover is dead, or too slow and tries again."""
+"""A freeze expires after this time if the mover died or is too slow, in which case it retries."""
 _FREEZES = 40
 _ENTRIES_AT_ONCE = 5_000
 _FEW_ENTRIES = 300
-"""So many changes are copied within the freeze: some tens of milliseconds."""
+"""Changes that are copied within the freeze: some tens of milliseconds."""
 _MANY_NAMES = 50_000
-"""More changed rows than these are not compared within a freeze, but all rows once more before it."""
+"""Above this number of changed rows, all rows are compared again before the freeze instead of the changed ones within it."""
 _POLL_SECONDS = 0.01
 
 
 class MoveResult(NamedTuple):
-    """The result of a move of data sources."""
-
     sources: list[int]
     rows: int
-    """Compared on both sides, and equal."""
+    """Rows that were compared on both sides."""
     frozen: float
-    """Seconds from the freeze until the new place could be written."""
+    """Seconds from the freeze until the new location accepted writes."""
 
 
 class Move(NamedTuple):
-    """One store gives data sources to another."""
+    """Data sources that move from store `a` to store `b`."""
 
     sources: list[int]
     a: Side
@@ -130,7 +126,7 @@ class Move(NamedTuple):
 
 
 class Mover:
-    """Makes one with `open_mover`. `map` is the newest there is, whatever it does."""
+    """Moves of data sources; created by `open_mover`. `map` is always the newest shard map."""
 
     def __init__(self, known: ShardMap, sides: dict[str, Side], open_side: OpenSide, tell: Progress) -> None:
         self.map = known
@@ -139,7 +135,7 @@ class Mover:
         self._tell = tell
 
     async def move(self, sources: Sequence[int], url: str) -> list[MoveResult]:
-        """Give these to the store of a URL. Raises `InvalidInput`, `Unavailable` and `Conflict` (the copy is not equal)."""
+        """Move data sources to the store at a URL. Raises `InvalidInput`, `Unavailable` and `Conflict` (the copy is not equal)."""
         sources = sorted(set(sources))
         here = [source for source in sources if self.map.stores[self.map.owners[source]] == url]
         if pending := sorted({*self.map.moved, *self.map.left} & set(sources) - set(here)):
@@ -155,7 +151,7 @@ class Mover:
         return done
 
     async def rollback(self, sources: Sequence[int]) -> list[MoveResult]:
-        """Bring these back to where they were, with all that was written since; a move that was not switched is given up."""
+        """Move data sources back, with all writes since; abandon moves that were not switched."""
         sources = sorted(set(sources))
         await self._give_up([source for source in sources if source not in {*self.map.moved, *self.map.left}])
         back = [source for source in sources if source in self.map.moved]
@@ -168,7 +164,7 @@ class Mover:
         return done
 
     async def finish(self, sources: Sequence[int]) -> int:
-        """Delete what the old places still have; there is no way back then. How many rows those were."""
+        """Delete the rows at the old locations and return their number. No rollback is possible afterwards."""
         sources = sorted(set(sources))
         known = self.map
         if others := [source for source in sources if source not in {*known.moved, *known.left}]:
@@ -176,12 +172,12 @@ class Mover:
         moved = {source: place for source, place in known.moved.items() if source not in sources}
         left = {**known.left, **{source: known.moved[source] for source in sources if source in known.moved}}
         await self._settle_all(sources)
-        # Once this is known there is no way back, so nothing is missed of what is deleted next.
+        # Published first: once a rollback is impossible, deleting the rows loses nothing.
         await self._publish(known._replace(version=known.version + 1, moved=moved, left=left))
         return await self._clear(sources)
 
     async def _clear(self, sources: Sequence[int]) -> int:
-        """Delete what was left behind; how many rows."""
+        """Delete rows at the old locations; return their number."""
         await self._settle_all(sources)
         wiped = 0
         for (place, before), part in _grouped(sources, lambda source: (self.map.owners[source], self.map.left[source])):
@@ -194,8 +190,6 @@ class Mover:
         if sources:
             await self._publish(self.map._replace(version=self.map.version + 1, left=left))
         return wiped
-
-    # One move
 
     async def _transfer(self, work: Move, *, copies: bool) -> MoveResult:
         await self._begin(work, copies=copies)
@@ -222,7 +216,7 @@ class Mover:
     async def _copy(self, work: Move) -> None:
         self._tell("clean", 0, 0)
         await work.b.wipe(work.sources)
-        # What was noted until now is in the copy, which begins later.
+        # Changes logged so far are in the copy, which begins later.
         await work.a.forget_noted(work.sources)
         for kind in RowKind:
             copied = 0
@@ -236,12 +230,12 @@ class Mover:
             await work.a.copy_to(work.b, kind, work.sources, tell)
 
     async def _drain(self, work: Move, *, few: int = _FEW_ENTRIES) -> RowNames:
-        """Copy what has changed, until no more than `few` changes are left; which rows those were."""
+        """Copy changes until at most `few` are left; return the names of the changed rows."""
         touched = RowNames()
         while True:
             entries, names = await work.a.noted(work.sources, _ENTRIES_AT_ONCE)
             if entries:
-                # Read after the entries: so they are at least as new as what the entries tell of.
+                # Read after the entries, so that the rows are at least as new as the entries.
                 await work.b.make_equal(names, await work.a.rows_of(names))
                 await work.a.done(entries)
                 touched = touched.plus(names)
@@ -250,7 +244,7 @@ class Mover:
                 return touched
 
     async def _compare_all(self, work: Move) -> int:
-        """All rows as they are at one moment in the old place, but for those whose changes are not copied yet."""
+        """Compare all rows as of one moment at the old location, except those with pending changes."""
         self._tell("compare", 0, 0)
         here, changing = await work.a.digest(work.sources)
         there = await work.b.digest_but(work.sources, changing)
@@ -258,7 +252,7 @@ class Mover:
         return here.rows
 
     async def _switch(self, work: Move, *, returns: bool) -> float:
-        """Freeze, copy and compare the rest, and give away; how many seconds nobody could write."""
+        """Freeze, copy and compare the rest, and switch; return for how many seconds writes were blocked."""
         loop = asyncio.get_running_loop()
         touched = RowNames()
         for _ in range(_FREEZES):
@@ -269,7 +263,7 @@ class Mover:
             self._tell("freeze", 0, 0)
             began = loop.time()
             await work.a.mark(work.sources, "frozen", work.mover, work.b.url, _FREEZE_SECONDS)
-            # Whatever fails from here on, the freeze ends by itself; whether the switch was made only the store knows.
+            # After any failure from here on, the freeze expires; only the store knows whether the switch was made.
             touched = touched.plus(await self._drain(work, few=0))
             _check_equal(*await asyncio.gather(work.a.digest_of(touched), work.b.digest_of(touched)))
             given = await self._give(work, returns=returns)
@@ -288,18 +282,16 @@ class Mover:
         self.map = new
         return True
 
-    # After the switch
-
     async def _settle(self, work: Move) -> None:
-        """Tell everybody, wait until nobody goes by the old map, and let the new place be written."""
+        """Publish the map, wait until no process uses the old one, and open the new location for writes."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DEAD_SECONDS
         self._tell("settle", 0, 0)
         await work.b.publish(self.map)
-        # Should we die now, it opens by itself when nobody can go by the old map any more.
+        # If the mover dies now, the location opens by itself once no process can use the old map any more.
         await work.b.admit(work.sources, self.map.version, DEAD_SECONDS)
         await self._publish(self.map)
-        # Whoever has not said so by then believes nothing either: its two seconds are over.
+        # A process that has not acknowledged by then has lost its two-second map lease.
         while loop.time() < deadline:
             if not await work.a.laggards(self.map.version, DEAD_SECONDS):
                 break
@@ -308,7 +300,7 @@ class Mover:
         await work.b.mark(work.sources, "copying", work.mover, work.a.url)
 
     async def _settle_all(self, sources: Iterable[int]) -> None:
-        """The end of switches whose mover may have died over them."""
+        """Complete switches whose mover may have died."""
         olds = {**self.map.moved, **self.map.left}
         for (place, before), part in _grouped(sources, lambda source: (self.map.owners[source], olds[source])):
             old, owner = await self._side(self.map.stores[before]), await self._side(self.map.stores[place])
@@ -342,7 +334,7 @@ class Mover:
 
 @asynccontextmanager
 async def open_mover(known: ShardMap, open_side: OpenSide, tell: Progress) -> AsyncIterator[Mover]:
-    """The only mover of the network of this map. Raises `Unavailable` when there is another, or a store cannot be reached."""
+    """Open the only mover of a network. Raises `Unavailable` if another one is active, or a store cannot be reached."""
     sides: dict[str, Side] = {}
     async with AsyncExitStack() as stack:
         stack.push_async_callback(_close, sides)

@@ -32,41 +32,40 @@ from shoal.graph.schema import LIKES, TAG_OF, AnyNode
 
 DAY_MS = 86_400_000
 _ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1)
-"""How many bits are set in each value of a byte."""
+"""Number of set bits of each byte value."""
 PERIOD_DAYS = 366
-"""The longest period that may be asked for."""
+"""Longest period of a request."""
 WINDOW_DAYS = 2 * PERIOD_DAYS
-"""So many days are counted: the longest period, and the one before it."""
+"""Days that are counted: the longest period and the one before it."""
 
 Kind = TypeVar("Kind", str, int)
 Bits = NDArray[np.uint8]
 
 
 class Period(NamedTuple):
-    """Days from the first to the last, both of them counted."""
+    """Days from the first to the last, inclusive."""
 
     first: int
     last: int
 
     @property
     def days(self) -> range:
-        """All of them, the earliest first."""
         return range(self.first, self.last + 1)
 
     @property
     def before(self) -> Period:
-        """The period of the same length that ends where this one begins."""
+        """The preceding period of the same length."""
         return Period(self.first - len(self.days), self.first - 1)
 
 
 class Held(NamedTuple):
-    """How many members of a cohort were active in one of the periods that follow."""
+    """Members of a cohort who were active in one period."""
 
     began: int
-    """The first day of that period."""
+    """First day of that period."""
     members: int
     rate: float
-    """The part of the cohort, 0 to 1."""
+    """Fraction of the cohort, 0 to 1."""
 
 
 class Cohort(NamedTuple):
@@ -78,50 +77,45 @@ class Cohort(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """The network in numbers; days on which nothing happened are in none of the tables."""
+    """The figures of the network; days without activity are missing from the tables."""
 
     first: int = 0
-    """The day when the first member joined, or the first post was written."""
+    """Day when the first member joined or the first post was written."""
     since: int = 0
-    """From this day on everything is known; before it nothing, unless the network is younger than that."""
+    """All data from this day on is complete; earlier data is missing, unless the network is younger."""
     joined: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    """The day when each member joined."""
+    """Day when each member joined."""
     active: Mapping[int, Bits] = field(default_factory=dict)
-    """Members who posted, by day."""
     interactions: Mapping[int, int] = field(default_factory=dict)
     """Likes, shares and comments on posts of others, by day."""
     opened: Mapping[int, int] = field(default_factory=dict)
     resolved: Mapping[int, int] = field(default_factory=dict)
-    """Reports that were closed, by day; one that was opened again is not among them."""
+    """Closed reports by day; reopened ones are excluded."""
     posts: Mapping[int, int] = field(default_factory=dict)
     languages: Mapping[int, Counter[str]] = field(default_factory=dict)
-    """Posts by language, by day."""
     apps: Mapping[int, Counter[int]] = field(default_factory=dict)
     """Posts by the app that sent them (0: none), by day."""
     media_bytes: int = 0
-    """Bytes of the files of all media."""
 
     def knows(self, period: Period) -> bool:
-        """Whether the whole period was counted, or lies before anything happened."""
+        """Whether the whole period was counted, or precedes all activity."""
         return period.first >= self.since or self.first >= self.since
 
     def newcomers(self, period: Period) -> list[int]:
-        """Members who joined, by day."""
         there = self.joined[(self.joined >= period.first) & (self.joined <= period.last)] - period.first
         return [int(number) for number in np.bincount(there, minlength=len(period.days))]
 
     def active_by_day(self, period: Period) -> list[int]:
-        """Members who posted, by day."""
         return [_ones(self.active[day]) if day in self.active else 0 for day in period.days]
 
     def active_in(self, period: Period) -> int:
-        """Members who posted at any time in the period, each counted once."""
+        """Return how many members posted in the period, each counted once."""
         return _ones(self._together(period.days))
 
     def retention(self, starts: Sequence[int], last: int) -> list[Cohort]:
-        """Cohorts of the periods that begin on these days, the last of which ends with the day `last`.
+        """Return cohorts of the periods that begin on these days; the last period ends with the day `last`.
 
-        Each cohort tells of its own period and of those that follow.
+        Each cohort has figures for its own period and all later ones.
         """
         edges = np.array([*starts, last + 1])
         chosen = np.flatnonzero((self.joined >= edges[0]) & (self.joined < edges[-1]))
@@ -146,12 +140,10 @@ class Figures:
 
 
 def by_day(table: Mapping[int, int], period: Period) -> list[int]:
-    """The numbers of the days of a period."""
     return [table.get(day, 0) for day in period.days]
 
 
 def summed(tables: Mapping[int, Counter[Kind]], period: Period) -> Counter[Kind]:
-    """Add up the tables of the days of a period."""
     total: Counter[Kind] = Counter()
     for day in period.days:
         total.update(tables.get(day, {}))
@@ -159,7 +151,7 @@ def summed(tables: Mapping[int, Counter[Kind]], period: Period) -> Counter[Kind]
 
 
 def _ones(bits: Bits) -> int:
-    """How many bits are set: bytes are counted by their values, which is faster than taking them apart."""
+    """Count set bits by byte value, which is faster than unpacking."""
     return int(np.bincount(bits, minlength=256) @ _ONES)
 
 
@@ -169,7 +161,7 @@ MEMBERS_AT_ONCE = 200
 LIKES_AT_ONCE = 200
 PAIRS_AT_ONCE = 100_000
 _APPS_A_DAY = 200
-"""So many apps of a day are told apart, those that sent most."""
+"""Apps per day that are counted, those with most posts."""
 _FIRST = -1
 """Below the id of every object."""
 
@@ -177,7 +169,7 @@ _FIRST = -1
 async def count(
     store: Store, now: int, *, room: int = ACTIVITY_BYTES, page_size: int = OBJECTS_AT_ONCE, likes: int = LIKES_AT_ONCE
 ) -> Figures:
-    """The figures up to a moment (Unix ms). `room` is for bytes of activity, the others say how much is read at a time."""
+    """Count the figures up to a time (Unix ms). `room` limits the bytes of activity; the other arguments are page sizes."""
     counting = _Counting(now // DAY_MS, room)
     after = _FIRST
     while page := await store.obj_scan(after, page_size):
@@ -191,7 +183,7 @@ async def count(
 
 
 async def _count_likes(store: Store, counting: _Counting, members: Sequence[int], limit: int) -> None:
-    """One read for many members; those who like more than its limit are read on by themselves."""
+    """Read the likes of many members at once; members with more than the limit are read on individually."""
     begin = floor_at(counting.since * DAY_MS) - 1
     for member, listed in (await store.assoc_ranges(members, LIKES, Cursor(after=begin, limit=limit))).items():
         page: Sequence[Assoc] = listed
@@ -202,8 +194,6 @@ async def _count_likes(store: Store, counting: _Counting, members: Sequence[int]
 
 
 class _Counting:
-    """Figures on their way."""
-
     def __init__(self, today: int, room: int) -> None:
         self.since = today - WINDOW_DAYS + 1
         self._first = today
@@ -215,7 +205,6 @@ class _Counting:
         self._activity = _Activity(self.since, room)
 
     def take(self, node: AnyNode) -> None:
-        """Count an object."""
         match node:
             case Member():
                 self._begins(node.created_at)
@@ -232,7 +221,6 @@ class _Counting:
                     self._resolved[node.closed_at // DAY_MS] += 1
 
     def like(self, likes: Iterable[Assoc]) -> None:
-        """Count likes."""
         self._interactions.update(milliseconds_of(like.time) // DAY_MS for like in likes)
 
     def _begins(self, moment: int) -> int:
@@ -251,7 +239,6 @@ class _Counting:
             self._languages[day][post.language] += 1
 
     def figures(self) -> Figures:
-        """Return the figures that were counted."""
         active = self._activity.settled()
         return Figures(
             first=self._first,
@@ -269,10 +256,10 @@ class _Counting:
 
 
 class _Activity:
-    """Activity by day: pairs of a day and a member, which become bits a hundred thousand at a time.
+    """Activity by day: pairs of a day and a member, converted to bits in batches of 100,000.
 
-    Members come in the order of their ids. They come before what they post, but for imports: whoever is not known when a
-    pair is looked at is looked for again later.
+    Members arrive in the order of their ids, and before their posts, except for imported ones: pairs of a member that is not
+    known yet are kept for later batches.
     """
 
     def __init__(self, since: int, room: int) -> None:
@@ -284,7 +271,6 @@ class _Activity:
         self._bits: dict[int, Bits] = {}
 
     def note(self, day: int, member_id: int) -> None:
-        """Note that a member was active."""
         if day >= self.since:
             self._days.append(day)
             self._authors.append(member_id)
@@ -292,7 +278,7 @@ class _Activity:
                 self._pack()
 
     def settled(self) -> dict[int, Bits]:
-        """The bits of each day, all of one length."""
+        """Return the bits of each day, padded to one length."""
         self._pack()
         length = -(-len(self.members) // 8)
         self._bits = {day: np.pad(bits, (0, length - len(bits))) for day, bits in self._bits.items()}
@@ -312,7 +298,7 @@ class _Activity:
         self._make_room()
 
     def _keep(self, days: NDArray[np.int64], authors: NDArray[np.int64]) -> None:
-        """Keep the pairs whose members are not known yet: the newest that there is room for."""
+        """Keep the pairs of members that are not known yet: the newest that fit."""
         if (over := 16 * len(days) - self._room) > 0:
             self.since = max(self.since, int(days[over // 16]) + 1)
             days, authors = days[days >= self.since], authors[days >= self.since]
@@ -333,7 +319,7 @@ class _Activity:
 
 
 def _each_once(days: NDArray[np.int64], authors: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The pairs in order of the day, each once."""
+    """Return the distinct pairs, in order of the day."""
     order = np.lexsort((authors, days))
     days, authors = days[order], authors[order]
     fresh = np.ones(len(days), np.bool_)
@@ -345,15 +331,15 @@ _log = logging.getLogger(__name__)
 
 _FRESH_SECONDS = 60.0
 _REST = 100.0
-"""After a reading the figures stay for so many times as long as it took, if that is longer."""
+"""A count is reused for this multiple of its duration, if that is longer than the minimum."""
 _PATIENCE_SECONDS = 0.5
-"""How long a request waits for new figures where there are older ones."""
+"""Seconds a request waits for new figures if there are older ones."""
 _FIRST_PATIENCE_SECONDS = 10.0
-"""How long it waits where there are none."""
+"""Seconds a request waits for the first figures."""
 
 
 class Ledger:
-    """The newest figures of a store; several requests at the same time share one reading."""
+    """The newest figures of a store; concurrent requests share one count."""
 
     def __init__(
         self, store: Store, *, fresh: float = _FRESH_SECONDS, patience: float = _FIRST_PATIENCE_SECONDS
@@ -366,7 +352,7 @@ class Ledger:
         self._counting: asyncio.Task[None] | None = None
 
     async def figures(self) -> Figures:
-        """The figures as last counted. Raises `Unavailable` while they are counted for the first time."""
+        """Return the latest figures. Raises `Unavailable` during the first count."""
         if self._counting is None and time.monotonic() >= self._again_at:
             self._counting = asyncio.create_task(self._count(), name="shoal-statistics")
         if self._counting is not None:
@@ -377,7 +363,6 @@ class Ledger:
         return self._figures
 
     async def close(self) -> None:
-        """Stop counting."""
         if self._counting is not None:
             self._counting.cancel()
             await asyncio.wait({self._counting})
@@ -386,22 +371,22 @@ class Ledger:
         began = time.monotonic()
         try:
             self._figures = await count(self._store, time.time_ns() // 1_000_000)
-        except Exception:  # noqa: BLE001 (those who ask have the old figures; it is in the log)
+        except Exception:  # noqa: BLE001  # requests get the old figures
             _log.exception("counting the network by day failed")
         finally:
-            # After a failure as well: a store in trouble is not read at every request.
+            # Also after a failure: do not scan a store in trouble at every request.
             now = time.monotonic()
             self._again_at = now + max(self._fresh, _REST * (now - began))
             self._counting = None
 
 
 MOST = 10_000
-"""Uses of one period."""
+"""Limit of uses per period."""
 _PAGE = 1_000
 
 
 class TaggedPost(NamedTuple):
-    """A public post that has the tag."""
+    """A public post with the tag."""
 
     day: int
     author_id: int
@@ -409,7 +394,7 @@ class TaggedPost(NamedTuple):
 
 
 async def uses(graph: Reader, tag: int, period: Period, *, most: int = MOST) -> list[TaggedPost]:
-    """Every use in the period. Raises `InvalidInput` where there are too many to read."""
+    """Return every use in the period. Raises `InvalidInput` if there are more than `most`."""
     found: list[TaggedPost] = []
     before, after = floor_at((period.last + 1) * DAY_MS), floor_at(period.first * DAY_MS) - 1
     for _ in range(most // _PAGE + 1):
@@ -423,21 +408,20 @@ async def uses(graph: Reader, tag: int, period: Period, *, most: int = MOST) -> 
 
 
 class TagUseReader:
-    """Uses of tags as one request asks for them: each period of a tag is read once, however many figures come of it."""
+    """Uses of tags for one request: each period of a tag is read once."""
 
     def __init__(self, graph: Reader) -> None:
         self._graph = graph
         self._read: dict[tuple[int, Period], list[TaggedPost]] = {}
 
     async def of(self, tag: int, period: Period) -> list[TaggedPost]:
-        """See `uses`."""
         if (tag, period) not in self._read:
             self._read[tag, period] = await uses(self._graph, tag, period)
         return self._read[tag, period]
 
 
 def _use(post: Post, period: Period) -> TaggedPost | None:
-    """A use counts like those of the tag cloud: in public posts in sight."""
+    """Return the use of a post, counted as in the tag cloud: public and not hidden."""
     day = post.created_at // DAY_MS
     if post.visibility is not Visibility.PUBLIC or post.hidden or not period.first <= day <= period.last:
         return None

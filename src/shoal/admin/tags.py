@@ -31,34 +31,30 @@ from shoal.tagcloud.rules import Decide
 
 
 class Ruling(NamedTuple):
-    """A rule that an admin wants, and what the log calls it."""
+    """A rule that an admin wants, and its audit verb."""
 
     verb: AuditVerb
     decide: Decide
 
 
 def denying(name: str) -> Ruling:
-    """Show a tag nowhere."""
     return Ruling(AuditVerb.TAG_DENIED, rules.denying(name))
 
 
 def allowing(name: str) -> Ruling:
-    """Show a tag again."""
     return Ruling(AuditVerb.TAG_ALLOWED, rules.allowing(name))
 
 
 def merging(name: str, target: str) -> Ruling:
-    """Count a tag as another."""
     return Ruling(AuditVerb.TAG_MERGED, rules.merging(name, target))
 
 
 def unmerging(name: str) -> Ruling:
-    """Count a tag for itself again."""
     return Ruling(AuditVerb.TAG_UNMERGED, rules.unmerging(name))
 
 
 async def lay_down(writes: Writes, tags: TagCloud, wanted: Ruling) -> TagRule:
-    """Have a rule hold; one that holds already leaves no entry. Raises `InvalidInput` when it cannot be, and `Unavailable`."""
+    """Apply a rule and log it; a rule that is already in force is not logged. Raises `InvalidInput` and `Unavailable`."""
     held = {rule.name: rule for rule in await tags.rules()}
     rule = wanted.decide(held)
     if rule != held.get(rule.name, TagRule(rule.name)):
@@ -91,7 +87,6 @@ class TagUpgrade:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the background task."""
         self._task = asyncio.create_task(self._run(), name="shoal-tag-upgrade")
 
     async def stop(self) -> None:

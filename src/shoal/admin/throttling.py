@@ -27,9 +27,9 @@ async def run_bounded(
     *,
     patience: float = PATIENCE_SECONDS,
 ) -> None:
-    """Act on every job, and tell how many are done. The first error stops all of them, and is raised.
+    """Run `act` on every job with bounded concurrency. The first error cancels the rest and is raised.
 
-    A store that is busy or away is no error for `patience` seconds: the job is begun anew, so it must be one that may be.
+    For `patience` seconds, `Unavailable` is retried, so `act` must be repeatable.
     """
     waiting = iter(jobs)
     finished = 0
@@ -58,20 +58,20 @@ async def _patiently(act: Callable[[J], Awaitable[None]], job: J, patience: floa
         except Unavailable:
             if loop.time() + pause > deadline:
                 raise
-        # Not all at the same moment.
-        await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311  # guards nothing
+        # Jitter.
+        await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311  # jitter
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
 class Throttle:
-    """Bytes a second at most; None is as fast as it goes. Shared by all that copy at the same time."""
+    """A limit of bytes per second, shared by all concurrent copies; None is unlimited."""
 
     def __init__(self, bytes_per_second: float | None) -> None:
         self._rate = bytes_per_second
         self._free_at = 0.0
 
     async def spend(self, size: int) -> None:
-        """Wait until so many bytes may go."""
+        """Wait until this many bytes may be sent."""
         if self._rate is None:
             return
         now = asyncio.get_running_loop().time()

@@ -22,18 +22,17 @@ _BYTES = 5
 
 
 def mark_of(generation: str) -> KeyRow:
-    """Return the mark of a restore of this generation."""
     number = int.from_bytes(blake2b(generation.encode(), digest_size=_BYTES).digest())
     return KeyRow(_KEY.space, _KEY.name, compose(EPOCH_MS + number, _KEY.shard), 0)
 
 
 async def marked(graph: Reader) -> int:
-    """Return the owner of the mark; 0 where there is none."""
+    """Return the owner of the mark, or 0."""
     return (await graph.key_get((_KEY,))).get(_KEY, 0)
 
 
 async def check_restored(graph: Reader) -> None:
-    """Raise `Unavailable` where a restore is not finished: a part of the network is missing."""
+    """Raise `Unavailable` if a restore is not finished: a part of the network is missing."""
     if await marked(graph):
         raise Unavailable("a backup was being restored here, which is not finished: run `shoal restore` again")
 
@@ -43,14 +42,14 @@ _FILES, _SINCE = import_key(_SHARD, "bulk:files"), import_key(_SHARD, "bulk:sinc
 
 
 class Begun(NamedTuple):
-    """An import in bulk: a number made of its files, and when it began (Unix ms)."""
+    """A bulk import: a number derived from its files, and when it began (Unix ms)."""
 
     files: int
     since: int
 
 
 async def begun(graph: Graph) -> Begun | None:
-    """Return the one that is not finished; None if there is none."""
+    """Return the unfinished bulk import, or None."""
     found = await graph.key_get((_FILES, _SINCE))
     if len(found) < 2:
         return None
@@ -58,7 +57,7 @@ async def begun(graph: Graph) -> Begun | None:
 
 
 async def check_none(graph: Graph) -> None:
-    """Raise `Unavailable` where an import is not finished: members would see follows that their other ends do not know of."""
+    """Raise `Unavailable` if a bulk import is not finished: members would see follows without their inverse."""
     if await begun(graph) is not None:
         raise Unavailable(
             "an import in bulk was begun here and is not finished: run `shoal import` again with its files"
@@ -66,7 +65,6 @@ async def check_none(graph: Graph) -> None:
 
 
 async def begin(graph: Graph, files: int) -> Begun:
-    """Mark the beginning of one."""
     new = Begun(files, time.time_ns() // 1_000_000)
     batch = Batch(_SHARD)
     batch.key_add(_FILES, compose(EPOCH_MS + new.files, _SHARD))
@@ -76,7 +74,6 @@ async def begin(graph: Graph, files: int) -> Begun:
 
 
 async def finish(graph: Graph, done: Begun) -> None:
-    """Take the mark away."""
     batch = Batch(_SHARD)
     batch.key_del(_FILES, compose(EPOCH_MS + done.files, _SHARD))
     batch.key_del(_SINCE, compose(done.since, _SHARD))

@@ -1,4 +1,4 @@
-"""A network opened to be backed up, or to be restored to; and the places where backups lie."""
+"""A network opened for a backup or as the target of a restore, and the URLs of backup repositories."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _MEMORY = "a network in memory cannot be backed up: it ends with its process"
 
 
 def repository_url(text: str) -> str:
-    """Return the URL of a place for backups: a directory as people type it, or one that is a URL already."""
+    """Return the URL of a backup repository given as a directory or a URL."""
     return text if "://" in text else Path(text).absolute().as_uri()
 
 
 @asynccontextmanager
 async def open_backed(settings: Settings) -> AsyncIterator[BackedNetwork]:
-    """Open the network of the settings beside the processes that serve it.
+    """Open the network of the settings next to the processes that serve it.
 
-    Raises `InvalidInput` for a store that cannot be backed up, `Unavailable` for one that cannot be reached.
+    Raises `InvalidInput` for a store that does not support backups, `Unavailable` if it cannot be reached.
     """
     async with AsyncExitStack() as stack:
         known = await newest_map(settings)
@@ -68,7 +68,7 @@ async def _tag_rules(settings: Settings) -> Sequence[KeptTagRule]:
 
 @asynccontextmanager
 async def open_target(settings: Settings) -> AsyncIterator[RestoreTarget]:
-    """Open the stores of the settings for nobody else, and make their tables. Raises as `open_store`."""
+    """Open the stores of the settings exclusively, and create their tables. Raises as `open_store`."""
     async with AsyncExitStack() as stack:
         store = await open_store(settings, stack, read_only=False, sole=True)
         key = None if settings.push_key else push_key_path(settings)

@@ -22,11 +22,11 @@ _DYNAMODB = Backend("shoal.health.dynamodb", "look", "dynamodb")
 _REDIS = Backend("shoal.health.redis", "look", "redis")
 _RABBITMQ = Backend("shoal.health.rabbitmq", "look", "rabbitmq")
 _BESIDE = ("", ".tags", ".search")
-"""Endings of the files of a store on SQLite: the graph, the tag cloud, the search index."""
+"""File name suffixes of a SQLite store: graph, tag cloud, search index."""
 
 
 def engine_probes(settings: Settings) -> list[EngineProbe]:
-    """Return how each engine that the settings name is asked, each once; what is in memory is none."""
+    """Return a probe for each distinct engine in the settings, except memory."""
     urls = [*store_urls(settings), settings.tags, settings.search, settings.timelines, settings.broker]
     return [probe for url in dict.fromkeys(filter(None, urls)) for probe in _probes(url)]
 
@@ -55,7 +55,7 @@ def _files(path: Path) -> Iterator[EngineProbe]:
 
 
 class Statements:
-    """The stores of a network that are asked over a connection. A file or memory in this process is asked uncounted."""
+    """Statement counters of the remote stores of a network. Local files and memory are not counted."""
 
     def __init__(self, store: Store, tags: CloudStore, sharing: Sharing | None) -> None:
         self._store = store
@@ -63,10 +63,10 @@ class Statements:
         self._sharing = sharing
 
     def sent(self) -> Mapping[str, int]:
-        """Return how many statements, requests or scripts were sent since the process began.
+        """Return the number of statements, requests or scripts since the start of the process, by store.
 
-        They go by store: `graph-0` and so on in the order of the shard map, `tags`, and `shared` for home timelines and
-        whatever else processes share.
+        The keys are `graph-0` etc. in the order of the shard map, `tags`, and `shared` for home timelines and other state shared
+        by processes.
         """
         return {name: sent for name, part in self._parts() if (sent := _sent(part)) is not None}
 
@@ -81,5 +81,5 @@ class Statements:
 
 def _sent(part: object) -> int | None:
     sent = getattr(part, "round_trips", None)
-    # A store that could not be opened yet has a function by every name.
+    # A store that is not open yet returns a function for every attribute.
     return sent if isinstance(sent, int) else None

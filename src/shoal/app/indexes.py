@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 async def open_search(settings: Settings, stack: AsyncExitStack, *, read_only: bool) -> Filler:
-    """The index, with what keeps it as the graph is. Raises as `open_store`."""
+    """Open the index with its filler, which keeps it in sync with the graph. Raises as `open_store`."""
     index = await _open_index(settings, read_only=read_only)
     stack.push_async_callback(index.close)
     filler = Filler(index)
@@ -42,7 +42,7 @@ async def open_search(settings: Settings, stack: AsyncExitStack, *, read_only: b
 
 
 def begin_filling(store: Scanner, graph: Reader, filler: Filler, stack: AsyncExitStack) -> None:
-    """Fill an index that is not complete, in the background; it ends with the stack, and goes on at the next start."""
+    """Fill an incomplete index in the background; closing the stack interrupts it, and the next start resumes."""
     task = asyncio.create_task(fill_quietly(store, graph, filler), name="shoal-search")
 
     async def end() -> None:
@@ -54,9 +54,9 @@ def begin_filling(store: Scanner, graph: Reader, filler: Filler, stack: AsyncExi
 
 
 async def rebuild(settings: Settings, tell: Tell) -> int:
-    """Look at every member and post again, beside a running server or without one; how many there are.
+    """Index every member and post again, next to a running server or without one; return their number.
 
-    Raises `InvalidInput` where there is no index that could be rebuilt.
+    Raises `InvalidInput` if there is no index that can be rebuilt.
     """
     async with _opened(settings) as (store, filler):
         return await refill(store, store, filler, tell)
@@ -68,12 +68,12 @@ async def _opened(settings: Settings) -> AsyncIterator[tuple[Store, Filler]]:
         filler = await open_search(settings, stack, read_only=False)
         if not filler.index.keeps or _scheme(settings) == "memory":
             raise InvalidInput("search: there is no index to rebuild; it is nowhere, or in the memory of a server")
-        # Not remembered by this process: what a server changes meanwhile is seen.
+        # Uncached, so that changes of a running server are seen.
         yield await open_store(settings, stack, read_only=True, sole=False), filler
 
 
 async def _open_index(settings: Settings, *, read_only: bool) -> SearchIndex:
-    """It lies beside the first store, in a file of its own on SQLite."""
+    """Open the index next to the first store, by default; on SQLite it is a separate file."""
     scheme = _scheme(settings)
     url = settings.search or store_urls(settings)[0]
     if scheme not in INDEXES:
@@ -100,12 +100,12 @@ def _scheme(settings: Settings) -> str:
 _CLOUD_URLS = "sqlite:///path, postgresql://host/database, dynamodb://table, memory://"
 
 _EMIT_SECONDS = 0.02
-"""How long an event waits for others to be counted with."""
+"""How long an increment is delayed to be batched with others."""
 
 
 @dataclass(frozen=True, slots=True)
 class TagCounting:
-    """The parts, each whole. The collector works where events are worked off."""
+    """The tag store and its counters. The collector runs where events are processed."""
 
     store: CloudStore
     transport: Transport
@@ -113,7 +113,7 @@ class TagCounting:
     collector: Collector
 
     async def settle(self, *, collecting: bool) -> None:
-        """Return when all that was counted is merged: by the collector that runs here, or by others, or by hand."""
+        """Wait until all increments are merged, by the local collector, by others, or by this call."""
         await self.emitter.flush()
         if collecting or not isinstance(self.transport, Inbox):
             await self.collector.settle(merging=collecting)
@@ -125,19 +125,19 @@ class TagCounting:
 
 @asynccontextmanager
 async def open_cloud(settings: Settings) -> AsyncIterator[TagCloud]:
-    """The cloud alone, without the graph, to read and to rule: it works beside a running server."""
+    """Open only the tag cloud, for reading and for tag rules; works next to a running server."""
     async with AsyncExitStack() as stack:
         yield TagCloud(await _open_store(settings, stack, read_only=False))
 
 
 async def tag_rules(settings: Settings) -> Sequence[TagRule]:
-    """Return the rules of admins on tags, read beside a running server or without one."""
+    """Return the tag rules of admins; works next to a running server."""
     async with AsyncExitStack() as stack:
         return [*(await (await _open_store(settings, stack, read_only=True)).rules()).values()]
 
 
 async def open_tags(settings: Settings, stack: AsyncExitStack, *, read_only: bool, working: bool) -> TagCounting:
-    """Where tags are counted, and who does it. Raises as `open_store`."""
+    """Open the tag cloud and its counters. Raises as `open_store`."""
     store = await _open_store(settings, stack, read_only=read_only)
     transport: Transport = Inbox(store)
     if settings.broker:
@@ -149,7 +149,6 @@ async def open_tags(settings: Settings, stack: AsyncExitStack, *, read_only: boo
 
 
 def collector_of(settings: Settings, store: CloudStore, transport: Transport) -> Collector:
-    """Make the collector of a process, which merges when the settings say."""
     return Collector(
         store,
         transport,
@@ -161,7 +160,7 @@ def collector_of(settings: Settings, store: CloudStore, transport: Transport) ->
 
 
 async def _open_store(settings: Settings, stack: AsyncExitStack, *, read_only: bool) -> CloudStore:
-    """It lies beside the first store, in a file of its own on SQLite."""
+    """Open the tag cloud next to the first store, by default; on SQLite it is a separate file."""
     url = settings.tags or store_urls(settings)[0]
     scheme = scheme_of(url, "tags", CLOUDS, _CLOUD_URLS)
     backend = CLOUDS[scheme].load()

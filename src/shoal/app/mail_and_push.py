@@ -20,19 +20,19 @@ from shoal.settings import Settings
 
 
 def open_mail(settings: Settings) -> Postman | None:
-    """Return whoever sends mail; None where none is set up. Raises `InvalidInput` for a setting that cannot be."""
+    """Return the mail sender, or None if mail is not configured. Raises `InvalidInput`."""
     if not settings.mail:
         return None
     return Postman(mailer_of(settings), stationery_of(settings))
 
 
 def stationery_of(settings: Settings) -> Stationery:
-    """Return what all letters of a network have in common."""
+    """Return what all mails of a network have in common."""
     return Stationery(settings.title, base_url(settings))
 
 
 def mailer_of(settings: Settings) -> Mailer:
-    """Return what the setting `mail` names. Raises `InvalidInput`."""
+    """Return the transport of the setting `mail`. Raises `InvalidInput`."""
     sender, parts = sender_of(settings), urlsplit(settings.mail)
     if parts.scheme == "file":
         if parts.netloc or len(parts.path) < 2:
@@ -42,10 +42,10 @@ def mailer_of(settings: Settings) -> Mailer:
 
 
 def sender_of(settings: Settings) -> str:
-    """Return the sender of mail, as it stands in its head. Raises `InvalidInput` for a setting that is no address."""
+    """Return the From header of mails. Raises `InvalidInput` if the setting is no address."""
     name, address = parseaddr(settings.mail_from)
     if not settings.mail_from:
-        # The name of a network may have signs that no head of a mail has.
+        # The title may contain characters that are not allowed in a header.
         name = "".join(sign for sign in settings.title if sign.isprintable())
         return str(Address(name, "no-reply", domain_of(settings)))
     try:
@@ -56,9 +56,9 @@ def sender_of(settings: Settings) -> str:
 
 
 def open_key(settings: Settings) -> ServerKey | None:
-    """Return the key for web push: as set, or kept beside the store's first file, made where there is none yet.
+    """Return the web push key: from the settings, or from a file next to the store, created if necessary.
 
-    None for a store without files. Raises `InvalidInput` for a setting that cannot be.
+    None for a store without files. Raises `InvalidInput`.
     """
     path = push_key_path(settings)
     if settings.push_key:
@@ -72,7 +72,7 @@ def open_key(settings: Settings) -> ServerKey | None:
 
 
 def open_courier(settings: Settings, key: ServerKey) -> Courier:
-    """Return who sends messages. Raises `InvalidInput` for a setting that cannot be."""
+    """Return the push sender. Raises `InvalidInput` for invalid settings."""
     return Courier(key, base_url(settings), _networks(settings))
 
 

@@ -1,4 +1,4 @@
-"""Every part of a network, opened together and closed together."""
+"""All components of a network, opened and closed together."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ from shoal.timelines.memory import MemoryTimelines
 
 
 async def open_media(settings: Settings, stack: AsyncExitStack) -> MediaLibrary:
-    """Open the library, with the processes that decode for it. Raises `InvalidInput` for a URL that names no store."""
+    """Open the media library with its decoding processes. Raises `InvalidInput` for an unknown URL."""
     limits = _limits(settings)
     decoder = await stack.enter_async_context(Decoder(limits))
     return MediaLibrary(MediaStore.open(media_url(settings)), decoder, limits, _clips(settings))
 
 
 def _clips(settings: Settings) -> Clips | None:
-    """Return the converter of clips; None where its programs are not installed."""
+    """Return the converter of clips, or None if ffmpeg is not installed."""
     programs = Programs.found()
     limits = ClipLimits(max_bytes=settings.max_video_bytes, max_duration=settings.max_video_seconds)
     return Clips(programs, limits) if programs else None
@@ -87,18 +87,14 @@ _HURRY_SECONDS = 0.002
 
 
 class ProcessRole(Enum):
-    """The role of a process."""
-
     WEB = "web"
-    """Answers members, and works off events unless others do."""
+    """Serves requests, and processes events unless workers do."""
     WORKER = "worker"
-    """Works off events."""
+    """Processes events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Everything that runs, each part whole."""
-
     settings: Settings
     store: Store
     timelines: Timelines
@@ -110,37 +106,35 @@ class Network:
     media: MediaLibrary
     counting: TagCounting
     search: Filler
-    """Keeps the search index up to date with the graph."""
+    """Keeps the search index in sync with the graph."""
     hub: Hub
     """Delivers updates to the viewers connected to this process."""
     limiter: Limiter | None
-    """Shared with other processes; None: each front end makes its own."""
+    """Shared with other processes; None: each front end creates its own."""
     collecting: bool
-    """Whether this process merges the counts of tags."""
+    """Whether this process merges tag counts."""
     probes: Mapping[str, Callable[[], Awaitable[object]]]
-    """A small request to each part that may be in another process or machine; it raises when there is no answer."""
+    """A cheap request to each component that may be remote; it raises if there is no answer."""
     engines: Sequence[EngineProbe]
-    """How each engine is asked for its own figures."""
+    """Health probes of the engines."""
     server_key: ServerKey | None
-    """The key for web push; None where there is none, and so no web push."""
+    """The web push key; None disables web push."""
     memory: CachedGraph
-    """The memory in front of the store, which `store` is too."""
+    """The cache in front of the store; the same object as `store`."""
     statements: Statements
     """Counts the requests to engines."""
     recorder: Recorder
-    """Records requests and jobs."""
 
     @property
     def tag_store(self) -> CloudStore:
-        """The store of the tag counts."""
         return self.counting.store
 
     async def amend_tags(self, amendment: Amendment) -> None:
-        """Change how tags are counted or shown."""
+        """Change tag counts or rules."""
         await amend(self.counting.store, lambda _: amendment)
 
     async def settle(self, patience: float = 60.0) -> None:
-        """Wait until all consequences of what was done so far have run, here or in workers.
+        """Wait until all events so far are processed, here or in workers.
 
         Raises `TimeoutError` after `patience` seconds.
         """
@@ -150,7 +144,7 @@ class Network:
 
     @asynccontextmanager
     async def _hurried(self) -> AsyncIterator[None]:
-        """Inside the block, what waits only to be written together with more is written when no more can come."""
+        """During the block, flush batches as soon as no more items can arrive."""
         hurrying = asyncio.create_task(self._hurry(), name="shoal-hurry")
         try:
             yield
@@ -173,7 +167,7 @@ class Network:
                 await self.runner.drain(patience, busy=True)
             return
         await self.runner.drain(patience)
-        # What is on its way is in neither for a moment: nothing may be found several times on end.
+        # A job in transit is in neither queue for a moment, so require several consecutive empty looks.
         quiet = 0
         while quiet < _QUIET_LOOKS:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -190,11 +184,11 @@ async def open_network(
     role: ProcessRole = ProcessRole.WEB,
     several: Several | None = None,
 ) -> AsyncIterator[Network]:
-    """Open every part, and close it again. `background` runs consequences and upkeep; without it, `runner.turn` does.
+    """Open all components, and close them afterwards. `background` runs event processing and upkeep; else call `runner.turn`.
 
-    With `several` processes on one file this is one of them: only the owner's may change anything.
+    `several`: this is one of several processes on one SQLite file, of which only the owner may write.
 
-    Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL that names no backend.
+    Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL of no backend.
     """
     async with AsyncExitStack() as stack:
         recorder = open_recorder(settings, stack)
@@ -254,8 +248,8 @@ async def _assemble(
     media = await open_media(settings, stack)
     workshop = Workshop(media)
     new_id = IdMaker(first=secrets.randbelow(512)) if sharing else IdMaker()
-    # Alone, a process remembers exactly. Among others what it remembers may be old while Redis fails: nothing that lasts
-    # is made of it.
+    # A single process has an exact cache. With several processes, caches may be stale while Redis is down, so durable writes
+    # bypass them.
     lasting: Graph = store if sharing is None else store.beneath()
     loudness = Loudness(lasting, new_id, settings.loud_from)
     audiences = None
@@ -348,9 +342,9 @@ def _timelines(settings: Settings, several: Several | None) -> Timelines:
 
 
 def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:
-    """Start everything that runs beside requests; it stops in the opposite order."""
+    """Start background tasks; they stop in reverse order."""
     settings = network.settings
-    # What upkeep drops and what is due lasts: it is made of the graph as it is.
+    # Upkeep and due tickets make durable changes, so they use the uncached graph.
     lasting = replace(network.writes, graph=network.effects.graph)
     upkeep = Upkeep(
         network.store,
@@ -381,7 +375,7 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         tag_upgrade.start()
         stack.push_async_callback(tag_upgrade.stop)
         begin_filling(network.store, network.effects.graph, network.search, stack)
-        # Before the runner, which waits for its jobs: a long video does not hold up the end.
+        # Closed before the runner, which waits for its jobs: a long video must not delay the shutdown.
         stack.push_async_callback(network.effects.workshop.close)
         if network.effects.courier is not None:
             stack.push_async_callback(network.effects.courier.close)

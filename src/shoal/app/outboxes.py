@@ -28,7 +28,7 @@ _SPANS = Backend("shoal.observability.otel", "OpenTelemetrySpans", "otel")
 
 
 def open_recorder(settings: Settings, stack: AsyncExitStack) -> Recorder:
-    """Make the recorder. Raises `InvalidInput` where OpenTelemetry is asked for and not installed."""
+    """Create the recorder. Raises `InvalidInput` if OpenTelemetry is enabled but not installed."""
     if not settings.opentelemetry:
         return Recorder(settings.request_log, settings.slow_ms)
     spans = _SPANS.load()()
@@ -37,50 +37,46 @@ def open_recorder(settings: Settings, stack: AsyncExitStack) -> Recorder:
 
 
 class JobWatch:
-    """Has each run of a job recorded."""
-
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
     def __call__(self, job: Job) -> AbstractContextManager[Record | None]:
-        """Record inside the context."""
         event = type(job.event).__name__
         return self._recorder.job(f"{job.store}:{job.seq}", event, job.attempt + 1, job.event.trace)
 
 
 _STEP_SECONDS = 60.0
-"""Limit for one page of a fan-out, which takes well under a second: one that takes so long never ends."""
+"""Timeout of one page of a fan-out, which normally takes well under a second."""
 _CONCURRENCY = 64
-"""Jobs in flight in one process whose stores are elsewhere: their concurrent requests travel together."""
+"""Concurrent jobs of a process with remote stores: their requests are batched."""
 _SEARCH = 3.0
-"""Factor by which search may be later than timelines before posts are refused: hardly anybody notices."""
+"""How many times later search may be than timelines before posts are refused: its delay is less noticeable."""
 _POLL_SECONDS = 0.05
-"""Interval of looking for events that another process committed."""
+"""Interval of polling for events of other processes."""
 
 
 def refusal_limit(settings: Settings) -> float:
-    """Return the delay of deliveries in seconds at which new posts are refused; 0 for no limit.
+    """Return the delivery delay in seconds at which new posts are refused; 0 for no limit.
 
-    There is none where other processes deliver, whose delay a server does not know: behind a broker, and without
-    `run_consequences`.
+    There is no limit if other processes deliver, since their delay is unknown: with a broker, and without `run_consequences`.
     """
     return settings.most_behind_seconds if settings.run_consequences and not settings.broker else 0.0
 
 
 def pressure_of(runner: Runner[Effects], search: Filler, settings: Settings) -> Pressure:
-    """Return what refuses posts while timelines or the search index are late."""
+    """Return the check that refuses posts while timelines or the search index are late."""
     return Pressure(lambda: max(runner.behind(), search.behind() / _SEARCH), refusal_limit(settings))
 
 
 def probes_of(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str, Callable[[], Awaitable[object]]]:
-    """Return a small request to each part that may be in another process or machine."""
-    # Every store is asked for its oldest event.
+    """Return a cheap request to each component that may be remote."""
+    # Every store is queried for its oldest event.
     probes: dict[str, Callable[[], Awaitable[object]]] = {"stores": store.lag, "timelines": partial(timelines.floor, 0)}
     return probes if outbox is store else {**probes, "broker": outbox.backlog}
 
 
 def runner_of(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: bool) -> Runner[Effects]:
-    """Return what works off events, `afar` where stores and timelines are elsewhere."""
+    """Return the event runner; `afar` if stores and timelines are remote."""
     watch = JobWatch(recorder)
     if not afar:
         return Runner(outbox, TABLE, effects, watch=watch)
@@ -96,7 +92,7 @@ def runner_of(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: boo
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Return the limits on what members write."""
+    """Return the limits of members' writes."""
     return Limits(
         text=settings.max_post_characters,
         media=settings.max_media_per_post,
@@ -107,7 +103,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 class OpenOutboxes(dict[str, Outbox]):
-    """Outboxes by name, and the graph of the store, where the audit log is."""
+    """Outboxes by name, and the graph of the store, which holds the audit log."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store=store)
@@ -116,7 +112,7 @@ class OpenOutboxes(dict[str, Outbox]):
 
 @asynccontextmanager
 async def open_outboxes(settings: Settings, *, read_only: bool) -> AsyncIterator[OpenOutboxes]:
-    """Open the outboxes, by name: `store`, and `broker` if there is one. Raises `Unavailable` if one cannot be opened."""
+    """Open the outboxes by name: `store`, and `broker` if there is one. Raises `Unavailable` if one cannot be opened."""
     async with AsyncExitStack() as stack:
         outboxes = OpenOutboxes(await open_store(settings, stack, read_only=read_only, sole=False))
         if (broker := await open_broker(settings, stack, taking=False)) is not None:

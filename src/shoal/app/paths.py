@@ -17,17 +17,17 @@ _MEDIA = "shoal.media"
 
 
 def store_urls(settings: Settings) -> list[str]:
-    """Return the URLs of the stores, each once, in the order of the shard map."""
+    """Return the distinct URLs of the stores, in the order of the shard map."""
     return [settings.store] if isinstance(settings.store, str) else list(dict.fromkeys(settings.store.values()))
 
 
 def sqlite_path(url: str) -> Path:
-    """Return the file that `sqlite:///relative` or `sqlite:////absolute` names."""
+    """Return the file of `sqlite:///relative` or `sqlite:////absolute`."""
     return Path(url.removeprefix("sqlite:///") or "shoal.db")
 
 
 def file_beside(settings: Settings, url: str, suffix: str) -> Path:
-    """Return the file that a URL names, or, where it is empty, the one with this suffix beside the store's first file."""
+    """Return the file of a URL or, if it is empty, the one with this suffix next to the store's first file."""
     if url:
         return sqlite_path(url)
     first = sqlite_path(store_urls(settings)[0])
@@ -35,12 +35,12 @@ def file_beside(settings: Settings, url: str, suffix: str) -> Path:
 
 
 def store_files(settings: Settings) -> list[Path]:
-    """Return the files of the store, in the order of the shard map; none for a store that has no files."""
+    """Return the SQLite files of the stores, in the order of the shard map."""
     return [sqlite_path(url) for url in store_urls(settings) if urlsplit(url).scheme == "sqlite"]
 
 
 def media_url(settings: Settings) -> str:
-    """Return the URL of the media: as set, or `<store>.media` beside the store's first file, or else `shoal.media`."""
+    """Return the media URL: the setting, or `<store>.media` next to the store's first file, or `shoal.media`."""
     if settings.media:
         return settings.media
     first = urlsplit(store_urls(settings)[0])
@@ -53,8 +53,8 @@ def media_url(settings: Settings) -> str:
 
 
 def archives_folder(settings: Settings) -> Path:
-    """Return the folder of archives that members send: as set, or `<store>.archives` beside the store's first file, or else
-    `shoal.archives`; of a network in memory, one for this process alone.
+    """Return the folder of uploaded archives: the setting, or `<store>.archives` next to the store's first file, or
+    `shoal.archives`; for a store in memory, a temporary folder of this process.
     """
     if settings.archives:
         return Path(settings.archives)
@@ -67,44 +67,43 @@ def archives_folder(settings: Settings) -> Path:
 
 @cache
 def _archives_of_memory() -> Path:
-    """Make the folder of a network in memory. It ends with the process, so that no later process with this number finds it."""
+    """Create the folder for a store in memory. It is removed at exit, so that no later process finds it."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-archives-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def control_path(settings: Settings) -> Path | None:
-    """Return the socket where a server of this store listens to its operator: `<store>.sock` beside the first file."""
+    """Return the control socket of a server with this store: `<store>.sock` next to the first file."""
     files = store_files(settings)
     return files[0].with_name(f"{files[0].name}.sock") if files else None
 
 
 def calls_path(settings: Settings) -> Path | None:
-    """Return the socket where the owner of a shared store takes calls: `<store>.calls.sock`; None for any other store."""
+    """Return the socket for calls to the owner of a shared store: `<store>.calls.sock`; None for other stores."""
     files = store_files(settings)
     return files[0].with_name(f"{files[0].name}.calls.sock") if files and isinstance(settings.store, str) else None
 
 
 def readers_path(settings: Settings) -> Path | None:
-    """Return the socket where the owner of a store meets those that read beside it: `<store>.readers.sock`; None for any other
-    store than one SQLite file."""
+    """Return the socket between the owner of a store and its readers: `<store>.readers.sock`; None unless it is one SQLite file."""
     files = store_files(settings)
     return files[0].with_name(f"{files[0].name}.readers.sock") if files and isinstance(settings.store, str) else None
 
 
 def push_key_path(settings: Settings) -> Path | None:
-    """Return the file of the key for web push, `<store>.push-key` beside the first file; None for a store without files."""
+    """Return the file of the web push key, `<store>.push-key` next to the first file; None for a store without files."""
     files = store_files(settings)
     return files[0].with_name(f"{files[0].name}.push-key") if files else None
 
 
 def base_url(settings: Settings) -> str:
-    """Return the root of every URL that clients are given, without a slash at the end."""
+    """Return the root of all public URLs, without a trailing slash."""
     return (settings.base_url or f"http://{settings.host}:{settings.port}").rstrip("/")
 
 
 def check_base_url(url: str) -> None:
-    """Raise `InvalidInput` for a `base_url` that is no root of addresses: a scheme and a host, without a path."""
+    """Raise `InvalidInput` unless `base_url` is a scheme and a host without a path."""
     parts = urlsplit(url)
     try:
         host, _port = parts.hostname, parts.port
@@ -117,5 +116,5 @@ def check_base_url(url: str) -> None:
 
 
 def domain_of(settings: Settings) -> str:
-    """Return our own domain in `@user@domain`."""
+    """Return the domain of this server in `@user@domain`."""
     return urlsplit(base_url(settings)).hostname or "localhost"

@@ -21,20 +21,19 @@ from pathlib import Path
 from typing import Any
 
 _THRESHOLDS = (4_000, 0)
-"""Objects more than at the last collection of the youngest; such collections between two of the middle ones, which put aside what
-they leave.
+"""Net allocations between two young collections; young collections between two middle ones, after which survivors are frozen.
 
-Objects that are freed count against new ones, old ones too: once caches are full and let go of as much as they take in, the
-youngest are four times as many as this says. The longest collection is one of twice as many. Requests that come and go together
-count fully: 32 connections that post left 2.6 % of the main thread's time to collections at 5,000, 3.4 % at this, 5.7 % at 2,000.
+Freed objects offset new ones, including old ones: once caches are full and evict as much as they add, a young collection covers
+four times as many objects as this. The longest collection covers twice as many. Concurrent requests count fully: 32 posting
+connections spent 2.6 % of the main thread's time in collections at 5,000, 3.4 % at this value, 5.7 % at 2,000.
 """
 _MIDDLE = 1
 _QUIET = 0.02
-"""A process has nothing to do if it runs for no more than this share of the time."""
+"""A process is idle if it uses at most this fraction of the CPU."""
 
 
 class _Aside:
-    """Puts aside what was looked at. `times`: how often, since all was."""
+    """A collector callback that freezes survivors. `times`: freezes since the last full collection."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -49,7 +48,7 @@ _aside = _Aside()
 
 
 def collect_seldom() -> None:
-    """Collect garbage seldom from now on, among new objects alone. Present ones are put aside as they are."""
+    """Freeze current objects, and collect new ones rarely from now on."""
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
     if _aside not in gc.callbacks:
@@ -57,17 +56,16 @@ def collect_seldom() -> None:
 
 
 def collect_all() -> None:
-    """Collect all garbage, of what was put aside too. It takes 50 ms and more."""
+    """Collect all garbage, including frozen objects. Takes 50 ms or more."""
     gc.unfreeze()
     gc.collect()
     _aside.times = 0
 
 
 async def collecting_all(every: float, rest: float, latest: float) -> None:
-    """Collect all garbage now and then, as long as this runs: when there is nothing to do, and after `latest` seconds in any case.
+    """Run full collections when the process is idle, and after `latest` seconds in any case.
 
-    Whether there is something to do is looked at `every` so many seconds. Collections are `rest` seconds apart, and there is none
-    while nothing has been put aside.
+    Idleness is checked every `every` seconds. Collections are at least `rest` seconds apart, and skipped if nothing was frozen.
     """
     last = begun = time.monotonic()
     ran = time.process_time()
@@ -82,8 +80,8 @@ async def collecting_all(every: float, rest: float, latest: float) -> None:
 
 
 _SWITCH_SECONDS = 0.0001
-"""Seconds for which a thread keeps the interpreter: the writer thread waits that long for its turn, some ten times a
-commit, while the loop is busy.
+"""Switch interval of threads: while the event loop is busy, the writer thread waits this long for the interpreter, about ten
+times per commit.
 """
 _MMAP_THRESHOLD = -3
 """glibc's M_MMAP_THRESHOLD."""
@@ -95,7 +93,7 @@ _GROWN_BYTES = 16 << 20
 
 
 def prepare() -> None:
-    """Shorten the turns of threads, and return large blocks of memory to the system.
+    """Shorten the switch interval, and return large blocks of memory to the system.
 
     Call it before the network is opened.
     """
@@ -104,7 +102,7 @@ def prepare() -> None:
 
 
 def settle() -> None:
-    """Collect garbage seldom, and among new objects alone (`garbage`). Call it once the network is open."""
+    """Freeze current objects and collect garbage rarely. Call it once the network is open."""
     collect_seldom()
 
 
@@ -112,11 +110,11 @@ def settle() -> None:
 async def giving_back(
     every: float = _LOOK_SECONDS, *, rest: float = _REST_SECONDS, latest: float = _LATEST_SECONDS
 ) -> AsyncIterator[None]:
-    """Return free memory to the system during the block, and find garbage among what `settle` has put aside.
+    """Return free memory to the system during the block, and collect garbage among frozen objects.
 
-    Memory is returned whenever the process has grown by 16 MB: glibc keeps small blocks that were freed between others that live
-    on. Garbage is looked for when there is nothing to do, at most once in `rest` seconds, and at the latest after `latest` seconds
-    (`garbage`). A process that does not grow, and puts nothing aside, is left alone.
+    Memory is returned whenever the process has grown by 16 MB: glibc keeps small freed blocks between live ones. Full collections
+    run when the process is idle, at most every `rest` seconds, and at the latest after `latest` seconds. Nothing is done for a
+    process that neither grows nor freezes objects.
     """
     work = [collecting_all(every, rest, latest)]
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
@@ -136,13 +134,13 @@ async def _trimming(trim: Callable[[int], int], every: float, least: int) -> Non
         await asyncio.sleep(every)
         least = min(least, now := _resident())
         if now >= least + _GROWN_BYTES:
-            # Up to 30 ms where much is free: beside the loop, with the interpreter let go.
+            # Takes up to 30 ms if much is free: in a thread, without the interpreter lock.
             await asyncio.to_thread(trim, 0)
             least = _resident()
 
 
 def _resident() -> int:
-    """Return the bytes of this process in memory; 0 where the system does not say."""
+    """Return the resident bytes of this process; 0 if unknown."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -150,9 +148,9 @@ def _resident() -> int:
 
 
 def _give_back_large_blocks() -> None:
-    """Return blocks of a megabyte and more to the system when they are freed.
+    """Return freed blocks of a megabyte or more to the system.
 
-    glibc raises its limit for that to 32 MB once one of them was freed, and then keeps the memory of uploads.
+    glibc raises this threshold to 32 MB once such a block was freed, and then keeps the memory of uploads.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

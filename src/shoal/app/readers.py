@@ -46,11 +46,11 @@ from shoal.throttled_log import ThrottledLog
 _outage = ThrottledLog(logging.getLogger(__name__))
 
 _MOST_TASKS = 1_024
-"""Things that readers want done at a time; what is beyond is refused, and the reader does without it."""
+"""Maximum concurrent tasks for readers; further requests are refused, and the reader continues without."""
 
 
 class StoreOwner:
-    """The process that makes every change, for the readers beside it. `path`: where it listens to them."""
+    """The process that makes all changes, as the readers see it. `path`: its socket."""
 
     def __init__(self, memory: SharedMemory, path: Path) -> None:
         self._memory = memory
@@ -62,7 +62,7 @@ class StoreOwner:
 
     @property
     def readers(self) -> int:
-        """Return how many readers report to it."""
+        """Number of connected readers."""
         return len(self._links)
 
     def passing(self, routes: ReadableRoutes) -> Passing:
@@ -76,7 +76,7 @@ class StoreOwner:
 
     @asynccontextmanager
     async def met(self, take: Take, front: Front) -> AsyncIterator[None]:
-        """Listen to readers until the block ends. Whoever holds the store's lock may call this: an old socket is replaced."""
+        """Accept readers until the block ends. Call only while holding the store's lock: an old socket is replaced."""
         with at(self._path) as address:
             remove(self._path)
             listener = bound(address, socket.SOCK_SEQPACKET)
@@ -106,7 +106,7 @@ class StoreOwner:
         self._unknown.add(link)
 
     def reports(self, place: int, link: ProcessLink) -> None:
-        """A reader says which one it is."""
+        """Register a reader in its slot."""
         if not OWNER < place < self._memory.processes:
             link.close()
             return
@@ -116,14 +116,14 @@ class StoreOwner:
         self._links[place] = link
 
     def left(self, place: int, link: ProcessLink) -> None:
-        """A reader has gone."""
+        """Remove a disconnected reader."""
         self._unknown.discard(link)
         if self._links.get(place) is link:
             del self._links[place]
             self._memory.busy[place] = 0
 
     def begin(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do something beside requests, unless too much is under way."""
+        """Start a task, unless too many are running."""
         if len(self._tasks) >= _MOST_TASKS:
             work.close()
             return False
@@ -134,7 +134,7 @@ class StoreOwner:
 
 
 class _Conversation:
-    """The messages of one reader, acted on."""
+    """The connection of one reader."""
 
     link: ProcessLink
 
@@ -145,7 +145,6 @@ class _Conversation:
         self._place = OWNER
 
     def heard(self, message: ProcessMessage) -> None:
-        """Act on a message."""
         match message.kind:
             case _ if self._joining.takes(message):
                 return
@@ -159,7 +158,6 @@ class _Conversation:
                 self._owner.begin(self._note(msgspec.msgpack.decode(message.data, type=TokenUsed)))
 
     def ended(self) -> None:
-        """The reader has gone."""
         self._joining.close()
         self._owner.left(self._place, self.link)
 
@@ -167,7 +165,7 @@ class _Conversation:
         reads = self._front.reads
         done = False
         try:
-            # It may be warm: the reader looked while it was filled.
+            # It may have become warm since the reader's check.
             if await reads.timelines.floor(member) is None or member in reads.rebuilding:
                 await warm_up(reads, member)
             done = True
@@ -193,7 +191,7 @@ _MOST_WAITING = 1_024
 
 
 class _Warming(asyncio.Future[bool]):
-    """The answer to requests to warm up one member's timeline, for all callers that wait for it."""
+    """A pending request to warm one member's timeline, shared by all waiting callers."""
 
     waiters = 0
     lost_at = 0.0
@@ -201,7 +199,7 @@ class _Warming(asyncio.Future[bool]):
 
 
 class StoreReader:
-    """One of the processes that read beside the owner. `path`: where the owner listens."""
+    """A reader process. `path`: the owner's socket."""
 
     def __init__(self, memory: SharedMemory, place: int, path: Path) -> None:
         self._place = place
@@ -214,7 +212,7 @@ class StoreReader:
         self._warming: dict[int, _Warming] = {}
 
     def alive(self) -> bool:
-        """Return whether the owner lives and knows this reader, so that the log of changes has everything."""
+        """Return whether the owner is connected, so that the change log is complete."""
         return self._link is not None and self._link.open
 
     def passing(self, routes: ReadableRoutes) -> Passing:
@@ -229,7 +227,7 @@ class StoreReader:
         return self._link
 
     async def warm(self, member: int) -> None:
-        """Have the owner warm up a member's timeline. Raises `Unavailable`."""
+        """Request the owner to warm a member's timeline. Raises `Unavailable`."""
         loop = asyncio.get_running_loop()
         waiting = self._warming.get(member) or _Warming(loop=loop)
         if loop.time() >= waiting.lost_at:
@@ -244,7 +242,7 @@ class StoreReader:
         except TimeoutError:
             done = False
         finally:
-            # Others may still wait for the answer.
+            # Others may still wait for the result.
             waiting.waiters -= 1
             if not waiting.waiters and self._warming.get(member) is waiting:
                 del self._warming[member]
@@ -252,13 +250,13 @@ class StoreReader:
             raise Unavailable("a timeline could not be warmed up")
 
     def used(self, token: int, origin: Origin) -> None:
-        """Have the owner note that a token is used. Where it cannot be reached, the next request tells it."""
+        """Report a token use to the owner. If it is not connected, a later request reports it."""
         with suppress(Unavailable):
             self._to_owner().send(USED, msgspec.msgpack.encode(TokenUsed(token, tuple(origin))))
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Be in touch with the owner until the block ends; it begins once there is one. Raises `Unavailable` where none comes."""
+        """Stay connected to the owner until the block ends. Waits for an owner; raises `Unavailable` if there is none."""
         task = asyncio.create_task(self._keep_in_touch(), name="shoal-owner")
         try:
             try:
@@ -277,9 +275,9 @@ class StoreReader:
     async def met(
         self,
         take: Take,
-        front: Front,  # noqa: ARG002  # the owner alone acts on what others want
+        front: Front,  # noqa: ARG002  # only the owner acts on requests
     ) -> AsyncIterator[None]:
-        """Take connections that the owner passes on, until the block ends."""
+        """Accept connections passed on by the owner until the block ends."""
         self._take = take
         with suppress(Unavailable):
             self._report()
@@ -313,7 +311,7 @@ class StoreReader:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     def _begin(self, sock: socket.socket, data: bytes) -> None:
-        """Take a connection, if this process still takes any."""
+        """Accept a connection, unless this process is stopping."""
         if self._take is None:
             sock.close()
             return

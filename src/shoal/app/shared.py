@@ -41,7 +41,7 @@ _SHOWN = "memory://, redis://host:port, redis+cluster://host:port,host:port"
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """The parts that all processes have in common."""
+    """The components that all processes share."""
 
     timelines: Timelines
     readings: Readings
@@ -49,18 +49,18 @@ class Sharing:
     limiter: Limiter
     channel: Channel
     nodes: Any
-    """The servers that all of them are on."""
+    """The Redis servers that hold all of them."""
 
     @property
     def round_trips(self) -> int:
-        """How many scripts were run so far."""
+        """Number of scripts run so far."""
         return int(self.nodes.calls)
 
 
 async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: Histories) -> Sharing | None:
-    """Open the shared parts that the setting `timelines` names; None when this process keeps everything itself.
+    """Open the shared components of the setting `timelines`; None if this process keeps its own.
 
-    What is in them is of the `histories` of the stores.
+    Their contents belong to the `histories` of the stores.
     """
     scheme = scheme_of(settings.timelines, "timelines", {"memory": None, **_SHARED}, _SHOWN)
     if scheme == "memory":
@@ -82,9 +82,9 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: His
 
 
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:
-    """Open the broker that the setting names, an outbox that can be published to; None without one.
+    """Open the broker of the settings, an outbox that can be published to; None without one.
 
-    `taking`: whether this process works jobs off.
+    `taking`: whether this process runs jobs.
     """
     if not settings.broker:
         return None
@@ -96,7 +96,7 @@ async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """One of several processes: the `owner` of the store, or a `reader` beside it."""
+    """One of several processes: the `owner` of the store, or a `reader`."""
 
     memory: SharedMemory
     place: int
@@ -105,13 +105,13 @@ class Several:
     reader: StoreReader | None = field(default=None)
 
     def log(self) -> OwnersLog | FollowedLog:
-        """Return the log of changes, to be written or to be followed."""
+        """Return the change log, as its writer or as a follower."""
         if self.reader is None:
             return OwnersLog(self.memory, POSITION, barrier)
         return FollowedLog(self.memory, POSITION, self.reader.alive)
 
     def timelines(self) -> OwnersTimelines | ReadTimelines:
-        """Return the timelines, to be written or to be read. What an owner before had written is gone."""
+        """Return the timelines, writable or read-only. Those of a previous owner are discarded."""
         if self.reader is None:
             return OwnersTimelines(self.memory.length, self._rows())
         return ReadTimelines(self.memory.length, self._rows(), self.reader.warm)
@@ -123,7 +123,7 @@ class Several:
 
 
 def one_of_several(settings: Settings, memory: SharedMemory, place: int) -> Several:
-    """Return the parts for the process in a place. Raises `InvalidInput` for any other store than one SQLite file."""
+    """Return the parts for the process in a slot. Raises `InvalidInput` unless the store is one SQLite file."""
     path = readers_path(settings)
     if path is None:
         raise InvalidInput("store: processes read beside another one where the store is one SQLite file", field="store")

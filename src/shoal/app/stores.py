@@ -34,7 +34,7 @@ _SHOWN_MOVING = "postgresql://host/database: data sources move between PostgreSQ
 
 
 class Mapped(NamedTuple):
-    """A graph with the map by which it is spread, and what its stores say of moves: by URL and data source."""
+    """A graph with its shard map, and the move states of its stores by URL and data source."""
 
     store: Store
     map: ShardMap
@@ -42,7 +42,7 @@ class Mapped(NamedTuple):
 
 
 async def open_mapped(settings: Settings, stack: AsyncExitStack) -> Mapped:
-    """The graph of the settings, to read and to look at. See `open_store`."""
+    """Open the graph of the settings read-only, with its map. See `open_store`."""
     known = map_of(settings)
     if _lives(known):
         live = _live_map(known, stack, read_only=True, sole=False)
@@ -53,11 +53,10 @@ async def open_mapped(settings: Settings, stack: AsyncExitStack) -> Mapped:
 async def open_store(
     settings: Settings, stack: AsyncExitStack, histories: Histories | None = None, *, read_only: bool, sole: bool
 ) -> Store:
-    """The graph of the settings; closed when the stack is.
+    """Open the graph of the settings; the stack closes it.
 
-    `sole`: this process keeps what no other can see, and so must be the only one that writes. `histories` are told which one
-    each store is in. Raises `Unavailable` for a
-    store that cannot be opened, `InvalidInput` for a URL that names no backend.
+    `sole`: this process keeps private state, so it must be the only writer. `histories` are notified of the history of each
+    store. Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL of no backend.
     """
     known = map_of(settings)
     if _lives(known):
@@ -73,7 +72,7 @@ async def open_store(
 
 
 async def newest_map(settings: Settings) -> ShardMap:
-    """Return the newest map that the stores of the settings know of; that of the settings where stores keep none."""
+    """Return the newest shard map known to the stores, or that of the settings if stores keep none."""
     known = map_of(settings)
     if not _lives(known):
         return known
@@ -84,13 +83,13 @@ async def newest_map(settings: Settings) -> ShardMap:
 
 
 def spans_stores(settings: Settings) -> bool:
-    """Whether the graph is in several stores, or may be while it is open."""
+    """Return whether the graph is in several stores, or may become so while open."""
     known = map_of(settings)
     return len(known.stores) > 1 or _lives(known)
 
 
 def map_of(settings: Settings) -> ShardMap:
-    """The shard map of the settings. Raises `InvalidInput`."""
+    """Return the shard map of the settings. Raises `InvalidInput`."""
     try:
         return first_map(settings.store)
     except ValueError as error:
@@ -104,7 +103,7 @@ def _lives(known: ShardMap) -> bool:
 def _live_map(
     known: ShardMap, stack: AsyncExitStack, *, read_only: bool, sole: bool, histories: Histories | None = None
 ) -> LiveMap:
-    """Stores between which data sources can move while they are in use."""
+    """Return the map of stores between which data sources can move while in use."""
     histories = histories or Histories()
 
     async def open_store(url: str, owns: Owns) -> Store:
@@ -120,7 +119,7 @@ def _live_map(
 
 
 async def open_side(url: str, *, joins: bool) -> Side:
-    """One end of a move of data sources. Raises `InvalidInput` for a store that cannot be one."""
+    """Open one side of a move of data sources. Raises `InvalidInput` for an unsuitable store."""
     scheme = scheme_of(url, "store", MOVING_STORES, _SHOWN_MOVING)
     side: Side = await MOVING_STORES[scheme].load().open(url, joins=joins)
     return side
@@ -129,7 +128,7 @@ async def open_side(url: str, *, joins: bool) -> Side:
 async def open_one(
     url: str, stack: AsyncExitStack, owns: Owns, *, read_only: bool, sole: bool, histories: Histories | None = None
 ) -> Store:
-    """One store, which keeps the shards that `owns` says."""
+    """Open one store with the shards selected by `owns`."""
     scheme = scheme_of(url, "store", STORES, _SHOWN)
     backend = STORES[scheme].load()
     store: Store
@@ -157,26 +156,26 @@ def _everything(_shard: int) -> bool:
 
 
 class Upgradable(Protocol):
-    """Something that is upgraded as a whole."""
+    """A unit that can be upgraded."""
 
     async def plan(self) -> list[PendingStep]:
-        """Return the steps that are still to be done. Raises `Unavailable`."""
+        """Return the pending steps. Raises `Unavailable`."""
 
     async def upgrade(self, progress: Progress) -> None:
-        """Do them. Raises `Unavailable`."""
+        """Run the pending steps. Raises `Unavailable`."""
 
 
 class NamedUpgrade(NamedTuple):
-    """An upgrade, and what it is of, without any password."""
+    """An upgrade and a name for it, without passwords."""
 
     name: str
     upgrade: Upgradable
 
 
 def upgrades(settings: Settings) -> Sequence[NamedUpgrade]:
-    """Return the upgrades of a network, in the order in which they are to be done.
+    """Return the upgrades of a network, in order.
 
-    Tables of DynamoDB are upgraded when they are opened. Raises `InvalidInput` where an extra is missing.
+    DynamoDB tables are upgraded when they are opened. Raises `InvalidInput` if an extra is missing.
     """
     found = [
         NamedUpgrade(shown_url(url), UPGRADES[scheme].load()(url))
@@ -189,7 +188,7 @@ def upgrades(settings: Settings) -> Sequence[NamedUpgrade]:
 
 
 def _beside(settings: Settings, what: str, url: str, versions: Mapping[str, Backend]) -> list[NamedUpgrade]:
-    """The upgrade of what lies at a URL, or beside the first store where that is empty; none of a file that is not there."""
+    """Return the upgrade of an index at a URL, or next to the first store if it is empty; none if the file does not exist."""
     first = store_urls(settings)[0]
     scheme = urlsplit(url or first).scheme
     if scheme not in versions:
@@ -198,7 +197,7 @@ def _beside(settings: Settings, what: str, url: str, versions: Mapping[str, Back
     if scheme != "sqlite":
         return [NamedUpgrade(f"{what} in {shown_url(url or first)}", upgrade(url or first, known))]
     path = file_beside(settings, url, what)
-    # A file that the settings name has nobody else's lock.
+    # A file named in the settings is not covered by the store's lock.
     owner = None if url else sqlite_path(first)
     named = f"sqlite:///{path}"
     return [NamedUpgrade(f"{what} in {named}", upgrade(named, known, owner=owner))] if path.exists() else []

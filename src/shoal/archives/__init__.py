@@ -1,1 +1,1 @@
-"""Readers of the archives that other networks give their members: each format is a module that gives records of one type."""
+"""Readers of the archives that other networks export for their members: one module per format, all yielding records of one type."""

@@ -36,31 +36,31 @@ from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.handles import BLUESKY, MOST_HANDLES, FollowList, ForeignHandle, read_handle
 
 MAX_BLOCK = 4 << 20
-"""Bytes of one block; a record has at most one MiB, a node of the tree far less."""
+"""Maximum size of a block in bytes; a record has at most one MiB, a tree node far less."""
 MAX_BLOCKS = 2_000_000
 _MOST_READ = 2
-"""Bytes of blocks that are read for each byte of the file; records with the same content share a block."""
+"""Bytes of blocks that may be read per byte of the file; records with the same content share a block."""
 _SPARE = 16 << 20
-"""Further bytes that are read of any file."""
+"""Additional bytes that may be read of any file."""
 _MAX_KEY = 1_024
-"""Bytes of the key of a record, as the AT Protocol limits them."""
+"""Maximum size of a record key in bytes, as in the AT Protocol."""
 _CID_BYTES = 36
-"""Bytes of a CID of version 1 with a SHA-256, whose codec is DAG-CBOR or raw: `0x01 codec 0x12 0x20 digest`."""
+"""Size of a CID of version 1 with SHA-256 and codec DAG-CBOR or raw: `0x01 codec 0x12 0x20 digest`."""
 _DAMAGED = "file: this repository is damaged: its blocks cannot be read"
 
 
 class RepoRecord(NamedTuple):
-    """A record by its key, `<collection>/<name>`. The value is None for a record that is missing or damaged."""
+    """A record with its key, `<collection>/<name>`. The value is None if it is missing or damaged."""
 
     key: str
     value: dict[str, Any] | None
 
 
 class Repository:
-    """The newest state of a repository in a CAR file, which stays open as long as it is read."""
+    """The newest state of a repository in a CAR file, which must stay open while it is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Raises `InvalidInput` for what is no such file."""
+        """Raises `InvalidInput` for other files."""
         self._file = file
         header = _decoded(self._block())
         roots = header.get("roots")
@@ -77,9 +77,9 @@ class Repository:
         self._data = data
 
     def records(self) -> Iterator[RepoRecord]:
-        """Yield all records in the order of their keys."""
+        """Iterate over all records in key order."""
         seen: set[bytes] = set()
-        # Subtrees and records that are still to come, the next one last: a record is its key and where it is.
+        # A stack of pending subtrees and records, as (key, CID); subtrees have an empty key.
         ahead: list[tuple[str, bytes]] = [("", self._data)]
         while ahead:
             key, cid = ahead.pop()
@@ -128,7 +128,7 @@ class Repository:
         return self._file.read(size)
 
     def _size(self) -> int:
-        """Return the next number, of seven bits a byte; -1 at the end."""
+        """Return the next varint (seven bits per byte); -1 at the end."""
         number = 0
         for shift in range(0, 35, 7):
             byte = self._file.read(1)
@@ -143,14 +143,14 @@ class Repository:
 
 
 def is_car(head: bytes) -> bool:
-    """Return whether a file begins as a CAR does: with a short map that has roots and a version."""
+    """Return whether a file begins like a CAR: with a short map that has roots and a version."""
     return b"eroots" in head[:100] and b"gversion" in head[:100]
 
 
 def _node(node: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Yield the records of a node of the tree, and the subtrees (without a key) between them, in order.
+    """Yield the records of a tree node, and the subtrees (without a key) between them, in order.
 
-    A key shares its first bytes with the one before it: `p` says how many, and `k` has the rest.
+    A key shares its first `p` bytes with the previous one; `k` is the rest.
     """
     try:
         if node["l"] is not None:
@@ -168,7 +168,7 @@ def _node(node: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def _bare(cid: Any) -> bytes:
-    """Return a CID without the zero that stands before it in a link."""
+    """Return a CID without the zero byte that precedes it in a link."""
     if not isinstance(cid, bytes):
         raise InvalidInput(_DAMAGED, field="file")
     return cid.removeprefix(b"\0")
@@ -187,7 +187,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
 _POST, _REPOST, _FOLLOW = "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.graph.follow"
 _LINK = "app.bsky.richtext.facet#link"
 _MOST_FACETS = 300
-"""Facets of a post that are used: its text has at most 300 characters. Each is looked for in the text."""
+"""Facets of a post that are used: its text has at most 300 characters. Each is searched for in the text."""
 
 
 class _Blob(msgspec.Struct, frozen=True):
@@ -205,7 +205,7 @@ class _Card(msgspec.Struct, frozen=True):
 
 
 class _Embed(msgspec.Struct, frozen=True):
-    """Pictures, a video, a link, or a quoted post, which may have one of the others with it (`media`)."""
+    """Pictures, a video, a link, or a quoted post, which may contain one of the others (`media`)."""
 
     type: str = msgspec.field(default="", name="$type")
     images: list[_Image] = []
@@ -259,7 +259,7 @@ class _FollowOf(msgspec.Struct, frozen=True):
 
 
 class BlueskyArchive:
-    """A repository: the file `name` among the entries, or the only file. `folder` takes what has to be unpacked to be read."""
+    """A repository: the entry `name`, or the only file. It is unpacked into `folder` if necessary."""
 
     kind = ArchiveKind.BLUESKY
 
@@ -281,7 +281,6 @@ class BlueskyArchive:
         return self._did
 
     def records(self) -> Iterator[ArchiveRecord]:
-        """Yield the posts, and the follow list."""
         followees: dict[ForeignHandle, None] = {}
         unreadable = 0
         with self._repository() as repository:
@@ -343,7 +342,7 @@ def _followee(record: RepoRecord) -> ForeignHandle | None:
 
 
 def _name(ref: bytes) -> str:
-    """Return a link to a file as files are called by it; empty for one that is no CID."""
+    """Return the file name that a blob link stands for; empty if it is no CID."""
     try:
         return encode_cid(ref.removeprefix(b"\0"))
     except ValueError:
@@ -351,7 +350,7 @@ def _name(ref: bytes) -> str:
 
 
 class _Span(NamedTuple):
-    """A link at characters of a text, and the words that stand for it."""
+    """A range of characters with a link, and its replacement."""
 
     start: int
     end: int
@@ -359,9 +358,9 @@ class _Span(NamedTuple):
 
 
 def _whole(post: _BlueskyPost, embed: _Embed) -> tuple[str, int]:
-    """Return the text with whole links, and the number of links whose position in the text is wrong.
+    """Return the text with full links, and the number of links with a wrong position.
 
-    Bluesky's apps shorten links in the text, and a card has its link next to the text. A link without a position follows the text.
+    Bluesky's apps shorten links in the text, and a card has its link outside the text. Links without a position follow the text.
     """
     spans, links, odd = _spans(post)
     pieces: list[str] = []
@@ -401,8 +400,8 @@ def _spans(post: _BlueskyPost) -> tuple[list[_Span], list[str], int]:
 def _span(positions: _Positions, index: _Slice, uri: str) -> _Span | None:
     """Return a link with its position; None if the position cannot be right.
 
-    Positions count bytes of UTF-8. Some programs write positions that count characters or units of UTF-16, which are used where the
-    link is found there.
+    Positions count bytes of UTF-8. Some programs count characters or UTF-16 units instead, which are used if the link is found
+    there.
     """
     text = positions.text
     in_bytes = positions.of_bytes(index)
@@ -415,7 +414,7 @@ def _span(positions: _Positions, index: _Slice, uri: str) -> _Span | None:
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
-    """Return whether these are characters of a text that neither begin nor end with a space or within a word of ASCII letters."""
+    """Return whether a valid range neither begins nor ends with a space or within a word of ASCII letters."""
     if not 0 <= start < end <= len(text) or text[start].isspace() or text[end - 1].isspace():
         return False
     return not any(
@@ -433,11 +432,11 @@ class _Positions:
         self._units = array("L", accumulate((1 + (letter > "\uffff") for letter in text), initial=0))
 
     def of_bytes(self, index: _Slice) -> tuple[int, int] | None:
-        """Return the characters at these bytes; None if the bytes are within characters."""
+        """Return the range of characters for a range of bytes; None if it splits characters."""
         return _range(self._bytes, index)
 
     def of_units(self, index: _Slice) -> tuple[int, int] | None:
-        """Return the characters at these units of UTF-16."""
+        """Return the range of characters for a range of UTF-16 units."""
         return _range(self._units, index)
 
 

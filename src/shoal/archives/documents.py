@@ -30,20 +30,20 @@ T = TypeVar("T")
 
 
 class Fitted(NamedTuple, Generic[T]):
-    """A record as a type."""
+    """A record converted to a type."""
 
     value: T | None
-    """None for a value that lacks what the type requires."""
+    """None if a required field is missing."""
     dropped: int = 0
-    """Parts that were dropped."""
+    """Number of dropped parts."""
 
 
 class _Odd(Exception):
-    """A value of another form."""
+    """A value that does not fit its type."""
 
 
 def fitted(value: Any, type_: type[T]) -> Fitted[T]:
-    """Return a value as a type of `msgspec`, without the parts that are of another form."""
+    """Convert a value to a `msgspec` type, dropping the parts that do not fit."""
     try:
         return Fitted(msgspec.convert(value, type_, strict=False))
     except (msgspec.ValidationError, RecursionError):
@@ -61,13 +61,11 @@ def _type(type_: type[Any]) -> inspect.Type:
 
 
 class _Fitting:
-    """One conversion."""
-
     def __init__(self) -> None:
         self.dropped = 0
 
     def fit(self, value: Any, wanted: inspect.Type) -> Any:
-        """Return a value as a type. Raises `_Odd` if it is of another form, even without its odd parts."""
+        """Convert a value. Raises `_Odd` if it does not fit, even without the parts that may be dropped."""
         match wanted:
             case inspect.UnionType():
                 return self._first(value, wanted)
@@ -135,7 +133,7 @@ class _Fitting:
             try:
                 given[field.name] = self.fit(part, field.type)
             except _Odd:
-                # A null stands for nothing.
+                # A null is an absent value, so it is not counted.
                 self.dropped += part is not None and not field.required
         try:
             return wanted.cls(**given)
@@ -151,7 +149,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _python(wanted: inspect.Type) -> Any:
-    """Return the Python type that a leaf stands for."""
+    """Return the Python type of a leaf."""
     match wanted:
         case inspect.StrType():
             return str
@@ -175,7 +173,7 @@ _X_FORM = "%a %b %d %H:%M:%S %z %Y"
 
 
 def iso_moment(text: str) -> int:
-    """Return the moment of an ISO 8601 date; UTC where it names no zone. 0 for anything else."""
+    """Return the time of an ISO 8601 date, in UTC by default; 0 if it is invalid."""
     try:
         found = datetime.fromisoformat(text.upper())
         return _milliseconds(found if found.tzinfo else found.replace(tzinfo=UTC))
@@ -184,7 +182,7 @@ def iso_moment(text: str) -> int:
 
 
 def x_moment(text: str) -> int:
-    """Return the moment of a date of X (`Wed Oct 10 20:19:24 +0000 2018`); 0 for anything else."""
+    """Return the time of a date of X (`Wed Oct 10 20:19:24 +0000 2018`); 0 if it is invalid."""
     try:
         return _milliseconds(datetime.strptime(text, _X_FORM))  # noqa: DTZ007  # the form has %z
     except (ValueError, OverflowError):
@@ -197,23 +195,24 @@ def _milliseconds(moment: datetime) -> int:
 
 
 MAX_ITEM = 4 << 20
-"""Bytes of one item, and of what stands between two."""
+"""Maximum bytes of an item, and between two items."""
 MAX_DEPTH = 64
-"""Levels of a document; an item of more is malformed."""
+"""Maximum nesting depth; deeper items are malformed."""
 _MAX_PREFIX = 200
 _PIECE = 1 << 16
 _LONG_NUMBER = re.compile(rb"(?<![0-9])([0-9]{2000})[0-9]++")
 _OPENS = frozenset({"start_map", "start_array"})
 _CLOSES = frozenset({"end_map", "end_array"})
 _MALFORMED: Final = object()
-"""An item of too many levels, or a document without the list."""
+"""An item that is nested too deeply, or a document without the list."""
 
 
 def items(file: Readable, name: str, type: type[T], *, inner: str = "") -> Iterator[Fitted[T]]:  # noqa: A002 (as in msgspec)
-    """Yield the items of the list of this name in a document, or of the document itself ("").
+    """Iterate over the items of a named list in a document, or of the document itself ("").
 
-    Another value in place of the list is its only item, unless it is a map with numbers for keys, as PHP writes a list with gaps. A
-    document without the list has one malformed item. An item that is a map with the key `inner` stands for the value of that key.
+    Any other value in place of the list is its only item, except a map with numeric keys, as PHP writes a list with gaps. A
+    document without the list yields one malformed item. An item that is a map with the key `inner` is replaced by the value of
+    that key.
 
     Raises `InvalidInput` for a file that is not JSON, and `TooLarge` for an item of more than 4 MiB.
     """
@@ -250,7 +249,7 @@ def _values(file: Readable, name: str) -> Iterator[Any]:
 
 
 def _number(value: int | Decimal) -> int | float | str:
-    """Return a number as one that can be encoded; as a text if it is out of range."""
+    """Return a number that can be encoded; as text if it is out of range."""
     if isinstance(value, int):
         return value if -(1 << 63) <= value < 1 << 64 else str(value)
     number = float(value)
@@ -258,21 +257,21 @@ def _number(value: int | Decimal) -> int | float | str:
 
 
 class _List:
-    """The items of a list, from the events of a parser."""
+    """A parser that assembles the items of a list from parse events."""
 
     def __init__(self, name: str) -> None:
         self.found = False
         self._name = name
         self._depth = 0
         self._expected = not name
-        # The depth of the items while the list, or the only value in its place, is read.
+        # Depth of the items while the list, or the single value in its place, is read.
         self._level = -1
         self._single = self._first_key = False
         self._builder: ijson.ObjectBuilder | None = None
         self._too_deep = False
 
     def add(self, event: str, value: Any) -> bool:
-        """Add an event, and return whether an item is complete."""
+        """Process an event, and return whether an item is complete."""
         self._depth -= event in _CLOSES
         if self._builder is None:
             self._begin(event)
@@ -288,7 +287,7 @@ class _List:
         return self._builder is not None and self._depth == self._level
 
     def take(self) -> Any:
-        """Return the item that is complete."""
+        """Return the completed item."""
         value = self._builder.value if self._builder is not None and not self._too_deep else _MALFORMED
         self._builder, self._too_deep = None, False
         if self._single:
@@ -317,9 +316,9 @@ class _List:
 
 
 class _Metered:
-    """A file from which no more than an item is read between two of them, and at most 4,000 digits in a row.
+    """A file with a limit on the bytes between two items, and on the digits of a number (4,000).
 
-    The parser crashes at an integer of more digits than Python converts.
+    The parser crashes on integers with more digits than Python converts.
     """
 
     def __init__(self, file: Readable) -> None:
@@ -328,7 +327,6 @@ class _Metered:
         self._begun = self._in_number = False
 
     def read(self, size: int = -1, /) -> bytes:
-        """Read so many bytes."""
         data = self._read(size)
         while self._in_number and data.isdigit():
             data = self._read(size)
@@ -346,15 +344,14 @@ class _Metered:
 
 
 class _Rest:
-    """The rest of a file, behind first bytes that were read already."""
+    """A file whose first bytes have already been read."""
 
     def __init__(self, head: bytes, file: Readable) -> None:
         self._head = head
         self._file = file
 
     def read(self, size: int = -1, /) -> bytes:
-        """Read the first bytes that were kept, then the others."""
-        # `ijson` first reads nothing, to see whether bytes come.
+        # `ijson` first reads nothing, to check whether the file returns bytes.
         if not size:
             return b""
         head, self._head = self._head, b""
@@ -365,9 +362,9 @@ _NOBODY = FollowList((), 0)
 
 
 def follow_list(entries: Entries, name: str) -> FollowList | SkippedRecord:
-    """Return the accounts of a follow list, or that it is left out: it is damaged or too large.
+    """Return the accounts of a follow list, or a skipped record if it is damaged or too large.
 
-    A list of no known form has no accounts, like that of a member who follows no account.
+    A list of an unknown format yields no accounts, like that of a member who follows no account.
     """
     try:
         data = entries.read(name, MAX_ARCHIVE_BYTES)

@@ -1,7 +1,7 @@
-"""The files of an archive: a ZIP, a tar that is packed anew as one, or a single file.
+"""The files of an archive: a ZIP, a tar that is repacked as a ZIP, or a single file.
 
-Nothing is unpacked under a name from the archive: a name is only looked up. An entry is read in pieces, and no more of it than is
-allowed, whatever size the archive says it has.
+Nothing is unpacked under a name from the archive; names are only looked up. Entries are read in pieces, up to the allowed size,
+whatever size the archive declares.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from typing import IO, NamedTuple, Protocol
 from shoal.core.errors import InvalidInput, TooLarge
 
 MAX_ENTRIES = 100_000
-"""Files in one archive."""
+"""Maximum number of files in an archive."""
 MAX_UNPACKED = 16 << 30
-"""Bytes of a tar when it is unpacked, and of all documents that are read of one archive."""
+"""Maximum bytes of an unpacked tar, and of all documents read from an archive."""
 _MAX_DIRECTORY = 16 << 20
-"""Bytes of the table of contents of a ZIP."""
+"""Maximum bytes of the central directory of a ZIP."""
 _MAX_HEADERS = 4 << 20
-"""Bytes of a tar between the contents of two files: names, and lists of the holes in a file."""
+"""Maximum bytes of a tar between the contents of two files: names, and maps of sparse files."""
 _MAX_NAME = 4_096
-"""Characters of the name of a file in a tar; longer ones are left out."""
+"""Maximum characters of a file name in a tar; files with longer names are left out."""
 _PIECE = 1 << 20
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Methods whose output `zipfile` bounds: it decompresses at once all that it has read of the others."""
+"""Methods whose output `zipfile` bounds; for others, it decompresses all that it has read at once."""
 
 _DAMAGED = "file: this archive is damaged, or protected by a password: it cannot be read"
 _METHOD = "file: this archive is compressed in a way that is not read here: make it a ZIP with Deflate, as usual"
@@ -50,27 +50,25 @@ _FAULTS = (
 
 
 def _on() -> None:
-    """Go on reading."""
+    """Continue."""
 
 
 class Readable(Protocol):
-    """A file that is read from its beginning to its end."""
+    """A file that is read sequentially."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return some of the bytes that come next, at most `size`; none at the end."""
+        """Return the next bytes, at most `size`; empty at the end."""
         ...
 
 
 class Root(NamedTuple):
-    """A file that tells a format, and the folder in the archive that all its paths begin at."""
+    """A file that identifies a format, and the folder in the archive that its paths are relative to."""
 
     found: str
     prefix: str
 
 
 class Entries:
-    """The files of one archive, by name."""
-
     def __init__(
         self, path: Path, archive: zipfile.ZipFile | None, most: int = MAX_UNPACKED, going_on: Callable[[], None] = _on
     ) -> None:
@@ -86,19 +84,18 @@ class Entries:
 
     @property
     def single(self) -> bool:
-        """Whether it is one file, and no archive of several."""
+        """Whether it is a single file rather than an archive."""
         return self._archive is None
 
     @property
     def names(self) -> list[str]:
-        """Return the names of all files."""
         return list(self._infos)
 
     def __contains__(self, name: str) -> bool:
         return name in self._infos
 
     def root(self, *markers: str) -> Root | None:
-        """Find one of these files, in the outermost folder that has it. None if it is not there."""
+        """Return the outermost of these files, or None."""
         found = [
             Root(name, name.removesuffix(marker))
             for marker in markers
@@ -108,14 +105,14 @@ class Entries:
         return min(found, key=lambda root: (root.prefix.count("/"), root.found), default=None)
 
     def below(self, folder: str, ending: str = "") -> list[str]:
-        """Return the names of the files in a folder, and in folders in it, that end so; in order."""
+        """Return the sorted names of the files in a folder and its subfolders with this ending."""
         return sorted(name for name in self._infos if name.startswith(folder) and name.endswith(ending))
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Readable]:
-        """Open a file to be read from its beginning, as a document. `name` is ignored of a single file.
+        """Open a document for sequential reading. `name` is ignored for a single file.
 
-        Raises `InvalidInput` for one that is damaged, `TooLarge` past what all documents may have together.
+        Raises `InvalidInput` if it is damaged, `TooLarge` past the limit of all documents together.
         """
         with _faults(), self._open(name) as file:
             counted = _Counted(file, self._left, self._refuse, self._going_on)
@@ -125,7 +122,7 @@ class Entries:
                 self._left -= counted.count
 
     def read(self, name: str, most: int) -> bytes:
-        """Return a whole file. Raises `TooLarge` for one of more than `most` bytes, `InvalidInput` for one that is damaged."""
+        """Return a whole file. Raises `TooLarge` if it has more than `most` bytes, `InvalidInput` if it is damaged."""
         with _faults(), self._open(name) as file:
             data = bytearray()
             while piece := file.read(min(_PIECE, most + 1 - len(data))):
@@ -149,10 +146,10 @@ class Entries:
 
 @contextmanager
 def opened(path: Path, folder: Path, most: int = MAX_UNPACKED, going_on: Callable[[], None] = _on) -> Iterator[Entries]:
-    """Open an archive. A tar is packed anew in `folder`, which is to be removed afterwards.
+    """Open an archive. A tar is repacked into `folder`, which the caller removes afterwards.
 
-    A tar has `most` bytes when it is unpacked, and so have all documents that are read. `going_on` is called for each piece that is
-    read, and raises to end it. Raises `InvalidInput` for one that is damaged, `TooLarge` for one of too many files or bytes.
+    `most` limits the bytes of an unpacked tar, and of all documents that are read. `going_on` is called for each piece and may
+    raise to stop. Raises `InvalidInput` for a damaged archive, `TooLarge` for one of too many files or bytes.
     """
     with _faults(), path.open("rb") as file:
         head = file.read(512)
@@ -169,7 +166,7 @@ def opened(path: Path, folder: Path, most: int = MAX_UNPACKED, going_on: Callabl
         return
     with _Directory(packed) as file:
         with _faults():
-            # Its table of contents is read at once, by the size that it says itself.
+            # The central directory is read at once, by its declared size.
             archive = zipfile.ZipFile(file)
         with archive:
             if len(archive.infolist()) > MAX_ENTRIES:
@@ -192,22 +189,21 @@ def _too_many() -> TooLarge:
 
 
 class _Directory(io.FileIO):
-    """A file of which nobody reads more at once than a table of contents may have."""
+    """A file with a limit on the size of a read, for the central directory of a ZIP."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read so many bytes, or all that are left."""
         left = os.fstat(self.fileno()).st_size - self.tell()
         return super().read(_checked(left if size is None or size < 0 else size)) or b""
 
     def seek(self, to: int, whence: int = os.SEEK_SET, /) -> int:
-        """Go to a byte. Raises `BadZipFile` for a position outside the file, which a table of contents may have."""
+        """Seek. Raises `BadZipFile` for a position outside the file, which a central directory may contain."""
         if whence == os.SEEK_SET and not 0 <= to <= os.fstat(self.fileno()).st_size:
             raise zipfile.BadZipFile
         return super().seek(to, whence)
 
 
 class _Tar(io.BufferedIOBase):
-    """A tar of which nobody reads more between the contents of two files than `_MAX_HEADERS`."""
+    """A tar with a limit (`_MAX_HEADERS`) on the bytes between the contents of two files."""
 
     def __init__(self, file: io.BufferedIOBase) -> None:
         super().__init__()
@@ -215,7 +211,6 @@ class _Tar(io.BufferedIOBase):
         self.since = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read so many bytes."""
         data = self._file.read(_checked(size))
         self.since += len(data)
         if self.since > _MAX_HEADERS:
@@ -223,23 +218,21 @@ class _Tar(io.BufferedIOBase):
         return data
 
     def seek(self, to: int, whence: int = os.SEEK_SET, /) -> int:
-        """Go to a byte."""
         return self._file.seek(to, whence)
 
     def tell(self) -> int:
-        """Return which byte comes next."""
         return self._file.tell()
 
 
 def _checked(size: int | None) -> int:
-    """Refuse a read of as much as an archive claims to have in its own lists, such as the names of a tar."""
+    """Reject reads of the sizes that an archive declares for its own tables, such as the names of a tar."""
     if size is None or not 0 <= size <= _MAX_DIRECTORY:
         raise _too_many()
     return size
 
 
 class _Counted:
-    """A file that knows how much was read of it, and ends with an error past a maximum."""
+    """A file that counts the bytes read, and raises past a maximum."""
 
     def __init__(
         self, file: IO[bytes], most: int, refuse: Callable[[], TooLarge], going_on: Callable[[], None]
@@ -251,7 +244,6 @@ class _Counted:
         self.count = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """Read so many bytes, and a piece where no number is given."""
         self._going_on()
         data = self._file.read(_PIECE if size < 0 else min(size, _PIECE))
         self.count += len(data)
@@ -261,7 +253,7 @@ class _Counted:
 
 
 def _pack_anew(path: Path, to: Path, most: int, going_on: Callable[[], None], *, zipped: bool) -> None:
-    """Copy the files of a tar into a ZIP: files of a tar are found only by reading all that comes before them."""
+    """Copy the files of a tar into a ZIP: a tar has no directory, so finding a file would require reading it from the start."""
     try:
         with (
             gzip.open(path) if zipped else path.open("rb") as packed,
@@ -269,7 +261,7 @@ def _pack_anew(path: Path, to: Path, most: int, going_on: Callable[[], None], *,
         ):
             _copy(_Tar(packed), archive, most, going_on)
     except (ValueError, OverflowError, IndexError) as error:
-        # Of a number in a header that is none, or points to nowhere.
+        # A header contains an invalid number, or points outside the file.
         raise InvalidInput(_DAMAGED, field="file") from error
 
 
@@ -278,7 +270,7 @@ def _copy(file: _Tar, archive: zipfile.ZipFile, most: int, going_on: Callable[[]
     with tarfile.open(fileobj=file, mode="r:") as tar:
         while (member := tar.next()) is not None:
             if member.size < 0 or tar.offset <= at:
-                # It would be read in a ring.
+                # Reading would loop.
                 raise InvalidInput(_DAMAGED, field="file")
             name = _name_of(member)
             at, number = tar.offset, number + 1
@@ -296,14 +288,14 @@ def _copy(file: _Tar, archive: zipfile.ZipFile, most: int, going_on: Callable[[]
                         going_on()
                         target.write(piece)
                         file.since = 0
-            # It would remember all of them, and what the headers of one say of all that follow.
-            tar.members = []  # type: ignore[attr-defined]  # of the public class, and missing in its stubs
+            # `tarfile` would keep all members in memory, and apply headers of one to all that follow.
+            tar.members = []  # type: ignore[attr-defined]  # public, but missing in the stubs
             tar.pax_headers = {}
 
 
 def _name_of(member: tarfile.TarInfo) -> str:
-    """Return the name of a file in a tar; empty for one that is not UTF-8, or too long."""
+    """Return the name of a file in a tar; empty if it is not UTF-8, or too long."""
     name = member.name.removeprefix("./")
-    # What is no UTF-8 has become surrogates.
+    # Bytes that are not UTF-8 were decoded to surrogates.
     fits = len(name) <= _MAX_NAME and not any("\ud800" <= letter <= "\udfff" for letter in name)
     return name if fits else ""

@@ -1,7 +1,7 @@
-"""Instagram's "Download your information" in JSON: `posts_1.json` and its successors, with `media/posts/...` beside them.
+"""Instagram's "Download your information" in JSON: `posts_1.json` and its successors, with `media/posts/...`.
 
-Its texts are UTF-8 of which each byte was written as a character of Latin-1, as `\\u00c3\\u00a9` for é; some archives mix both
-forms or are cut within a character. It says neither who could see a post nor how photos were described.
+Its texts are UTF-8 with each byte written as a Latin-1 character, such as `\\u00c3\\u00a9` for é; some archives mix both
+forms or are cut within a character. The archive has neither the visibility of posts nor descriptions of photos.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from shoal.archives.records import (
 )
 
 FOLDERS = ("your_instagram_activity/media/", "your_instagram_activity/content/", "content/", "media/")
-"""Where the documents are, by the year of the archive; the newest first."""
+"""Folders of the documents in archives of different years, newest first."""
 POSTS = tuple(f"{folder}posts_1.json" for folder in FOLDERS)
 PAGES = tuple(f"{folder}posts_1.html" for folder in FOLDERS)
-"""The first document where somebody chose HTML."""
+"""The first document if HTML was chosen."""
 _NUMBERED = re.compile(r"posts_[0-9]{1,6}\.json")
 _UTF8 = re.compile(r"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _CUT_UTF8 = re.compile(r"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
-"""A character in the bytes of UTF-8, and one that is cut."""
+"""A UTF-8 encoded character, and a truncated one."""
 _VIDEO = (".mp4", ".mov", ".m4v", ".webm", ".srt")
 _OTHERS = (
     ("stories.json", "ig_stories", Omission.STORY),
@@ -40,7 +40,7 @@ _OTHERS = (
     ("reels.json", "ig_reels_media", Omission.VIDEO),
     ("igtv_videos.json", "ig_igtv_media", Omission.VIDEO),
 )
-"""Documents of what is left out: how it is counted, and why it is."""
+"""Skipped documents: file, key, and reason."""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class _InstagramPost(msgspec.Struct, frozen=True):
 
 
 class InstagramArchive:
-    """An archive whose first document is at this root."""
+    """An archive with its first document at this root."""
 
     kind = ArchiveKind.INSTAGRAM
     account = ""
@@ -67,7 +67,6 @@ class InstagramArchive:
         self._folder = root.found.removesuffix("posts_1.json")
 
     def records(self) -> Iterator[ArchiveRecord]:
-        """Yield the posts, what is left out beside them, and the follow list."""
         for name in self._entries.below(self._folder, ".json"):
             if _NUMBERED.fullmatch(name.removeprefix(self._folder)):
                 with self._entries.opened(name) as file:
@@ -85,7 +84,7 @@ class InstagramArchive:
         if post is None or not (post.media or post.title):
             yield SkippedRecord("posts", "", Omission.MALFORMED)
             return
-        # A post of one photo has its caption and date there; the albums of newer archives have them above.
+        # A post of one photo has its caption and date there; albums in newer archives have them on the post.
         first = post.media[0] if post.media else _File()
         yield from odd_parts(first.uri, dropped)
         text = post.title or first.title or ""
@@ -108,7 +107,7 @@ class InstagramArchive:
 
 
 def as_typed(text: str) -> str:
-    """Return a text whose bytes, or some of them, were written as characters; other texts are left as they are."""
+    """Return a text decoded from UTF-8 bytes that were written, wholly or in part, as characters; other texts are unchanged."""
     with suppress(UnicodeError):
         return text.encode("latin-1").decode("utf-8")
     typed, count = _UTF8.subn(_character, text)

@@ -1,7 +1,7 @@
-"""Mastodon's archive: `actor.json` and `outbox.json` (ActivityStreams), with `media_attachments/files/...` beside them.
+"""Mastodon's archive: `actor.json` and `outbox.json` (ActivityStreams), with `media_attachments/files/...`.
 
-It is a ZIP, and was a `tar.gz` until Mastodon 4.2. It has no follow list; `following_accounts.csv`, which is exported by itself, is
-read where it was put into it.
+It is a ZIP, and was a `tar.gz` until Mastodon 4.2. It has no follow list; `following_accounts.csv`, a separate export, is
+read if it was added to the archive.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Actor(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MastodonArchive:
-    """An archive whose outbox was found in the folder `prefix`."""
+    """An archive with its outbox in the folder `prefix`."""
 
     kind = ArchiveKind.MASTODON
 
@@ -96,10 +96,9 @@ class MastodonArchive:
         if actor is None or not actor.id:
             raise InvalidInput("file: actor.json of this archive is not of Mastodon's form", field="file")
         self.account = actor.id
-        """The address of the account's profile."""
+        """URL of the account's profile."""
 
     def records(self) -> Iterator[ArchiveRecord]:
-        """Yield the posts of the outbox, and the follow list if there is one."""
         with self._entries.opened(f"{self._prefix}{OUTBOX}") as file:
             for activity, dropped in items(file, "orderedItems", _Activity):
                 if activity is None:
@@ -146,7 +145,7 @@ class MastodonArchive:
     def _photo(self, attachment: _Attachment) -> ArchivedPhoto | Omission:
         if not (attachment.media_type or "image/").startswith("image/"):
             return Omission.VIDEO
-        # A server that keeps files elsewhere has the name of its bucket before them.
+        # A server with external storage has the name of its bucket first.
         url = _address(attachment.url)
         path = url[max(0, url.find(_FILES)) :].lstrip("/").removeprefix("system/")
         name = f"{self._prefix}{path}"
@@ -156,7 +155,7 @@ class MastodonArchive:
 
 
 def _address(given: _Address | list[_Link]) -> str:
-    """Return an address, however it is written."""
+    """Return an address, in whichever form it is given."""
     if isinstance(given, list):
         given = given[0] if given else None
     if isinstance(given, _Link):
@@ -165,7 +164,7 @@ def _address(given: _Address | list[_Link]) -> str:
 
 
 def _visibility(note: _Note) -> Visibility:
-    """Return whom a post is for, by whom it was sent to: everybody, everybody but lists, followers, or single people."""
+    """Return the visibility that the recipients imply: public, unlisted, followers, or direct."""
     to, cc = _listed(note.to), _listed(note.cc)
     if _PUBLIC.intersection(to):
         return Visibility.PUBLIC

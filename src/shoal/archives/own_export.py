@@ -1,4 +1,4 @@
-"""Our own export of a member (`ops/transfer/export.py`): posts, comments and follows as documents, with `media/...` beside them."""
+"""Shoal's own export of a member (`admin/export.py`): posts, comments and follows as documents, with `media/...`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROFILE = "profile.json"
 _PROFILE_BYTES = 4 << 20
 _FOLLOWS_BYTES = 16 << 20
 _MEDIA_BYTES = 64 << 20
-"""Bytes of the names and descriptions of all photos."""
+"""Maximum bytes of the names and descriptions of all photos."""
 _LATITUDE, _LONGITUDE = 90.0, 180.0
 _ID = re.compile(r"[0-9]{1,18}")
 
@@ -74,7 +74,7 @@ class _ExportedProfile(msgspec.Struct, frozen=True):
 
 
 class OwnExport:
-    """An export whose profile was found in the folder `prefix`."""
+    """An export with its profile in the folder `prefix`."""
 
     kind = ArchiveKind.SHOAL
 
@@ -89,10 +89,8 @@ class OwnExport:
         if profile is None:
             raise InvalidInput("file: profile.json of this export is not of the form of Shoal's", field="file")
         self.account = profile.name
-        """The member's name."""
 
     def records(self) -> Iterator[ArchiveRecord]:
-        """Yield posts, comments, and whom the member follows."""
         media = yield from self._media()
         for noun in ("posts", "comments"):
             with self._entries.opened(f"{self._prefix}{noun}.json") as file:
@@ -181,5 +179,5 @@ class _Columns(NamedTuple):
 
 
 def _columns(header: list[str]) -> _Columns | None:
-    """Return the positions of the columns of follows.csv; None without them."""
+    """Return the positions of the columns of follows.csv, or None."""
     return _Columns(header.index("id"), header.index("name")) if {"id", "name"} <= set(header) else None

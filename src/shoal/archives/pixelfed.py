@@ -1,7 +1,7 @@
-"""Pixelfed's export: `pixelfed-statuses.json`, a list of posts as its API shows them, by itself or in a ZIP.
+"""Pixelfed's export: `pixelfed-statuses.json`, a list of posts as in its API, by itself or in a ZIP.
 
-It names photos by their address and brings none. Where a ZIP holds files of the same names, they are taken; nothing is fetched from
-elsewhere. `pixelfed-following.json` is read where it was put beside it.
+It refers to photos by URL and contains none. Files of the same names in a ZIP are used; nothing is fetched from the network.
+`pixelfed-following.json` is read if it was added.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class PixelfedArchive:
-    """A list of posts: the file `name` among the entries, or the only file."""
+    """A list of posts: the entry `name`, or the only file."""
 
     kind = ArchiveKind.PIXELFED
 
@@ -91,16 +91,15 @@ class PixelfedArchive:
 
     @property
     def account(self) -> str:
-        """The address of the account's profile."""
+        """URL of the account's profile."""
         return self._account.url or self._account.acct
 
     @property
     def is_one(self) -> bool:
-        """Whether an item of the list is a post of Pixelfed."""
+        """Whether the list contains a Pixelfed post."""
         return self._account != _Account()
 
     def records(self) -> Iterator[ArchiveRecord]:
-        """Yield the posts, and the follow list if there is one."""
         with self._entries.opened(self._name) as file:
             for status, dropped in items(file, "", _Status):
                 if status is None:
@@ -133,7 +132,7 @@ class PixelfedArchive:
             else:
                 photos.append(ArchivedPhoto(file, photo.description or ""))
         options = [option.title for option in status.poll.options] if status.poll else []
-        # The text has the character references of the HTML.
+        # `content_text` contains HTML character references.
         text = unescape(status.content_text or "") or plain(status.content or "")
         yield ArchivedPost(
             id=status.id,

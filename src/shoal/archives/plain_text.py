@@ -22,7 +22,7 @@ _HIDDEN = frozenset({"script", "style", "head", "title", "template"})
 _BLANK_LINES = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t\n]+")
 
-# Possessive quantifiers (`*+`) never give characters back, so a match that fails costs the characters that it read.
+# Possessive quantifiers (`*+`) do not backtrack, so a failed match costs only the characters that it read.
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*+)")
 _ATTRIBUTE = re.compile(
     r"[\s/]*+(?:(>)|([^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s>\"'][^\s>]*+)?))?+)"
@@ -33,7 +33,7 @@ _LONG_NUMBER = re.compile(r"&#[0-9]{8,}+;?")
 
 
 def plain(markup: str) -> str:
-    """Return the text that the HTML of a post shows. A link is its address, unless other words stand for it."""
+    """Return the text that the HTML of a post shows. A link is replaced by its URL, unless it has a text of its own."""
     writer = _Writer()
     for token in _tokens(with_line_ends(markup)):
         if isinstance(token, str):
@@ -46,13 +46,13 @@ def plain(markup: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return a text with its character references replaced. A reference to a number that is no character is replaced by U+FFFD."""
+    """Return a text with its character references replaced; references to invalid characters become U+FFFD."""
     # `html.unescape` raises `ValueError` for a number of more than 4,300 digits.
     return html.unescape(_LONG_NUMBER.sub("\ufffd", text))
 
 
 def abbreviates(shown: str, link: str) -> bool:
-    """Return whether a text is the beginning of a link as apps show it: without the scheme or `www.`, or cut with dots."""
+    """Return whether a text is the beginning of a link as apps show it: without the scheme or `www.`, or truncated with dots."""
     begun = shown.strip().removesuffix("...").rstrip("…").lower()
     whole = link.lower()
     bare = whole.partition("://")[2]
@@ -60,7 +60,7 @@ def abbreviates(shown: str, link: str) -> bool:
 
 
 def file_name(url: str) -> str:
-    """Return the last part of the path of an address; empty for one that has none."""
+    """Return the last part of the path of a URL, or an empty string."""
     try:
         return PurePosixPath(_split(url).path).name
     except ValueError:
@@ -74,7 +74,7 @@ class _Tag(NamedTuple):
 
 
 def _tokens(markup: str) -> Iterator[str | _Tag]:
-    """Yield the texts and tags of a document, without the elements that a browser hides."""
+    """Yield the texts and tags of a document, without elements that browsers hide."""
     at = 0
     while (start := markup.find("<", at)) >= 0:
         if start > at:
@@ -99,7 +99,7 @@ def _tokens(markup: str) -> Iterator[str | _Tag]:
 
 
 def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
-    """Return a tag and the position after it; None for one that does not end."""
+    """Return a tag and the position after it; None for an unterminated one."""
     attributes: dict[str, str] = {}
     at = opened.end()
     while found := _ATTRIBUTE.match(markup, at):
@@ -112,15 +112,13 @@ def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
 
 
 def _end_of(markup: str, name: str, at: int) -> int:
-    """Return the position after the end tag of a hidden element: the end of the text if there is none."""
+    """Return the position after the end tag of a hidden element, or the end of the text."""
     found = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(markup, at)
-    # Searching for the whole tag would read to the end of the text for each tag that does not end.
+    # A search for the whole tag would read to the end of the text for each unterminated tag.
     return markup.find(">", found.end()) + 1 or len(markup) if found else len(markup)
 
 
 class _Writer:
-    """The pieces of the text, in order."""
-
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self._link: str | None = None
@@ -155,7 +153,7 @@ class _Writer:
 
     def text(self, data: str) -> None:
         text = data if self._preformatted else _SPACES.sub(" ", data)
-        # White space between two paragraphs is not shown.
+        # Whitespace between two paragraphs is not shown.
         if text.strip() or (self.pieces and not self.pieces[-1].endswith("\n")):
             self.pieces.append(text)
 
@@ -173,7 +171,7 @@ def _written(shown: str, link: str, *, mention: bool) -> str:
     if not link.startswith(("http://", "https://")):
         return shown
     if mention and shown.startswith("@"):
-        # Mastodon shows the name alone, which names another account here.
+        # Mastodon shows only the name, which would refer to another account here.
         return shown if "@" in shown[1:] else f"{shown}@{_host(link)}"
     if (mention and shown.startswith("#")) or not shown.strip():
         return shown
@@ -195,5 +193,5 @@ def _split(url: str) -> SplitResult:
 
 
 def with_options(text: str, options: Sequence[str]) -> str:
-    """Return a text with the options of its poll below it, one on a line."""
+    """Return a text followed by the options of its poll, one per line."""
     return "\n\n".join(filter(None, (text, "\n".join(f"- {option}" for option in options))))

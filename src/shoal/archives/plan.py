@@ -1,7 +1,7 @@
-"""The plan of an import: the posts of an archive, ordered so that each comes after the post that it answers.
+"""The plan of an import: the posts of an archive, ordered so that each comes after the post that it replies to.
 
-The posts are in a file; memory holds a digest of each id and a few numbers. The process that reads the archive fills and saves a
-plan, and the server loads and checks it. The plan of an archive is the same every time, so a second run has the same result.
+Posts are in a file; memory holds a digest of each id and a few numbers. The process that reads the archive creates and saves the
+plan, and the server loads and checks it. It is deterministic, so a second run has the same result.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from shoal.core.handles import MOST_HANDLES, FollowList, ForeignHandle
 from shoal.core.text import as_text
 
 MOST_POSTS = 500_000
-"""Posts of one archive; of as many that are left out it is known that they were there."""
+"""Maximum number of posts, and of skipped posts whose ids are remembered."""
 MOST_PHOTOS = 1_000
-"""Photos of one post. All posts together have as many at most as an archive has files."""
+"""Maximum photos of one post. All posts together have at most as many as an archive has files."""
 _MOST_ID = 2_000
-"""Characters of the id of a post."""
+"""Maximum characters of a post id."""
 _MOST_TEXT = 100_000
-"""Characters of a text, a warning or all descriptions of a post that are kept; the limits of the server are lower."""
+"""Maximum characters kept of a text, a content warning or all descriptions of a post; the server's limits are lower."""
 _MOST_PLAN = 128 << 20
-"""Bytes of a saved plan."""
+"""Maximum bytes of a saved plan."""
 _MOST_RECORD = 32 << 20
-"""Bytes of a saved post."""
+"""Maximum bytes of a saved post."""
 _MOST_ACCOUNT = 200
-"""Characters of the name of the account that the archive is of."""
+"""Maximum characters of the account name."""
 _TOLD_EACH = 500
 _NONE = -1
 _UNKNOWN, _DROPPED, _UNDER_WAY = -2, -1, -3
-"""Depths of a post whose place in a thread is not known yet, that is left out, and whose thread is being followed."""
+"""Depths of a post that is not visited yet, that is left out, and whose thread is being followed."""
 
 
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
-    """A plan as it is saved; the arrays as bytes."""
+    """A saved plan; arrays are bytes."""
 
     at: bytes
     written: bytes
@@ -67,11 +67,11 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DamagedPlan(Exception):
-    """A saved plan that no archive has."""
+    """A saved plan that no archive can produce."""
 
 
 class ArchivePlan:
-    """The posts, follows and report of an archive, in the files of a folder."""
+    """The posts, follows and report of an archive, stored in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "posts"
@@ -87,16 +87,15 @@ class ArchivePlan:
         self._order = array("i")
         self._by_depth = array("i")
         self.photos = array("H")
-        """Photos of each post."""
+        """Number of photos by post."""
         self._photos_left = MAX_ENTRIES
         self.answered = bytearray()
-        """Whether another post answers it, of each post."""
+        """Whether a post has replies, by post."""
         self.handles: dict[ForeignHandle, None] = {}
         self.followees: dict[int, str] = {}
-        """Members by their ids, with the names that they had."""
+        """Names of members by id."""
 
     def save(self) -> None:
-        """Write the plan to its folder."""
         self._saved.write_bytes(
             self._encoder.encode(
                 _Saved(
@@ -116,7 +115,7 @@ class ArchivePlan:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Return the plan that was saved in a folder. Raises `DamagedPlan` for one that would take more than an archive can."""
+        """Load the plan saved in a folder. Raises `DamagedPlan` if it exceeds the limits of an archive."""
         plan = cls(folder)
         with _regular(plan._saved) as file:
             data = file.read(_MOST_PLAN + 1)
@@ -137,7 +136,7 @@ class ArchivePlan:
         return plan
 
     def _check(self) -> None:
-        """Check everything that leads to positions, bytes or amounts: the process that saved the plan is not trusted."""
+        """Check all positions, offsets and amounts: the process that saved the plan is not trusted."""
         posts = range(len(self))
         parts = (self._parents, self._depths, self.photos, self.answered)
         sizes = map(operator.sub, self._at[1:], self._at)
@@ -157,7 +156,7 @@ class ArchivePlan:
             raise DamagedPlan("it does not fit together")
 
     def fill(self, reader: ArchiveReader, now: int, told: Callable[[int], None]) -> ArchiveReport:
-        """Read an archive, and return the report of it. `told` is called with how many posts there are so far.
+        """Read an archive and return its report. `told` is called with the number of posts so far.
 
         Raises as `ArchiveReader.records`.
         """
@@ -192,24 +191,22 @@ class ArchivePlan:
 
     @property
     def order(self) -> Sequence[int]:
-        """Return the posts that are taken in, as positions, by date."""
+        """Positions of the posts to import, by date."""
         return self._order
 
     def written(self, position: int) -> int:
-        """Return the date of a post."""
         return self._written[position]
 
     def parent(self, position: int) -> int:
-        """Return the position of the post that a post answers; -1 for none."""
+        """Return the position of the parent post, or -1."""
         return self._parents[position]
 
     def levels(self) -> Iterator[list[int]]:
-        """Yield the posts by date, then the comments on these, then those on these."""
+        """Yield the posts by date, then the comments on them, then the comments on those."""
         for _, level in groupby(self._by_depth, key=self._depths.__getitem__):
             yield list(level)
 
     def read(self, positions: Iterable[int]) -> list[ArchivedPost]:
-        """Return these posts."""
         found = []
         with _regular(self._path) as file:
             for position in positions:
@@ -221,7 +218,7 @@ class ArchivePlan:
         return found
 
     def _within(self, post: ArchivedPost, report: ArchiveReport) -> ArchivedPost:
-        """Return a post with as many of its photos as there is room for."""
+        """Return a post with as many photos as the limits allow."""
         kept = post.photos[: min(MOST_PHOTOS, self._photos_left)]
         report.omit("photos", Omission.TOO_MANY, post.id, len(post.photos) - len(kept))
         return msgspec.structs.replace(post, photos=kept)
@@ -248,7 +245,7 @@ class ArchivePlan:
         self._photos_left -= len(post.photos)
 
     def _arrange(self, left: set[bytes], report: ArchiveReport) -> None:
-        """Find the place of each post in its thread. One that answers what is not taken in is left out."""
+        """Find the thread depth of each post. Replies to posts that are not imported are left out."""
         self._parents = array("i", [_NONE]) * len(self)
         self._depths = array("i", [_UNKNOWN]) * len(self)
         self.answered = bytearray(len(self))
@@ -268,7 +265,7 @@ class ArchivePlan:
             answered, own = self._answers.get(position, (b"", True))
             parent = self._ordinals.get(answered, _NONE)
             if parent in (_NONE, position) or self._depths[parent] == _UNDER_WAY:
-                # The first of its thread. Its parent may be another's, or one that the archive no longer has, or a ring.
+                # The root of its thread. Its parent may be someone else's, missing from the archive, or part of a cycle.
                 taken = parent != _NONE or (own and answered not in left)
                 self._depths[position] = 0 if taken else _DROPPED
                 if not taken:
@@ -312,12 +309,12 @@ def _regular(path: Path) -> IO[bytes]:
 
 
 def _digest(id_: str) -> bytes:
-    """Return what stands for an id in memory, however long it is."""
+    """Return a digest that represents an id in memory, whatever its length."""
     return blake2b(id_.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _cleaned(post: ArchivedPost) -> ArchivedPost:
-    """Return a post with its texts as `as_text` returns them, of bounded length."""
+    """Return a post with cleaned texts (`as_text`) of bounded length."""
     each = _MOST_TEXT // max(1, len(post.photos))
     return msgspec.structs.replace(
         post,

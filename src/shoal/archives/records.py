@@ -15,7 +15,7 @@ from shoal.core.model import Visibility
 
 
 class ArchiveKind(StrEnum):
-    """Networks whose archives are read."""
+    """Networks with supported archives."""
 
     MASTODON = "mastodon"
     PIXELFED = "pixelfed"
@@ -26,93 +26,86 @@ class ArchiveKind(StrEnum):
 
     @property
     def network(self) -> str:
-        """Name the network as it writes itself."""
+        """Display name."""
         return self.value.capitalize()
 
 
 class Omission(StrEnum):
-    """Reasons for which something of an archive is left out."""
+    """Reasons for leaving out a record."""
 
     BOOST = "boost"
-    """It shares a post of somebody else."""
+    """Shares another account's post."""
     REPLY = "reply"
-    """It answers somebody else."""
+    """Replies to another account."""
     THREAD = "thread"
-    """It answers a post that is left out."""
+    """Replies to a post that is left out."""
     DIRECT = "direct"
-    """It is for single people."""
     STORY = "story"
     ARCHIVED = "archived"
-    """Its author had taken it out of their profile."""
+    """Hidden from the profile by its author."""
     VIDEO = "video"
-    """It is a video or a sound."""
+    """A video or audio file."""
     MISSING = "missing"
-    """The archive does not hold the file."""
+    """The archive does not contain the file."""
     UNREADABLE = "unreadable"
-    """The file is no picture that is taken here."""
     NO_ROOM = "no_room"
-    """The member's room for media is used up."""
+    """The member's media quota is used up."""
     EMPTY = "empty"
-    """There is neither a text nor a photo."""
     FUTURE = "future"
-    """Its date is in the future."""
     TWICE = "twice"
-    """It has the id of an earlier one."""
+    """Duplicate id."""
     MALFORMED = "malformed"
-    """It is not of the form that it should have."""
+    """Does not have the expected format."""
     TOO_MANY = "too_many"
-    """The archive has more than are taken."""
+    """Exceeds a limit of the import."""
     DELETED = "deleted"
-    """It was taken in before, and deleted here since."""
+    """Imported before, and deleted since."""
     ELSEWHERE = "elsewhere"
-    """The account is nobody's here, as far as is known."""
+    """The account is not known to be on this server."""
     UNSURE = "unsure"
-    """Somebody here has the same name, and may be somebody else."""
+    """A member here has the same name, but may be another person."""
     UNMATCHED = "unmatched"
-    """The archive does not have the post that it belongs to."""
+    """The archive does not have the post it belongs to."""
     NOBODY = "nobody"
     """The entry names no account."""
     REFUSED = "refused"
-    """The server refused it; the example says why."""
+    """The server rejected it; the example has the reason."""
 
 
 class ArchivedPhoto(msgspec.Struct, frozen=True, array_like=True):
-    """A photo of a post."""
-
     file: str
-    """Name of its file in the archive."""
+    """File name in the archive."""
     description: str = ""
     focus: tuple[float, float] = (0.0, 0.0)
-    """As `Media.focus`."""
+    """See `Media.focus`."""
 
 
 class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A post as its author wrote it."""
 
     id: str
-    """Tells it from all others of the same network."""
+    """Unique in its network."""
     written: int
     """Unix milliseconds."""
     text: str = ""
-    """Plain text."""
     spoiler: str = ""
     sensitive: bool = False
     visibility: Visibility = Visibility.PUBLIC
     language: str = ""
     photos: tuple[ArchivedPhoto, ...] = ()
     parent: str = ""
-    """Id of the post that it answers; empty for none."""
+    """Id of the post it replies to, or empty."""
     own_parent: bool = False
-    """Whether that post is known to be by the same author, even if the archive does not have it."""
+    """Whether the parent is known to be by the same author, even if it is not in the archive."""
     poll: bool = False
     """Whether the text ends with the options of a poll."""
     place: tuple[float, float] | None = None
     data: Any = None
-    """As `Draft.data`."""
+    """See `Draft.data`."""
 
 
 class SkippedRecord(NamedTuple):
-    """A record, or a part of one, that a reader cannot give."""
+    """A record, or a part of one, that cannot be imported."""
 
     kind: str
     """`posts`, `photos`, `follows`, or `parts` of posts that are imported without them."""
@@ -121,55 +114,53 @@ class SkippedRecord(NamedTuple):
 
 
 def odd_parts(id_: str, count: int) -> Iterator[SkippedRecord]:
-    """Yield the parts of a post that are of another form than they should be."""
+    """Yield a skipped record for each part that does not have the expected format."""
     for _ in range(count):
         yield SkippedRecord("parts", id_, Omission.MALFORMED)
 
 
 class KnownFollows(NamedTuple):
-    """Members whom the owner of one of our own exports follows: ids and names, as they were when it was made."""
+    """Members followed by the owner of an export of Shoal: ids and names at the time of the export."""
 
     members: tuple[tuple[int, str], ...]
     beyond: int = 0
-    """How many more there are than are taken."""
+    """Number of follows beyond the limit."""
 
 
 ArchiveRecord = ArchivedPost | FollowList | KnownFollows | SkippedRecord
 
 
 class ArchiveReader(Protocol):
-    """An archive of one format."""
+    """A reader of one archive."""
 
     @property
-    def kind(self) -> ArchiveKind:
-        """The network that it is of."""
-        ...
+    def kind(self) -> ArchiveKind: ...
 
     @property
     def account(self) -> str:
-        """The account that it is of, as its network writes it; empty where the archive does not say."""
+        """The account as its network writes it; empty if unknown."""
         ...
 
     def records(self) -> Iterator[ArchiveRecord]:
-        """Yield everything, in any order; one record is in memory at a time.
+        """Iterate over all records, in any order; one record is in memory at a time.
 
-        Raises `InvalidInput` for an archive that is damaged or larger than is allowed.
+        Raises `InvalidInput` for an archive that is damaged or too large.
         """
         ...
 
 
 EXAMPLES = 5
 _EXAMPLE = 200
-"""Characters of an example."""
+"""Maximum characters of an example."""
 
 
 def printable(name: str) -> str:
-    """Return a name from an archive without characters that could control a terminal or forge a line of a report."""
+    """Return a name without characters that could control a terminal or forge a line of a report."""
     return "".join(filter(str.isprintable, name))
 
 
 class Amounts(msgspec.Struct):
-    """Numbers of things. A comment is a post that answers another of the same member's."""
+    """Numbers of items. A comment is a reply to a post of the same member."""
 
     posts: int = 0
     comments: int = 0
@@ -178,7 +169,7 @@ class Amounts(msgspec.Struct):
 
 
 class Omitted(msgspec.Struct):
-    """Things of a `kind` (`posts`, `photos`, `follows`, or `parts` of posts) that are left out for one reason, with examples."""
+    """Items of a `kind` (`posts`, `photos`, `follows`, or `parts` of posts) left out for one reason, with examples."""
 
     kind: str
     reason: Omission
@@ -187,7 +178,7 @@ class Omitted(msgspec.Struct):
 
 
 class Sample(msgspec.Struct):
-    """A post that is taken in."""
+    """An example of an imported post."""
 
     written: int
     """Unix milliseconds."""
@@ -196,32 +187,31 @@ class Sample(msgspec.Struct):
 
 
 class ArchiveReport(msgspec.Struct):
-    """Amounts that were found, and once the archive is taken in, those that were new and those that were there already."""
+    """The items found, and once the import is done, the numbers of new and existing ones."""
 
     kind: ArchiveKind
     account: str
     found: Amounts = msgspec.field(default_factory=Amounts)
-    """Amounts that are to be taken in."""
+    """Items to import."""
     with_photos: int = 0
-    """Posts and comments that have photos."""
+    """Posts and comments with photos."""
     first: int = 0
     last: int = 0
-    """Dates of the oldest and the newest post, in Unix milliseconds; 0 where there is none."""
+    """Dates of the oldest and newest post, in Unix milliseconds; 0 if there is none."""
     samples: list[Sample] = []
     omitted: list[Omitted] = []
     polls: int = 0
-    """Polls that become text."""
+    """Polls converted to text."""
     cut: int = 0
-    """Texts, warnings and descriptions that are cut at the limit."""
+    """Texts, content warnings and descriptions that are truncated."""
     continued: int = 0
-    """Posts with more photos than one may have here: the others follow in comments."""
+    """Posts with more photos than the server allows: the rest follow in comments."""
     taken: Amounts = msgspec.field(default_factory=Amounts)
     there: Amounts = msgspec.field(default_factory=Amounts)
     finished: bool = False
-    """Whether it was taken in, and not only looked at."""
+    """Whether it was imported, not only previewed."""
 
     def omit(self, kind: str, reason: Omission, example: str = "", count: int = 1) -> None:
-        """Count something that is left out."""
         if not count:
             return
         found = next((one for one in self.omitted if (one.kind, one.reason) == (kind, reason)), None)
@@ -233,6 +223,6 @@ class ArchiveReport(msgspec.Struct):
             found.examples.append(printable(example[:_EXAMPLE]))
 
     def sample(self, written: int, text: str, photos: int) -> None:
-        """Show a post as one of the first."""
+        """Add one of the first posts as an example."""
         if len(self.samples) < EXAMPLES:
             self.samples.append(Sample(written, text[:_EXAMPLE], photos))

@@ -1,9 +1,10 @@
-"""X's archive: scripts such as `data/tweets.js`, which give a name to a list, and `data/tweets_media/<tweet>-<file>`.
+"""X's archive: scripts such as `data/tweets.js`, which assign a list to a name, and `data/tweets_media/<tweet>-<file>`.
 
-Links are shortened to `https://t.co/...`, and the archive has the target of each. A post that shares another begins with `RT @`.
-Posts of more than 280 characters are cut; `note-tweet.js` has their whole texts, without the ids of the posts. Archives from before
-2020 have the posts themselves in place of maps with the key `tweet`, and the first of them no folder `data`. Descriptions of photos
-are not in it.
+Links are shortened to `https://t.co/...`, and the archive has the target of each. Reposts begin with `RT @`.
+Posts of more than 280 characters are truncated; `note-tweet.js` has the full texts, but not the ids of the posts. In archives
+from
+before 2020, items are the posts themselves instead of maps with the key `tweet`, and the oldest have no folder `data`.
+Descriptions of photos are not included.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from shoal.archives.records import (
 )
 
 SCRIPTS = ("data/tweets.js", "data/tweet.js", "tweets.js", "tweet.js")
-"""The first script with posts, in archives of today, of before 2022, and of before 2020."""
+"""The first script with posts, in current archives, in those from before 2022, and from before 2020."""
 _PARTS = re.compile(r"(?:tweets?|community-tweet)(?:-part[0-9]{1,6})?\.js")
 _NOTES = re.compile(r"note-tweet(?:-part[0-9]{1,6})?\.js")
 _MEDIA = ("tweets_media/", "tweet_media/", "community_tweet_media/")
 _BEGINNING = 100
-"""Characters by which the whole text of a post is looked up."""
+"""Length of the prefix by which full texts are looked up."""
 _MOST_NOTES = 64 << 20
-"""Characters of all texts in `note-tweet.js`."""
+"""Maximum characters of all texts in `note-tweet.js`."""
 _MOST_ALIKE = 100
-"""Whole texts with the same beginning."""
+"""Maximum number of full texts with the same prefix."""
 _MOST_CUT = 2_000
-"""Characters of a post that X may have cut, with links and as HTML."""
+"""Maximum characters of a truncated post, with links and as HTML."""
 _CUT = re.compile(r"(?:…?\s*https?://t\.co/[A-Za-z0-9]+)?\s*\Z")
 _SHORT = re.compile(r"https?://t\.co/[A-Za-z0-9]+")
 
@@ -90,7 +91,7 @@ class _NoteCore(msgspec.Struct, frozen=True):
 
 
 class _NoteTweet(msgspec.Struct, frozen=True, rename="camel"):
-    """The whole text of a post."""
+    """The full text of a post."""
 
     core: _NoteCore
     note_tweet_id: str = ""
@@ -103,7 +104,7 @@ class _XOwner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class XArchive:
-    """An archive whose first script is at this root."""
+    """An archive with its first script at this root."""
 
     kind = ArchiveKind.X
 
@@ -111,16 +112,14 @@ class XArchive:
         self._entries = entries
         self._data = root.found[: root.found.rindex("/") + 1] if "/" in root.found else ""
         self._owner = self._account_of()
-        # Whole texts by their beginnings.
+        # Full texts by prefix.
         self._notes: dict[str, list[_NoteTweet]] = {}
 
     @property
     def account(self) -> str:
-        """The name of the account."""
         return self._owner.username
 
     def records(self) -> Iterator[ArchiveRecord]:
-        """Yield the posts, and the follow list."""
         scripts = self._entries.below(self._data, ".js")
         yield from self._read_notes([name for name in scripts if _NOTES.fullmatch(name.removeprefix(self._data))])
         for name in scripts:
@@ -164,7 +163,7 @@ class XArchive:
                         alike.append(note)
 
     def _note_of(self, text: str, written: int) -> _NoteTweet | None:
-        """Return the whole text of a post that is cut, and forget it: it belongs to one post."""
+        """Return and remove the full text of a truncated post: it belongs to one post only."""
         candidates = self._notes.get(text[:_BEGINNING], []) if _BEGINNING < len(text) <= _MOST_CUT else []
         beginning = _CUT.sub("", text[:_MOST_CUT]).removesuffix("…")
         found = [note for note in candidates if note.core.text.startswith(beginning)]
@@ -176,7 +175,7 @@ class XArchive:
 
     def _tweet(self, tweet: _Tweet) -> Iterator[ArchiveRecord]:
         id_ = tweet.id_str or tweet.id
-        # X writes &, < and > as in HTML, in the text alone.
+        # X escapes &, < and > as in HTML, only in the text.
         text = unescape(tweet.full_text or tweet.text)
         if text.startswith("RT @"):
             yield SkippedRecord("posts", id_, Omission.BOOST)
@@ -215,6 +214,6 @@ class XArchive:
 
 
 def _expanded(text: str, links: Mapping[str, str], own: Container[str]) -> str:
-    """Return a text with whole links, and without those that stand for its own photos."""
+    """Return a text with full links, without links to its own photos."""
     text = _SHORT.sub(lambda found: "" if found[0] in own else links.get(found[0], found[0]), text)
     return "\n".join(line.rstrip(" ") for line in text.split("\n")).strip()

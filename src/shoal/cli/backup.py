@@ -38,7 +38,7 @@ _AMOUNT = click.IntRange(0)
 
 
 def keeping_options(function: F) -> F:
-    """Give a command the options that say which generations are kept."""
+    """Add the options that select the generations to keep."""
     for name, words in (
         ("--keep-weekly", "Keep the newest generation of so many weeks."),
         ("--keep-daily", "Keep the newest generation of so many days."),
@@ -181,7 +181,7 @@ def _throttle(mb_per_second: float | None) -> Throttle:
 
 
 def _shown(place: str) -> str:
-    """Return the place without what may be secret in it."""
+    """Return the place without its query, which may contain secrets."""
     return place.partition("?")[0]
 
 

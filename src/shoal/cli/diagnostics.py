@@ -39,7 +39,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     well; 1: there are warnings; 2: something is bad.
     """
     given: GivenSettings = ctx.obj
-    # Engines that cannot be reached are findings, and need not be logged as well.
+    # Engines that cannot be reached are findings, so do not log them as well.
     logging.basicConfig(level=logging.CRITICAL)
     found = asyncio.run(examine(given.environ, given.overrides))
     if as_json:
@@ -60,13 +60,13 @@ def _tell(found: list[Diagnosis]) -> None:
 _WIDTH = 44
 _LABEL = 34
 _SHORT = 0.01
-"""Statements of less than this part of the whole are told together."""
+"""Stages and statements shorter than this fraction of the request are not drawn individually."""
 _MOST_ROWS = 12
-"""Statements that are drawn one by one in a stage: the longest."""
+"""Maximum of statements drawn individually for a stage, longest first."""
 
 
 def tell_request(request: LoggedRequest, jobs: Sequence[LoggedJob]) -> None:
-    """Print the stages of a request as bars from its beginning to its end, with the statements of each below it."""
+    """Print a timeline of the request as bars: its stages, each with its statements."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text.assemble((one_line(request.summary), "bold"), f"  {request.ms:,.1f} ms  {request.time}"))
     told = [f"id {request.id}", f"{request.bytes:,} bytes"]
@@ -90,7 +90,6 @@ def tell_request(request: LoggedRequest, jobs: Sequence[LoggedJob]) -> None:
 
 
 def tell_list(requests: Sequence[LoggedRequest]) -> None:
-    """Print requests, one a line."""
     console = Console(highlight=False, soft_wrap=True)
     if not requests:
         console.print("no request was slow")
@@ -103,7 +102,7 @@ def tell_list(requests: Sequence[LoggedRequest]) -> None:
 
 
 def picture(request: LoggedRequest) -> Iterable[Text]:
-    """Return the bars, one line each. Without spans, the stages follow each other in the order in which they began."""
+    """Yield the bars, one per line. Without spans, the stages are drawn one after the other in the order in which they began."""
     spans = request.spans or _from_stages(request)
     whole = max(request.ms, 0.001)
     stages = [span for span in spans if not span.store]
@@ -122,7 +121,7 @@ def picture(request: LoggedRequest) -> Iterable[Text]:
 
 
 def findings(request: LoggedRequest) -> list[str]:
-    """Return in sentences what took long: by store, and the stage that waited the longest for what."""
+    """Return sentences about what took long: the time by store, and the stage with the longest waits."""
     sentences = [
         f"{store}: {total.number:,} statement{'' if total.number == 1 else 's'}, {total.ms:,.1f} ms together"
         for store, total in sorted(request.statements.items(), key=_dearest)
@@ -149,7 +148,7 @@ def findings(request: LoggedRequest) -> list[str]:
 
 
 def covered(stage: TimedSpan, statements: Iterable[TimedSpan]) -> float:
-    """Return the milliseconds of a stage in which at least one statement was under way."""
+    """Return the milliseconds of a stage in which at least one statement was running."""
     total, reached, end = 0.0, stage.at, stage.at + stage.ms
     for one in sorted(statements, key=lambda one: one.at):
         began, ended = max(one.at, reached), min(one.at + one.ms, end)
@@ -257,13 +256,13 @@ def bench(arguments: tuple[str, ...]) -> None:
     if not chosen and (unknown := [word for word in arguments if not word.startswith("-")]):
         raise click.ClickException(f"there is no benchmark {unknown[0]}; there are {', '.join(known)}")
     module = f"benchmarks.{chosen[0].replace('-', '_')}" if chosen else "benchmarks"
-    # Its own options may stand before the name or after it.
+    # Options of the benchmark may come before or after its name.
     rest = [word for word in arguments if word not in chosen[:1]]
     done = subprocess.run([sys.executable, "-m", module, *rest], cwd=ROOT, check=False)  # noqa: S603  # our own
     raise SystemExit(done.returncode)
 
 
 def _known() -> list[str]:
-    """The benchmarks, by the rule of `benchmarks.measure`; other modules there are what these share, or run beside them."""
+    """Return the names of the benchmarks, by the rule of `benchmarks.measure`; other modules there are helpers."""
     modules = sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
     return [path.stem for path in modules if re.search(r"= parser\(\s*__doc__", path.read_text("utf-8"))]

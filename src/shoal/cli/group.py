@@ -1,4 +1,4 @@
-"""The `shoal` program: finds the command, and turns errors into one line that says what to do."""
+"""The `shoal` program: finds the command, and reports each error in one line with its fix."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ COMMANDS = {
     "simulate": "Say what happens in a network of a given size, also while something goes wrong.",
     "bench": "Measure.",
 }
-"""Help texts of commands in the order of `shoal --help`, which imports none of them."""
+"""Help texts of commands in the order of `shoal --help`, which does not import the commands."""
 
 _MODULES = {
     "audit": "moderation",
@@ -72,7 +72,7 @@ _MODULES = {
     "why-slow": "diagnostics",
     "worker": "serve",
 }
-"""Modules of `shoal.cli` with commands of another name."""
+"""Modules of `shoal.cli` that are not named like their command."""
 
 _PLUGGED_IN = {"cluster": "scale", "demo": "scale", "plan": "scale", "placement study": "study", "simulate": "scale"}
 """Commands from other packages, with the extra that holds their optional dependencies."""
@@ -80,11 +80,11 @@ _PLUGGED_IN = {"cluster": "scale", "demo": "scale", "plan": "scale", "placement 
 _GROUP = "shoal.commands"
 
 _BEFORE_SETTINGS = frozenset({"init", "doctor"})
-"""Commands for settings that are not there yet, or may be wrong: they get `GivenSettings`."""
+"""Commands that run without valid settings: they get `GivenSettings`."""
 
 
 _ATTRIBUTES = {"import": "import_", "why-slow": "why_slow"}
-"""Commands whose functions have another name."""
+"""Function names that differ from the name of the command."""
 
 
 def plugin_names() -> list[str]:
@@ -93,7 +93,7 @@ def plugin_names() -> list[str]:
 
 
 def plugin(name: str) -> click.Command | None:
-    """Load a command from its entry point, None if no installed package has it."""
+    """Load a command from its entry point. Return None if no installed package provides it."""
     for entry in entry_points(group=_GROUP, name=name.replace(" ", ".")):
         with needing(name, _PLUGGED_IN.get(name, "")):
             command: click.Command = entry.load()
@@ -118,21 +118,19 @@ def _short_help(name: str) -> str:
 
 
 class GivenSettings(NamedTuple):
-    """Where the settings come from, not read yet."""
+    """The sources of the settings, before they are read."""
 
     environ: Mapping[str, str]
     overrides: dict[str, str]
 
 
 class Commands(click.Group):
-    """Commands that are imported when they are needed: `shoal serve` does not pay for what `shoal demo` draws with."""
+    """A group that imports commands lazily: `shoal serve` does not pay for the imports of `shoal demo`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        """Return the names of built-in commands, then those of plug-ins."""
         return [*COMMANDS, *(name for name in plugin_names() if name not in COMMANDS and " " not in name)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # the same
-        """Import and return a command, None if there is no such command."""
         if cmd_name not in COMMANDS or cmd_name in _PLUGGED_IN:
             return plugin(cmd_name)
         with needing(cmd_name, "scale,dynamodb"):
@@ -141,19 +139,18 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands in the help."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS.get(name) or _short_help(name)) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; Ctrl-C ends it with the status that shells know."""
+        """Run the command. Ctrl-C exits with status 130, as shells expect."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             ctx.exit(130)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run as click does, but say every error in one line: 2 is the status of a wrong usage, 1 that of other errors."""
+        """Run like click, but print each error in one line. Exit with status 2 for a usage error and 1 for other errors."""
         if not kwargs.get("standalone_mode", True):
             return super().main(*args, **kwargs)
         try:
@@ -178,7 +175,7 @@ def _end(words: str, status: int) -> NoReturn:
 
 
 def _usage(error: click.UsageError) -> str:
-    """Say what is wrong with what was typed, and where it is said what may be typed."""
+    """Return the error message with a pointer to the help."""
     words = " ".join(error.format_message().split()).removesuffix(".")
     path = error.ctx.command_path if error.ctx is not None else "shoal"
     return f"{words}: see `{path} --help`"

@@ -1,4 +1,4 @@
-"""`shoal jobs`: the work that waits, what was set aside and why, and giving that another chance."""
+"""`shoal jobs`: show pending and parked jobs, and replay parked ones."""
 
 from __future__ import annotations
 

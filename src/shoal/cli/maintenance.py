@@ -63,7 +63,7 @@ async def _checked(settings: Settings, asked: Check, progress: Progress) -> Chec
         except Unavailable:
             if asked.repair or asked.members is not None:
                 raise
-            # Another process holds the store and does not listen: an import, say.
+            # Another process holds the store without a control socket, such as an import.
             held = True
             network = await stack.enter_async_context(open_network(settings, read_only=True))
         if not held:
@@ -72,7 +72,7 @@ async def _checked(settings: Settings, asked: Check, progress: Progress) -> Chec
 
 
 def tell(report: CheckReport) -> None:
-    """Say what a check found, a line for each promise."""
+    """Print the result of a check, one line for each invariant."""
     for line in report.invariants:
         verdict = f"{line.found:,} wrong" if line.found else "all right"
         looked = f"{line.checked:,} checked, {verdict}" if line.checked or line.found else "nothing to check"
@@ -119,7 +119,7 @@ def _tell(name: str, steps: list[PendingStep]) -> None:
 
 
 def _in_words(seconds: float) -> str:
-    """Return a time as people say it; nobody can tell it more exactly."""
+    """Return a rough duration as text; the estimate is no more accurate than that."""
     if seconds < 120:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"
@@ -155,7 +155,7 @@ async def _move(here: Settings, there: Settings, progress: Progress) -> MovedNet
 
 
 async def _count_tags(there: Settings, progress: Progress) -> int:
-    """The tag cloud is no part of the stores: it is counted from the posts, when what waited is done."""
+    """Count tags from the posts: the tag cloud is not part of the stores. Runs after pending jobs are done."""
     async with open_network(there) as network:
         return await count_all(network, progress)
 

@@ -66,7 +66,7 @@ def add(settings: Settings, /, name: str, email: str, display_name: str, reserve
     """Make the member NAME, with a password. Works beside a running server."""
     if not piped:
         _need_terminal()
-        # Nobody types a password in vain.
+        # Check first, before asking for a password.
         perform(settings, CheckFree(check_user_name(name, reserved=reserved), email))
     secret = _ask(piped=piped)
     made = perform(settings, AddMember(name, secret, email, display_name, reserved))

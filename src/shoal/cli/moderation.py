@@ -25,12 +25,11 @@ from shoal.settings import Settings
 
 
 class PostId(click.ParamType[int]):
-    """The number of a post."""
+    """The id of a post."""
 
     name = "post"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Click's own."""
         text = str(value)
         if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**63:
             self.fail(f"{text!r} is no post: it is named by its number, which stands in its address", param, ctx)
@@ -64,7 +63,6 @@ def reveal(settings: Settings, /, post_id: int) -> None:
 
 
 _DAY = 86_400
-"""Seconds."""
 
 
 @click.group()

@@ -1,4 +1,4 @@
-"""`shoal placement`: where a name lives, and how evenly names are spread by this scheme and by others."""
+"""`shoal placement`: show where a name is placed, and how evenly this and other schemes distribute names."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from shoal.core.text import check_user_name
 
 
 class NameFirst(click.Group):
-    """A group that takes what is no command for a name: `shoal placement ann` is `shoal placement show ann`.
+    """A group that treats an unknown command as a name: `shoal placement ann` is `shoal placement show ann`.
 
     The study is imported only for its own command.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        """Their names."""
         return [*self.commands, "study"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name."""
         if cmd_name != "study":
             return super().get_command(ctx, cmd_name)
         return plugin("placement study")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # the same
-        """The list of commands in the help, which needs no package."""
+        """Write the list of commands without importing the study."""
         here = [(name, command.get_short_help_str(60)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
             formatter.write_dl([*here, ("study", "Study how evenly names are spread over machines.")])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Click's own, with the command put in where it is left out."""
+        """Insert `show` if no command is given."""
         if args and args[0] not in self.list_commands(ctx) and args[0] not in ctx.help_option_names:
             args = ["show", *args]
         return super().parse_args(ctx, args)

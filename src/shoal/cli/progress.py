@@ -1,4 +1,4 @@
-"""Progress of long commands: bars on a terminal, silence anywhere else."""
+"""Progress bars for long commands, on terminals only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shoal.admin.report import Progress, nothing
 
 @contextmanager
 def bars() -> Iterator[Progress]:
-    """A progress to hand to an operation: each of its phases is a bar, on standard error."""
+    """Yield a progress callback that shows a bar on standard error for each phase."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield nothing

@@ -27,7 +27,7 @@ from shoal.settings import Settings
 
 
 def tell(report: ReplayReport, name: str) -> None:
-    """Print a replay of the recipe of this name."""
+    """Print a replay of the recipe with this name."""
     console = Console(highlight=False)
     found = report.figures
     console.print(f"What the recipe {name} would change", style="bold", markup=False)
@@ -182,7 +182,7 @@ def replay(
 
 
 def _recipe_named(weights: Path | None, preset: str | None, link: str | None) -> tuple[Recipe, str]:
-    """Return the recipe that was asked for, and its name."""
+    """Return the recipe selected by the options, and its name."""
     if [weights, preset, link].count(None) != 2:
         raise click.UsageError("one of --weights FILE, --preset NAME and --link URL")
     if preset is not None:
@@ -195,7 +195,7 @@ def _recipe_named(weights: Path | None, preset: str | None, link: str | None) ->
 
 
 def _recipe_in(path: Path) -> Recipe:
-    """Return the recipe in a file. It may stand below `[recipe]`, as in the settings."""
+    """Return the recipe of a TOML file, at top level or below `[recipe]` as in the settings."""
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:

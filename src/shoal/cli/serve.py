@@ -49,9 +49,9 @@ _OPTIONS = {
 def check_address(
     host: str, port: int, option: str = "--port", taken: str = "--port or as in `make demo PORT=8600`"
 ) -> None:
-    """Raise `Unavailable`, in one line that says what to do, when nobody could listen there.
+    """Raise `Unavailable` with a fix in one line if the address cannot be listened on.
 
-    `option` names whatever sets the port, `taken` does so where the port is taken.
+    `option` names the option that sets the port; `taken` is named instead if the port is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -64,7 +64,7 @@ def check_address(
 
 
 def check_metrics(settings: Settings, processes: int) -> None:
-    """Raise `Unavailable` when one of these processes could not tell its metrics; each has a port of its own."""
+    """Raise `Unavailable` if the metrics port of a process cannot be opened. Process n uses `metrics_port` + n."""
     first = settings.metrics_port
     if not first:
         return
@@ -114,9 +114,9 @@ def serve(
 
 
 def _serve_together(settings: Settings, workers: int) -> None:
-    """Several processes that take connections from one socket, each started again when it dies.
+    """Run several processes that accept connections from one socket; each is restarted when it dies.
 
-    Those of one SQLite file have a memory in common: the first one owns the file, the others read beside it.
+    On an SQLite file they share memory: the first process owns the file, the others read it.
     """
     beside = read_beside(settings)
     if not beside:
@@ -149,7 +149,7 @@ async def _serve_beside_others(settings: Settings, listener: socket.socket, memo
 
 
 async def _read(settings: Settings, listener: socket.socket, several: Several, reader: StoreReader) -> None:
-    """Read beside the owner, and serve what can be read."""
+    """Run a process that reads next to the owner and serves read requests."""
     process.prepare()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(process.giving_back())
@@ -180,9 +180,9 @@ async def run(
     demo_member: int = 0,
     several: Several | None = None,
 ) -> None:
-    """Open the network and serve it, until a signal ends it; on this socket, if one is given.
+    """Open the network and serve it until a signal ends it, on the given socket if there is one.
 
-    Everybody may log in as the `demo_member`, if there is one. With `several` processes this is the owner of the store.
+    Any visitor can log in as the `demo_member`. With `several` processes, this one owns the store.
     """
     process.prepare()
     async with AsyncExitStack() as stack:

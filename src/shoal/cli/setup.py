@@ -95,7 +95,7 @@ def _named(others: tuple[str, ...]) -> dict[str, str]:
 
 
 def _check(chosen: Settings) -> None:
-    """Raise `InvalidInput` for values that a server would find wrong only later."""
+    """Raise `InvalidInput` for values that a server would reject only later."""
     if chosen.base_url:
         check_base_url(chosen.base_url)
     if chosen.contact_email:

@@ -1,4 +1,4 @@
-"""`shoal shards`: how the network lies on its stores; parts of it moved to others while it runs."""
+"""`shoal shards`: show how the network is distributed over its stores, and move data sources while it runs."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _map_lines(mapped: Mapped) -> Iterator[str]:
 
 
 def _move_lines(mapped: Mapped) -> Iterator[str]:
-    """Moves that wait to be finished, and moves that are under way or were given up by a mover that died."""
+    """Yield moves that are not finished, running, or abandoned by a mover that died."""
     known = mapped.map
     groups: dict[str, list[int]] = {}
     for source in range(len(known.owners)):

@@ -1,4 +1,4 @@
-"""Stores as commands find them: there already, or made on the way; held by a server, or free."""
+"""Access to stores for commands: existing stores only, and through the server that holds one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def existing(settings: Settings) -> Settings:
-    """The settings, if there is a store where they say; a command that reads makes none by mistake."""
+    """Return the settings if their stores exist, so that a command that reads creates none by mistake."""
     for path in store_files(settings):
         if not path.exists():
             raise InvalidInput(f"there is no store at {path}: name one with --store, or begin one with `shoal serve`")
@@ -28,12 +28,12 @@ def existing(settings: Settings) -> Settings:
 
 
 def read_beside(settings: Settings) -> bool:
-    """Whether several processes serve the network by one of them having it open, and the others reading beside it."""
+    """Return whether one process owns the store and other processes of the server read it alongside."""
     return readers_path(settings) is not None and urlsplit(settings.timelines).scheme == "memory"
 
 
 def shared(settings: Settings, who: str) -> Settings:
-    """The settings, if several processes may have the network open at once. `who` are those that need it."""
+    """Return the settings if several processes can open the network. `who` needs that, for the error message."""
     alone = [url for url in store_urls(settings) if urlsplit(url).scheme not in SHARED_STORES]
     if alone:
         raise InvalidInput(
@@ -46,7 +46,7 @@ def shared(settings: Settings, who: str) -> Settings:
 
 
 def perform(settings: Settings, operation: Operation[T], progress: Progress = nothing) -> T:
-    """Have an operation carried out, by the server that has the store open, or here where none has."""
+    """Run an operation in the server that holds the store, or in this process if there is none."""
     return asyncio.run(_performed(settings, operation, progress))
 
 

@@ -42,7 +42,7 @@ _STYLES = (
     "bold bright_cyan",
     "bold reverse bright_cyan",
 )
-"""Styles by level: a terminal has one size of letters, so brightness stands for size."""
+"""Styles by level: a terminal has a single font size, so brightness represents the weight."""
 _WIDEST = 100
 _SPARKS = "▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -58,9 +58,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def cloud_block(shown: Shown, width: int) -> RenderableType:
-    """Lay out words in alphabetical order, wrapped and centred: a name is found by its place, a heavy tag by its
-    brightness.
-    """
+    """Lay out the tags in alphabetical order, wrapped and centred. Brightness represents the weight."""
     room = min(width - 4, _WIDEST)
     lines: list[Text] = []
     line, filled = Text(justify="center"), 0
@@ -80,7 +78,7 @@ def _shown(word: Word) -> Text:
 
 
 def bar_lines(shown: Shown, most: int, width: int) -> Iterator[Text]:
-    """Yield the first tags with their weights, and whether they go up or down."""
+    """Yield the first tags with their weights and trends."""
     first = shown.words[:most]
     names = min(max(cell_len(word.form) for word in first) + 1, 30)
     room = max(10, min(width, _WIDEST) - names - 20)
@@ -101,12 +99,11 @@ def _bar(share: float, room: int) -> str:
 
 
 def _trend(tag: Counted) -> tuple[str, str]:
-    """Return an arrow and its style: today's uses compared with the week's own pace."""
+    """Return an arrow and its style: today's uses compared with the tag's week."""
     return _ARROWS[trend(tag)]
 
 
 def tag_lines(tag: Counted, alike: Sequence[RelatedTag]) -> Iterator[Text]:
-    """Yield everything about one tag."""
     arrow, colour = _trend(tag)
     yield Text()
     title = Text("  ").append(f"#{tag.form}", style="bold bright_cyan").append(f"  {_uses(tag.uses)}  ")
@@ -157,7 +154,7 @@ def _reason_lines(tag: Counted) -> Iterator[Text]:
 
 
 def rule_line(rule: TagRule) -> str:
-    """Return the rule for a tag in words."""
+    """Return a tag rule as text."""
     if rule.target:
         return f"#{rule.name}\tcounts as #{rule.target}"
     return f"#{rule.name}\t{'is denied' if rule.denied else 'is shown, and counts for itself'}"
@@ -174,10 +171,10 @@ _RELATED = 12
 
 
 class CloudFirst(click.Group):
-    """A group that shows the cloud when no command is named: `shoal tags --order day` is `shoal tags cloud --order day`."""
+    """A group that shows the cloud if no command is given: `shoal tags --order day` is `shoal tags cloud --order day`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Click's own, with the command put in where it is left out."""
+        """Insert `cloud` if no command is given."""
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
             args = ["cloud", *args]
         return super().parse_args(ctx, args)
@@ -192,7 +189,7 @@ def tags() -> None:
 
 
 def _chosen(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that choose a cloud."""
+    """Add the options that choose a cloud."""
     order = click.option(
         "--order", type=click.Choice(ORDERS), default="all", show_default=True, help="By uses, by heat, or by surprise."
     )

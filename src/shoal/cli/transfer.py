@@ -54,7 +54,6 @@ REASONS: Mapping[Omission, str] = {
 
 
 def told(report: ArchiveReport) -> Iterator[str]:
-    """Yield the lines about a report."""
     whose = f" of {report.account}" if report.account else ""
     yield f"an archive of {report.kind.network}{whose}"
     if report.first:
@@ -121,7 +120,7 @@ def import_(
 
     FOLDER holds graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/; the options name other files.
     """
-    # A server that does it has another working directory.
+    # The operation may run in a server, which has another working directory.
     given = {
         name: value.absolute() if isinstance(value, Path) else value
         for name, value in files.items()

@@ -1,6 +1,6 @@
 """Albums of a member's own photos: make, change, fill, put in order.
 
-A photo comes with one of the member's posts, and is seen by those who may see that post (`feeds/profile/albums.py`). A photo that
+A photo comes with one of the member's posts, and is seen by those who may see that post (`queries/albums.py`). A photo that
 an edit took from its post is shown no more, and is there again when the post has it again.
 """
 

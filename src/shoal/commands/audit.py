@@ -49,7 +49,7 @@ async def commit_entry(
 
 
 async def note_failed_login(writes: Writes, member_id: int, name: str, network: str, why: str) -> None:
-    """Note a log-in that failed, or rather that some did: a flood leaves few entries (`core.audit.repeats`).
+    """Note a log-in that failed, or rather that some did: a flood leaves few entries (`core.audit.RepeatCounter`).
 
     `member_id` is 0 where nobody has the `name` that was typed: such names are counted together for each `network`. Best effort:
     the answer to who logs in does not depend on it, nor, on a server, wait for it.

@@ -1,6 +1,6 @@
 """Invitations: made and ended by members and staff, and used by those who sign up.
 
-`core.login.invitations` says how uses are counted.
+`core.signup` says how uses are counted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lists of members: their owners make and change them, and put those on them whom they follow.
 
-Whoever is not followed any more leaves later (`fanout/lists.py`); readers leave them out at once.
+Whoever is not followed any more leaves later (`consumers/relationships.py`); readers leave them out at once.
 """
 
 from __future__ import annotations

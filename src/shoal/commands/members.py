@@ -168,8 +168,8 @@ async def register(
 ) -> Member:
     """Create a member, on the shard of the name. Without a password, logging in is impossible until one is set.
 
-    `hashed` is a password as `passwords.hashed` returns it, for many members with the same one. The operator may give a `reserved`
-    name. An import gives the name of its `record`, by which it finds the member again. A `pending` member can neither act nor be
+    `hashed` is a password hash from `authentication.hashed`, for many members with the same password. An operator may use a
+    `reserved` name. An import passes its `record` name, by which it finds the member again. A `pending` member cannot act or be
     seen until they are approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits
     until they open the link in a mail, which `confirms` sends. `network` is the client's: the first log-in from it is nothing new.
     An `invited` member gets the id for which a use is held (`invitations.held`). Raises `Taken` or `InvalidInput`.

@@ -1,6 +1,6 @@
 """A member's passkeys: added, named, removed. Each of these asks for the password and, where there is one, the second factor.
 
-How a passkey logs in is in `guesses` and `assertions`.
+How a passkey logs in is in `commands/authentication.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A second factor: a member turns it on with an app that makes codes or with a passkey, and off again; an operator helps whoever
 lost everything.
 
-How a login asks for a code is in `guesses` and `sessions`.
+How a login asks for a code is in `commands/authentication.py` and `commands/sessions.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes which posts members react to at present (`graph/payloads/activity.py`), and forgets posts that nobody reacts to.
+"""Writes which posts members react to at present (`graph/payloads/posts.py`), and forgets posts that nobody reacts to.
 
 Reactions that are heard of together are written together: one entry a post, one commit a list. A process writes an entry
 once for a minute, however many members react in it.

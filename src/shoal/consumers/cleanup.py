@@ -322,7 +322,7 @@ async def end_late_share(effects: Effects, event: ShareCreated, mark: int) -> in
 
 
 def _is_invalidated(share: Share, post: Post) -> bool:
-    """Return whether `services.reactions.share` would not make such a share."""
+    """Return whether `commands.reactions.share` would not make such a share."""
     wider = post.visibility is Visibility.FOLLOWERS and share.visibility in OPEN
     return wider or not may_share(share.author_id, post)
 

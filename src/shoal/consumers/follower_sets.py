@@ -33,7 +33,7 @@ _SEQUENCE_BITS = 10
 
 
 class ListedFollowers:
-    """`effects.Followers` from the graph.
+    """`context.Followers` from the graph.
 
     `left` is the time down to which the fan-out has come, without the sequence bits.
 
@@ -116,7 +116,7 @@ _READ_AT_ONCE = 20_000
 
 
 class PackedFollowers:
-    """See `effects.Followers`. What is left of a fan-out: which reading of the audience (20 bits), and how many seats (31)."""
+    """See `context.Followers`. What is left of a fan-out: which reading of the audience (20 bits), and how many seats (31)."""
 
     def __init__(
         self, graph: Graph, timelines: Timelines, audiences: Audiences, loudness: Loudness, *, read: int = _READ_AT_ONCE

@@ -2,7 +2,7 @@
 
 A *mark* in the graph says so: readers in other processes must know of it before the first entry is not pushed. A loud
 source that has few followers left *fades*: it is pushed to again and still pulled from, until what was not pushed is in
-the timelines of its followers (`fading`). Then the mark goes, and the source is quiet.
+the timelines of its followers (`consumers/home.py`). Then the mark goes, and the source is quiet.
 
 Nothing is left out of a push unless the mark, read after the entry was committed, says "loud". So an entry that was
 left out had been committed before the mark said "fading", and whoever reads the source's list after that finds it.

@@ -1,7 +1,7 @@
 """Errors that Shoal raises on purpose, with messages that are safe to show to users.
 
 Every message says what was wrong and what is allowed. Anything else that is raised is "internal": logged in full, shown
-as one fixed sentence. One table in `api/http/errors.py` maps these errors to statuses.
+as one fixed sentence. One table in `http/errors.py` maps these errors to statuses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Facts that are committed with the graph and acted on later. `fanout/table.py` lists the consequences of each.
+"""Facts that are committed with the graph and acted on later. `consumers/table.py` lists the consequences of each.
 
 An event carries what its consequences would otherwise have to read again, and nothing that may change in between.
 
@@ -19,7 +19,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The base class of all events."""
 
     trace: bytes = b""
-    """The span of the request or job that caused it, in the 25 bytes of `tracing/trace_context.py`; empty outside any trace."""
+    """The span of the request or job that caused it, in the 25 bytes of `observability/tracing.py`; empty outside any trace."""
 
 
 class PostCreated(Event, frozen=True, tag="post_created"):

@@ -184,7 +184,7 @@ class Member(Node, frozen=True, tag="member"):
     follows_inviter: bool = False
     """Whether they follow who invited them, once they need not wait for approval any more."""
     email_hash: str = ""
-    """Hash of the e-mail address by which others may find the member (`core.contacts`); empty: they may not."""
+    """Hash of the e-mail address by which others may find the member (`core.email`); empty: they may not."""
     dated: int = msgspec.field(default=0, name="created_at")
     """When the member joined, where that is not the moment of the id (an import). Use `created_at`."""
 
@@ -386,7 +386,7 @@ class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
     owner_id: int
     at: int  # Unix milliseconds
     draft: bytes = b""
-    """The draft that the post will be made from, as `services` encodes it."""
+    """The draft that the post will be made from, as `commands.scheduled_posts` encodes it."""
     app_id: int = 0
     ticket_id: int = 0
     """The ticket on the agenda for the next attempt to publish it; 0 when there is none."""

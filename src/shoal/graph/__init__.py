@@ -1,1 +1,1 @@
-"""Objects, associations and keys, and the outbox that commits with them."""
+"""The graph store (objects, associations, keys) and the outbox that commits with it."""

@@ -1,4 +1,4 @@
-"""The only way to a guarded thing: who stands how to whom, and posts as a viewer may have them."""
+"""Access checks: the relationships between a viewer and members, and objects that the viewer may access."""
 
 from __future__ import annotations
 
@@ -33,21 +33,19 @@ from shoal.graph.schema import (
 )
 
 _GUARDS = (FOLLOWS, BLOCKS, BLOCKED_BY, MUTES)
-"""Types of associations from the viewer that the rule of visibility reads."""
+"""Types of associations from the viewer that the visibility rules read."""
 _AT_POST = (*_GUARDS, REPORTS_POST)
 _REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 
 
 async def association(graph: Reader, id1: int, atype: AssocType, id2: int) -> Assoc | None:
-    """Return one association; None where it is not alive."""
     return (await graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
 
 
 async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -> dict[int, Relation]:
-    """How the viewer stands to each of these members, as far as `core/visibility.py` asks; one read.
+    """Return the viewer's relationship to each member, as far as `core/visibility.py` needs it, in one read.
 
-    What only a profile shows is not in it (`full_relations` says that). Strangers are in the answer too, and so is the viewer,
-    who is a stranger to themselves.
+    What only a profile shows is missing; see `full_relations`. Strangers are included, and so is the viewer, as a stranger.
     """
     wanted = dict.fromkeys(members, STRANGER)
     if viewer is None:
@@ -59,7 +57,6 @@ async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -
 
 
 def _related(wanted: dict[int, Relation], found: Mapping[AssocType, Mapping[int, Assoc]]) -> dict[int, Relation]:
-    """Fill in the viewer's relationship to each member, from the viewer's associations with them."""
     follows, blocks, blocked_by, mutes = (found[atype] for atype in _GUARDS)
     for member, follow in follows.items():
         wanted[member] = _followed(follow.data)
@@ -81,21 +78,20 @@ def _followed(data: bytes) -> Relation:
 
 
 def _muted(stand: Relation, terms: MuteTerms, now: int) -> Relation:
-    """A mute that is over is none."""
     if terms.over(now):
         return stand
     return structs.replace(stand, muting=True, muting_notifications=terms.notifications, muted_until=terms.expires_at)
 
 
 async def relation(graph: Reader, viewer: int | None, member: int) -> Relation:
-    """How the viewer stands to one member, in full."""
+    """Return the viewer's relationship to one member, as `full_relations` does."""
     if viewer is None:
         return STRANGER
     return (await full_relations(graph, viewer, (member,)))[member]
 
 
 async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> dict[int, Relation]:
-    """As `relations`, and all else that there is between the two; one read."""
+    """Return the relationships as `relations` does, with everything else that a profile shows, in one read."""
     wanted = list(members)
     return _fully_related(wanted, await graph.assoc_get(viewer, (*_GUARDS, *_REST), wanted))
 
@@ -103,7 +99,7 @@ async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> 
 async def relation_and_bonds(
     graph: Reader, viewer: int, member: int
 ) -> tuple[Relation, Mapping[AssocType, Mapping[int, Assoc]]]:
-    """As `relation`, with the associations of the viewer that it was made of; one read."""
+    """Return `relation` and the viewer's associations that it was made of, in one read."""
     found = await graph.assoc_get(viewer, (*_GUARDS, *_REST), (member,))
     return _fully_related((member,), found)[member], found
 
@@ -120,7 +116,7 @@ def _fully_related(wanted: Sequence[int], found: Mapping[AssocType, Mapping[int,
         stands[id_] = structs.replace(
             stand,
             followed_by=id_ in fans,
-            # What hangs on a follow counts only as long as there is one: what clears it away may come later.
+            # Ignore associations that depend on a follow once the follow is gone: they may be deleted later.
             watching=id_ in watches if stand.following else stand.watching,
             endorsed=stand.following and id_ in endorses,
             requested=requested,
@@ -131,7 +127,12 @@ def _fully_related(wanted: Sequence[int], found: Mapping[AssocType, Mapping[int,
 
 
 async def access_member(graph: Reader, member_id: int) -> Member:
-    """A member by id. Raises `NotFound`, also for one who waits for approval, or `Gone` for one who is suspended."""
+    """Return a member by id.
+
+    Raises:
+        NotFound: There is no such member, or they wait for approval.
+        Gone: The member is suspended.
+    """
     member = (await graph.obj_get((member_id,))).get(member_id)
     if not isinstance(member, Member) or member.pending:
         raise NotFound("Record not found")
@@ -141,9 +142,9 @@ async def access_member(graph: Reader, member_id: int) -> Member:
 
 
 async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
-    """A post (or the post that a share shows) that the viewer may see. Raises `NotFound` for any other.
+    """Return a post (or the post that a share shows) that the viewer may see; raise `NotFound` for any other.
 
-    By the id of a share it is theirs only if they may see the share, too. A post that the viewer reported is as if gone.
+    With the id of a share, the viewer must be allowed to see the share, too. A post that the viewer reported counts as missing.
     """
     stands: dict[int, Relation] | None = None
     if viewer is not None:
@@ -174,20 +175,20 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
 async def _relations_at(
     graph: Reader, viewer: int | None, members: Iterable[int], post_id: int
 ) -> dict[int, Relation] | None:
-    """Return the viewer's relationships as `relations` does; None if the viewer reported the post. One read for both."""
+    """Return the viewer's relationships as `relations` does, or None if the viewer reported the post. One read for both."""
     wanted = dict.fromkeys(members, STRANGER)
     others = [member for member in wanted if member != viewer]
     if viewer is None or not others:
         return wanted
-    # No type has anything of another's kind.
+    # Members and posts share this query: no association type leads to both kinds.
     found = await graph.assoc_get(viewer, _AT_POST, [*others, post_id])
     return None if found[REPORTS_POST] else _related(wanted, found)
 
 
 async def post_by_id(graph: Reader, id_: int) -> Post:
-    """A post (or the post that a share shows), whoever may see it: what one does not see one may still take back from.
+    """Return a post (or the post that a share shows) without a visibility check, or raise `NotFound`.
 
-    Raises `NotFound`.
+    Members may undo actions on posts that they can no longer see.
     """
     node = (await graph.obj_get((id_,))).get(id_)
     if isinstance(node, Share):
@@ -198,7 +199,7 @@ async def post_by_id(graph: Reader, id_: int) -> Post:
 
 
 async def access_poll(graph: Reader, viewer: int | None, poll_id: int) -> Poll:
-    """A poll of a post that the viewer may see. Raises `NotFound` for any other, and for one that another took the place of."""
+    """Return a poll of a post that the viewer may see; raise `NotFound` for any other, and for a poll that was replaced."""
     node = (await graph.obj_get((poll_id,))).get(poll_id)
     if not isinstance(node, Poll) or (await access_post(graph, viewer, node.post_id)).poll_id != poll_id:
         raise NotFound("Record not found")
@@ -206,7 +207,7 @@ async def access_poll(graph: Reader, viewer: int | None, poll_id: int) -> Poll:
 
 
 async def own_post(graph: Reader, member_id: int, post_id: int) -> Post:
-    """A post of this member. Raises `NotFound` for anybody else's: whether it exists is not theirs to know."""
+    """Return a post of this member; raise `NotFound` for any other, which does not reveal whether it exists."""
     node = (await graph.obj_get((post_id,))).get(post_id)
     if not isinstance(node, Post) or node.author_id != member_id:
         raise NotFound("Record not found")
@@ -214,7 +215,7 @@ async def own_post(graph: Reader, member_id: int, post_id: int) -> Post:
 
 
 async def own_list(graph: Reader, member_id: int, list_id: int) -> MemberList:
-    """A list of members that this member owns. Raises `NotFound` for anybody else's."""
+    """Return a list that this member owns; raise `NotFound` for any other."""
     node = (await graph.obj_get((list_id,))).get(list_id)
     if not isinstance(node, MemberList) or node.owner_id != member_id:
         raise NotFound("Record not found")
@@ -222,7 +223,7 @@ async def own_list(graph: Reader, member_id: int, list_id: int) -> MemberList:
 
 
 async def own_album(graph: Reader, member_id: int, album_id: int) -> Album:
-    """An album that this member owns. Raises `NotFound` for anybody else's."""
+    """Return an album that this member owns; raise `NotFound` for any other."""
     node = (await graph.obj_get((album_id,))).get(album_id)
     if not isinstance(node, Album) or node.owner_id != member_id:
         raise NotFound("Record not found")
@@ -230,6 +231,6 @@ async def own_album(graph: Reader, member_id: int, album_id: int) -> Album:
 
 
 async def members_by_id(graph: Reader, ids: Sequence[int]) -> dict[int, Member]:
-    """Return the members among these ids, by id; ids of anything else are left out."""
+    """Return the members among these ids, by id; other ids are absent."""
     found = await graph.obj_get(ids)
     return {id_: node for id_, node in found.items() if isinstance(node, Member)}

@@ -1,10 +1,8 @@
 """Bulk reads and writes of whole rows: moving a network, importing into an empty one, and consistent snapshots for backups.
 
-Rows are written as they are: no time is changed, no count moves, no inverse follows, so no other process may write meanwhile.
-An import part must contain new rows only; if any row exists the part is refused whole. Snapshots of several stores are taken at
-one moment: all stores are held, then opened, then released, and no commit completes in any of them while all are held.
-
-Glossary (`docs/glossary.md`): lift.
+Rows are written unchanged, without bumping times, changing counts or deriving inverses, so no other process may write at the same
+time. An import part must contain new rows only; if any row exists the part is refused as a whole. Snapshots of several stores are
+consistent: all stores are held, then opened, then released, and no commit completes in any of them while all are held.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from shoal.graph.schema import AnyNode, backup_key, encode_node
 from shoal.graph.shard_map import ShardMap
 
 NAMED_BY_PLACE = frozenset({"user_name", "email"})
-"""Spaces of keys that lie where their name says; the others lie where the object lies that they lead to."""
+"""Key spaces whose shard follows from the name; other keys are on the shard of the object that they lead to."""
 
 ASSOC_BYTES = 26
 """Bytes of an association without its data: two ids, a time and a type."""
@@ -39,13 +37,11 @@ def _mark(kind: type[Member | Post]) -> bytes:
 
 
 MEMBER_MARK = _mark(Member)
-"""The first bytes of an encoded member, after the number of its fields."""
+"""The first bytes of an encoded member, after its number of fields."""
 POST_MARK = _mark(Post)
 
 
 class KeyRow(NamedTuple):
-    """One key as it is stored."""
-
     space: str
     name: str
     id: int
@@ -53,12 +49,11 @@ class KeyRow(NamedTuple):
 
     @property
     def shard(self) -> int:
-        """Where it lies."""
         return place(self.name).shard if self.space in NAMED_BY_PLACE else shard_of(self.id)
 
 
 class Rows(NamedTuple):
-    """Rows to be stored. Those that are there under the same names are replaced."""
+    """Rows to be stored, replacing rows with the same keys."""
 
     objects: Sequence[AnyNode] = ()
     assocs: Sequence[AssocRow] = ()
@@ -66,7 +61,6 @@ class Rows(NamedTuple):
     keys: Sequence[KeyRow] = ()
 
     def on(self, chosen: Callable[[int], bool]) -> Rows:
-        """Return the rows on the chosen shards."""
         return Rows(
             [node for node in self.objects if chosen(shard_of(node.id))],
             [row for row in self.assocs if chosen(shard_of(row.id1))],
@@ -76,51 +70,48 @@ class Rows(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How much of a network lies in one place. Bytes are those of objects and associations, without indexes."""
+    """The size of part of a network. Bytes are those of objects and associations, without indexes."""
 
     members: int = 0
     posts: int = 0
     bytes: int = 0
 
     def plus(self, other: Spread) -> Spread:
-        """Both together."""
         return Spread(self.members + other.members, self.posts + other.posts, self.bytes + other.bytes)
 
 
 @runtime_checkable
 class Movable(Protocol):
-    """A store that a network can be taken from and to."""
-
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
-        """Keys above `(space, name)` in the order of their code points, expired ones too."""
+        """Return keys above `(space, name)` in code point order, including expired ones."""
         ...
 
     async def put_rows(self, rows: Rows) -> None:
-        """Store rows as they stand, all or none; to be asked for nothing but a move."""
+        """Store rows unchanged, all or none; only for moves."""
         ...
 
     async def remove_rows(self, rows: Rows) -> None:
-        """Take rows of these names away; what else is in them does not matter. To be asked for nothing but a move."""
+        """Delete the rows with these keys and ignore their other columns; only for moves."""
         ...
 
 
 @runtime_checkable
 class Spreading(Protocol):
-    """A store that knows how much lies on its data sources without reading everything out."""
+    """A store that knows the size of its data sources without a full scan."""
 
     async def spread(self) -> dict[int, Spread]:
-        """By data source; what holds nothing may be left out."""
+        """Return the size by data source; empty ones may be absent."""
         ...
 
 
 def weigh(node: AnyNode) -> Spread:
-    """Return what one object adds to the spread: itself as a member or a post, and its bytes."""
+    """Return the size of one object: itself as a member or a post, and its bytes."""
     return Spread(isinstance(node, Member), isinstance(node, Post), len(encode_node(node)))
 
 
 Table = NDArray[np.int64]
 ObjectRow = tuple[int, int, bytes]
-"""Id, version, and the object as `encode_node` gives it."""
+"""Id, version, and the object as `encode_node` returns it."""
 
 NO_LINKS: Table = np.empty((0, 4), np.int64)
 NO_COUNTS: Table = np.empty((0, 3), np.int64)
@@ -129,7 +120,7 @@ _SOURCE_SHIFT = SEQUENCE_BITS + SHARDS_PER_SOURCE.bit_length() - 1
 
 
 class Occupied(Conflict):
-    """A row of the part is there already. Nothing was stored."""
+    """A row of the part exists already. Nothing was stored."""
 
 
 class LoadPart(NamedTuple):
@@ -138,12 +129,12 @@ class LoadPart(NamedTuple):
     objects: Sequence[ObjectRow] = ()
     keys: Sequence[KeyRow] = ()
     links: Table = NO_LINKS
-    """Associations that are alive and say nothing: id1, type, id2, time. Their lists are not those ordered by id (`sql.BY_ID`)."""
+    """Live associations without data: id1, type, id2, time. None of their lists is ordered by id (`sql.BY_ID`)."""
     counts: Table = NO_COUNTS
     """Lengths of whole lists: id1, type, length."""
 
     def on(self, chosen: NDArray[np.bool_]) -> LoadPart:
-        """Return the rows on the chosen data sources (64 truth values)."""
+        """Return the rows on the chosen data sources (64 booleans)."""
         return LoadPart(
             [row for row in self.objects if chosen[source_of(shard_of(row[0]))]],
             [row for row in self.keys if chosen[source_of(row.shard)]],
@@ -155,55 +146,53 @@ class LoadPart(NamedTuple):
         return bool(self.objects or self.keys or len(self.links) or len(self.counts))
 
     def changed(self) -> list[int]:
-        """Return the ids of what is remembered otherwise from now on."""
+        """Return the ids whose cached entries the part invalidates."""
         return [*(row[0] for row in self.objects), *np.unique(self.counts[:, 0]).tolist()]
 
 
 def sources_of(ids: Table) -> Table:
-    """Return the data source of each id."""
     return ids >> _SOURCE_SHIFT & (DATA_SOURCES - 1)
 
 
 @runtime_checkable
 class Loading(Protocol):
-    """A store that takes parts. `loads` says whether it does: one made of others does if they do."""
+    """A store that imports parts. `loads` says whether it does: a sharded store does if all its stores do."""
 
     @property
-    def loads(self) -> bool:
-        """Whether `load` may be called."""
-        ...
+    def loads(self) -> bool: ...
 
     async def load(self, part: LoadPart) -> None:
-        """Store a part, durably: all of it, or nothing in any store of which a row is there.
+        """Store a part durably; a store in which a row of the part exists stores nothing.
 
-        Raises `Occupied` if a row was there already, and `Unavailable` as a commit does.
+        Raises:
+            Occupied: A row existed.
+            Unavailable: As for a commit.
         """
         ...
 
 
 FIRST = -(2**63)
-"""Below every number of a key."""
+"""Less than every number in a key."""
 HOLD_SECONDS = 1.0
-"""How long a store is asked to be held: commits wait meanwhile, and would be refused after four seconds."""
+"""How long a store is asked to be held: commits wait until then, and would be refused after four seconds."""
 
 Row = tuple[Any, ...]
 
 
 class SnapshotTable(Enum):
-    """The tables that a snapshot is read in, in the order in which they are written and restored."""
+    """The tables of a snapshot, in the order in which they are written and restored."""
 
     OBJECTS = "objects"
-    """Id, version, and the object as `encode_node` gives it."""
+    """Id, version, and the object as `encode_node` returns it."""
     ASSOCIATIONS = "associations"
-    """As `contract.AssocRow`, tombstones too."""
+    """As `contract.AssocRow`, including tombstones."""
     COUNTS = "counts"
     """id1, type, length of the list."""
     KEYS = "keys"
-    """As `rows.KeyRow`."""
     EVENTS = "events"
-    """Number in the outbox, and the event as `core.events.encode` gives it."""
+    """Number in the outbox, and the event as `core.events.encode` returns it."""
     BURIED = "buried"
-    """As events, of those that were set aside, and the error of each."""
+    """As events, for parked jobs, and the error of each."""
 
 
 FIRST_KEYS: Mapping[SnapshotTable, Row] = {
@@ -214,42 +203,40 @@ FIRST_KEYS: Mapping[SnapshotTable, Row] = {
     SnapshotTable.EVENTS: (FIRST,),
     SnapshotTable.BURIED: (FIRST,),
 }
-"""Where the first page of a table begins; the columns of a key are the first ones of a row."""
+"""Where the first page of each table starts. The key columns are the first columns of a row."""
 
 
 class SnapshotSource(Protocol):
-    """One store. All methods raise `Unavailable` when it cannot be reached, or did not let itself be held in time."""
+    """One store of a snapshot. All methods raise `Unavailable` if it cannot be reached or could not be held in time."""
 
     async def hold(self) -> None:
-        """Wait for the commits under way, and keep every new one waiting until `release`."""
+        """Wait for running commits, and block new ones until `release`."""
         ...
 
-    async def open(self) -> None:
-        """Fix what `page` reads: the store as it is at this moment."""
-        ...
+    async def open(self) -> None: ...
 
     async def release(self) -> None:
-        """Let commits go on. Raises `Unavailable` if they were not all kept waiting since `hold`."""
+        """Resume commits. Raises `Unavailable` if commits were not blocked all the time since `hold`."""
         ...
 
     async def map(self) -> ShardMap | None:
-        """Return the newest shard map in the snapshot; None where the store keeps none."""
+        """Return the newest shard map in the snapshot; None if the store keeps none."""
         ...
 
     async def page(self, table: SnapshotTable, after: Row, limit: int) -> list[Row]:
-        """Return the rows of the snapshot whose key is above `after`, in order of the key."""
+        """Return the rows of the snapshot whose key is above `after`, in key order."""
         ...
 
     async def forget(self) -> None:
-        """Let go of the snapshot: what the store keeps for it may go."""
+        """Release the snapshot, so that the store can free what it keeps for it."""
         ...
 
     async def note(self, row: KeyRow) -> None:
-        """Store a key that says when the network was last backed up, in the store of now and not in the snapshot."""
+        """Store the key that says when the network was last backed up, in the live store and not in the snapshot."""
         ...
 
     async def close(self) -> None:
-        """Let go of everything, also of what is held."""
+        """Release everything, including a hold."""
         ...
 
 

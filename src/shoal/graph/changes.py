@@ -2,7 +2,7 @@
 
 A commit names the version that it replaces (`Batch.obj_set`). Of two concurrent changes one gets `Conflict`, reads again and is
 applied to the result of the other, so both take effect. A ticket is an id on the shard of its object, added and removed by the
-commit that changes the object. The first ticket has the object's own id, later ones a fresh id; no ticket is used twice.
+commit that changes the object. The first ticket has the object's own id, later ones a new id; no ticket is used twice.
 """
 
 from __future__ import annotations
@@ -37,11 +37,14 @@ def _any(_conflict: Conflict) -> bool:
 
 
 async def retry_on_conflict(attempt: Callable[[], Awaitable[T]], passing: Callable[[Conflict], bool] = _any) -> T:
-    """Run `attempt` until it is not overtaken, and return its answer; it must read anew each time.
+    """Run `attempt`, which must read again each time, until it succeeds without a conflict, and return its result.
 
-    Every `Conflict` that is `passing` is one more try, and any other one is raised. By default all of them pass, and an attempt
-    that takes a key or relies on another object turns `KeyTaken` and `Missing` into errors of its own. Raises `Conflict` when
-    every try was overtaken, after about two seconds.
+    Args:
+        passing: Which conflicts to retry; others are raised. All by default, so an attempt that takes a key or relies on another
+            object must turn `KeyTaken` and `Missing` into errors of its own.
+
+    Raises:
+        Conflict: Every try failed, after about two seconds.
     """
     pause = 0.0
     for _ in range(_TRIES):
@@ -59,10 +62,9 @@ async def retry_on_conflict(attempt: Callable[[], Awaitable[T]], passing: Callab
 async def change_object(
     graph: Graph, read: Callable[[], Awaitable[N]], change: Callable[[N], N], beside: Beside[N] | None = None
 ) -> N:
-    """Apply `change` to the object that `read` gives, as it is at that moment, and return the changed object.
+    """Apply `change` to the object that `read` returns and commit the result, unless it is equal. Returns the object.
 
-    A change that makes no difference commits nothing. `change` leaves the version alone. Raises what `read` and `change`
-    raise, and `Conflict` as `retry_on_conflict` does.
+    `change` must not change the version. Raises the errors of `read` and `change`, and `Conflict` as `retry_on_conflict` does.
     """
 
     async def attempt() -> N:
@@ -85,15 +87,15 @@ _LOW = (1 << SHARD_BITS + SEQUENCE_BITS) - 1
 
 
 def put_on(batch: Batch, ticket: int, at: int, id_: int) -> None:
-    """Make an object due at a moment (Unix ms). The commit fails with `IdTaken` if the ticket was used before.
+    """Make an object due at a time (Unix ms). The commit fails with `IdTaken` if the ticket was used before.
 
-    The low bits of the tickets order those of one moment.
+    The low bits of the tickets order those with the same time.
     """
     batch.fresh.add(ticket)
     batch.assoc_add(ticket, DUE_ON, AGENDA, floor_at(at) | ticket & _LOW, id_.to_bytes(8))
 
 
 def take_off(batch: Batch, ticket: int, now: int) -> None:
-    """It is done, or is not to be any more; nothing happens when it was taken off before."""
+    """Remove a ticket that is done or cancelled. Idempotent."""
     if ticket:
         batch.assoc_del(ticket, DUE_ON, AGENDA, now)

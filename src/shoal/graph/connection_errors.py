@@ -1,4 +1,4 @@
-"""Why an engine cannot be reached, in one line for operators: in the same words for all engines, and without passwords."""
+"""One-line explanations for operators of why an engine cannot be reached: the same words for all engines, without passwords."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from urllib.parse import SplitResult, urlsplit
 from shoal.core.errors import InvalidInput, Unavailable, in_words
 
 _EXPIRED, _NOT_YET, _OTHER_NAME = {10}, {9}, {62, 64}
-"""Codes of OpenSSL (`X509_V_ERR_...`): a certificate out of its time, or for another name or address."""
+"""OpenSSL error codes (`X509_V_ERR_...`): expired, not valid yet, issued for another name or address."""
 _NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE", "HTTP_REQUEST"}
 _PROBE_SECONDS = 1.0
 
 
 class MisconfiguredEngine(Unavailable):
-    """An engine refuses us, or is not trusted, as the settings are: waiting does not help."""
+    """An engine refuses the connection or is not trusted, because of the settings: retrying does not help."""
 
 
 class UnreachableEngine(ConnectionError):
-    """Says which engine cannot be reached, and why; for operators, so it stands behind an `Unavailable` as its cause."""
+    """The cause of an `Unavailable`: says for operators which engine cannot be reached, and why."""
 
 
 def checked_url(url: str, field: str) -> SplitResult:
-    """Return the parts of a URL that says for certain where its login ends. Raises `InvalidInput`, which shows nothing of it."""
+    """Parse a URL whose login ends unambiguously. Raises `InvalidInput`, which shows no part of the URL."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -46,7 +46,7 @@ def _is_host(text: str) -> bool:
 
 
 def read_authorities(file: str, field: str) -> str:
-    """Return the text of a file with certificates in PEM. Raises `InvalidInput` for a file that is none."""
+    """Return the text of a PEM file of certificates. Raises `InvalidInput` for any other file."""
     check_file(file, field)
     try:
         text = Path(file).read_text("ascii")
@@ -57,7 +57,7 @@ def read_authorities(file: str, field: str) -> str:
 
 
 def check_file(file: str, field: str) -> None:
-    """Raise `InvalidInput` for a file that cannot be read: the client libraries do not all say which it was."""
+    """Raise `InvalidInput` if a file cannot be read: not all client libraries say which file it was."""
     try:
         Path(file).open("rb").close()
     except OSError as error:
@@ -71,9 +71,8 @@ def place_of(url: str) -> str:
 
 
 def why(error: BaseException) -> str:
-    """Describe an error of a connection in one line."""
     for cause in chain(error):
-        # Client libraries have errors of that class of their own, which do not know what OpenSSL said.
+        # Client libraries have their own exceptions of the same name, which lack the OpenSSL reason.
         if isinstance(cause, ssl.SSLError) and type(cause).__module__ == ssl.__name__:
             return _of_tls(cause)
     first = next((cause for cause in chain(error) if isinstance(cause, Exception) and str(cause)), None)
@@ -81,7 +80,7 @@ def why(error: BaseException) -> str:
 
 
 def is_lasting(error: BaseException) -> bool:
-    """Return whether an error of TLS, or of the files that it needs, stays until somebody changes the settings or the engine."""
+    """Return whether a TLS or certificate file error persists until the settings or the engine change."""
     return any(
         isinstance(cause, ssl.SSLError | FileNotFoundError | PermissionError | IsADirectoryError)
         for cause in chain(error)
@@ -89,7 +88,7 @@ def is_lasting(error: BaseException) -> bool:
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and those that led to it, the last one first."""
+    """Yield an exception and its causes, the outermost first."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -98,7 +97,7 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 async def speaks_tls(host: str, port: int) -> bool:
-    """Return whether a server that does not understand us would understand TLS. No certificate is looked at, nothing is sent."""
+    """Return whether a server that rejected a plaintext connection accepts TLS. Verifies no certificate and sends no data."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,9 +1,7 @@
-"""The contract of a graph store: objects, associations, keys, the transactional outbox, and the lists a commit has changed.
+"""The contract of a graph store: objects, associations, keys and the transactional outbox.
 
-Every read takes many ids and costs one round trip; missing ids are omitted from the result. `commit` is all or nothing, and
-returns once the batch is durable. One suite (`tests/contracts/`) runs on every store.
-
-Glossary (`docs/glossary.md`): lift, owed, tally.
+Every read takes many ids and costs one round trip; missing ids are omitted from the result. `commit` is all or nothing and
+returns once the batch is durable. One test suite (`tests/contracts/`) runs on every store.
 """
 
 from __future__ import annotations
@@ -22,42 +20,41 @@ from shoal.observability.tracing import carried
 
 
 class JudgedLists:
-    """Lists that a commit judged on the store where it acted: what it changed of their entries and lengths.
+    """The changes that a commit made to lists on the acting shard: their entries and their lengths.
 
-    A list that is not among `counts` may have changed, too.
+    A list missing from `counts` may have changed too.
     """
 
     __slots__ = ("counts", "entries")
 
     def __init__(self) -> None:
         self.counts: dict[tuple[int, int], int] = {}
-        """By how much each list became longer, by its object and type."""
+        """Change in length, by `(id1, atype)`."""
         self.entries: dict[tuple[int, int], dict[int, tuple[int, bytes] | None]] = {}
-        """Time and data of entries by the object that they lead to, in each list; None of those that ended."""
+        """Time and data of each changed entry, by `(id1, atype)` and then `id2`; None for a deleted entry."""
 
     def judge(self, id1: int, atype: int, by: int = 0) -> None:
-        """A list was looked at, or became longer."""
+        """Record that a list was examined, or that its length changed by `by`."""
         pair = (id1, atype)
         self.counts[pair] = self.counts.get(pair, 0) + by
 
     def note(self, id1: int, atype: int, id2: int, entry: tuple[int, bytes] | None) -> None:
-        """An entry of a list is so from now on."""
+        """Record the new value of an entry; None if it was deleted."""
         self.judge(id1, atype)
         self.entries.setdefault((id1, atype), {})[id2] = entry
 
     def forget(self) -> None:
-        """The commit is judged anew."""
+        """Discard everything recorded, because the commit is evaluated again."""
         self.counts.clear()
         self.entries.clear()
 
 
 MAX_TIME = 2**63 - 1
 WakeUp = Callable[[], None]
-"""A callback that an outbox calls when there is work."""
 
 
 class IdTaken(Conflict):
-    """The id `id` is in use: take the next id."""
+    """The object id `id` is in use; the caller takes the next id."""
 
     def __init__(self, id_: int) -> None:
         super().__init__("another object has this id")
@@ -65,7 +62,7 @@ class IdTaken(Conflict):
 
 
 class Changed(Conflict):
-    """An object is not there, or not at the version that the batch replaces; `id` is the object's."""
+    """The object `id` is missing, or is not at the version that the batch replaces."""
 
     def __init__(self, id_: int) -> None:
         super().__init__("it was changed or deleted in between; read it again and repeat")
@@ -82,28 +79,28 @@ class KeyTaken(Conflict):
 
 
 class Missing(Conflict):
-    """An object that the batch relies on is not there (any more)."""
+    """An object that the batch requires does not exist (any more)."""
 
 
 class Standing(Conflict):
-    """An association that the batch was to begin is alive already."""
+    """An association that the batch adds with `anew` is already alive."""
 
 
 class Frozen(Unavailable):
-    """This data source is moving to another store: repeat in a moment."""
+    """The shard is moving to another store; retry shortly."""
 
 
 class Assoc(Struct, frozen=True, gc=False):
-    """One association as its list shows it: whom it leads to, when (a snowflake, the cursor of the list), and a little data."""
+    """A list entry: the object it leads to, its time (a snowflake, which is the cursor of the list), and a few bytes of data."""
 
-    # Hundreds of thousands are remembered, and none leads to another: without `gc` the collection of garbage passes them over.
+    # Caches hold hundreds of thousands of these, and they form no cycles: with `gc=False` the garbage collector skips them.
     id2: int
     time: int
     data: bytes
 
 
 class AssocRow(NamedTuple):
-    """One association as it is stored, alive or as a tombstone."""
+    """One association as stored, alive or as a tombstone."""
 
     id1: int
     atype: int
@@ -114,7 +111,7 @@ class AssocRow(NamedTuple):
 
 
 class BlockRow(NamedTuple):
-    """A stored part of a ranked list: how many entries are alive from the end of the block before it up to a time."""
+    """A stored block of a ranked list: `n` entries are alive between the end of the previous block and the time `upto`."""
 
     id1: int
     atype: int
@@ -124,9 +121,9 @@ class BlockRow(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A claimed event. `step` and `mark` say how far its consequences have come; `attempt` counts failures.
+    """A claimed event. `step` and `mark` record the progress of its consequences; `attempt` counts failures.
 
-    `at` is the moment of its commit in Unix milliseconds; 0 where the store does not tell, and of a job that was put back.
+    `at` is the time of its commit in Unix milliseconds; 0 if the store does not report it, or if the job was put back.
     """
 
     seq: int
@@ -139,7 +136,7 @@ class Job(NamedTuple):
 
 
 class ObjOp(NamedTuple):
-    """`node` is added (`expected` 0), set (`expected`: the version it replaces) or, when None, deleted (0: any version)."""
+    """Add `node` (`expected` 0), replace version `expected` with it, or delete the object if it is None (0: any version)."""
 
     id: int
     node: Node | None
@@ -147,11 +144,13 @@ class ObjOp(NamedTuple):
 
 
 class AssocOp(NamedTuple):
-    """An association begins or ends at `time`.
+    """Add or delete an association at `time`.
 
-    The later operation wins, and at the same time the one with the greater data. A `plain` operation is an inverse or a
-    repair: it keeps its time, and may lose. The moment of a `silent` end is made up: no history has it. One that is to begin
-    `anew` fails the batch with `Standing` where the association is alive.
+    The later operation wins; at equal times, the one with the greater data wins.
+
+    - `plain`: an inverse or a repair. It keeps its time, and may lose against a later stored operation.
+    - `silent`: the time of this deletion is made up, so no history shows it.
+    - `anew`: fail the batch with `Standing` if the association is already alive.
     """
 
     id1: int
@@ -167,7 +166,7 @@ class AssocOp(NamedTuple):
 
 
 class KeyOp(NamedTuple):
-    """A key comes to belong to `id` (until a moment in Unix milliseconds; 0: for good), or is given up by it."""
+    """Reserve a key for `id` until a time in Unix milliseconds (0: permanently), or release it."""
 
     key: Key
     id: int
@@ -177,7 +176,7 @@ class KeyOp(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Everything one request changes, committed together on one shard. The graph derives inverses from the schema."""
+    """Everything that one request changes, committed atomically on one shard. The graph derives inverses from the schema."""
 
     shard: int
     objects: list[ObjOp] = field(default_factory=list)
@@ -186,69 +185,77 @@ class Batch:
     events: list[AnyEvent] = field(default_factory=list)
     expects: list[int] = field(default_factory=list)
     after: Awaitable[object] | None = None
-    """Nothing is stored before this is done; may be awaited more than once."""
+    """Awaited before anything is stored; may be awaited more than once."""
     presumed_new: bool = False
-    """Most likely nothing that it names is stored yet, but for objects that it expects."""
+    """A hint: most likely nothing that the batch names is stored yet, except for the objects that it expects."""
     new_id: int = 0
-    """An id that was made for this batch: nothing else leads to or from it."""
+    """An id made for this batch: no other association leads to or from it."""
     fresh: set[int] = field(default_factory=set)
-    """Ids made for this batch, with or without objects: `IdTaken` if one of its associations from or to them is stored, even as a
-    tombstone, and `KeyTaken` if one of its keys belongs to them."""
+    """Ids made for this batch, with or without objects. The batch fails with `IdTaken` if one of its associations from or to them
+    is stored, even as a tombstone, and with `KeyTaken` if one of its keys belongs to them.
+    """
     judged: JudgedLists | None = None
-    """Where a store notes what became of the associations."""
+    """If set, the store records here how the lists changed."""
 
     def obj_add(self, node: Node) -> None:
-        """Insert; an object with the same id fails the batch with `IdTaken`."""
+        """Add an object; fail the batch with `IdTaken` if the id exists."""
         self.objects.append(ObjOp(node.id, node))
 
     def obj_set(self, node: Node) -> None:
-        """Replace version `node.version - 1`; any other version stored fails the batch with `Conflict`."""
+        """Replace version `node.version - 1`; fail the batch with `Conflict` if another version is stored."""
         self.objects.append(ObjOp(node.id, node, node.version - 1))
 
     def obj_del(self, id_: int, expected: int = 0) -> None:
-        """Delete; nothing happens when there is none. With an `expected` version, any other (or none) stored is a `Conflict`."""
+        """Delete an object, if it exists. With an `expected` version, any other version, or none, is a `Conflict`."""
         self.objects.append(ObjOp(id_, None, expected))
 
     def expect(self, id_: int) -> None:
-        """Fail with `Missing` unless this object exists, where its shard is in the same store.
+        """Fail with `Missing` unless this object exists, if its shard is in the same store.
 
-        In another store, the inverses of this batch that belong to the object are not applied at once unless it exists. They
-        stay owed to a worker, who sees that it is gone.
+        If it is in another store and does not exist, the batch's inverses that belong to the object are not applied at once but
+        stay pending for a worker, which sees that the object is gone.
         """
         self.expects.append(id_)
 
     def assoc_add(
         self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0, anew: bool = False
     ) -> None:
-        """Begin an association; the acting shard lifts its time past the stored one. `anew`: `Standing` if it is alive already."""
+        """Add an association.
+
+        The acting shard bumps its time past the stored one. With `anew`, fail the batch with `Standing` if it is already alive.
+        """
         self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=True, data=data, tally=tally, anew=anew))
 
     def assoc_del(self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0) -> None:
-        """End an association; nothing happens when it is not alive."""
+        """Delete an association, if it is alive."""
         self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=False, data=data, tally=tally))
 
     def put(self, op: AssocOp) -> None:
-        """An operation as it stands: an inverse that is owed, or a repair."""
+        """Add an operation unchanged: a pending inverse or a repair."""
         self.assocs.append(op)
 
     def key_add(self, key: Key, id_: int, *, until: int = 0) -> None:
-        """Reserve a name; another owner fails the batch with `KeyTaken`, the same owner is no change."""
+        """Reserve a key; fail the batch with `KeyTaken` if it has another owner. Idempotent for the same owner.
+
+        `until` is in Unix milliseconds (0: permanent).
+        """
         self.keys.append(KeyOp(key, id_, alive=True, until=until))
 
     def key_del(self, key: Key, id_: int) -> None:
-        """Give a name up, if it is this owner's."""
+        """Release a key, if `id_` owns it."""
         self.keys.append(KeyOp(key, id_, alive=False))
 
     def emit(self, event: AnyEvent) -> None:
-        """An event that is committed with the rest. It carries the trace on in which the batch is made, if there is one."""
+        """Add an event to the commit, with the current trace context if there is one."""
         trace = carried()
         self.events.append(structs.replace(event, trace=trace) if trace else event)
 
 
 class Cursor(NamedTuple):
-    """A part of a list or a feed: `after < time < before`; the newest `limit` of it, or the oldest (`oldest_first`).
+    """A range of a list or feed: of the entries with `after < time < before`, the newest `limit` (or the oldest, if
+    `oldest_first`).
 
-    Times are ids of objects or moments in their form, so no entry has the time 0.
+    Times are object ids, or times encoded as ids, so no entry has the time 0.
     """
 
     before: int = MAX_TIME
@@ -257,72 +264,70 @@ class Cursor(NamedTuple):
     oldest_first: bool = False
 
     def past(self, id_: int) -> Cursor:
-        """Return the part that begins behind this id, in the cursor's direction."""
+        """Return the range that starts behind this id, in the cursor's direction."""
         before, after, limit, oldest_first = self
         return Cursor(before, id_, limit, oldest_first) if oldest_first else Cursor(id_, after, limit)
 
     def of(self, limit: int) -> Cursor:
-        """Return this part with another limit."""
+        """Return this range with another limit."""
         before, after, _, oldest_first = self
         return Cursor(before, after, limit, oldest_first)
 
 
 class Reader(Protocol):
-    """The reading half of a graph."""
-
-    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
-        """Objects by id."""
-        ...
+    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]: ...
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
-        """Owners by key; expired keys are absent."""
+        """Return owners by key; expired keys are absent."""
         ...
 
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
     ) -> dict[AssocType, dict[int, Assoc]]:
-        """Which of `id2s` the object leads to, per type: every type asked for is in the answer."""
+        """Return the associations from `id1` to any of `id2s`, by type and `id2`; the result has every requested type."""
         ...
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-        """Return this part of a list: newest first, or oldest first where the cursor says so."""
+        """Return a range of a list, newest first (oldest first if the cursor says so)."""
         ...
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
-        """`assoc_range` of many lists at once; an empty list is absent."""
+        """Do `assoc_range` for many lists; empty lists are absent."""
         ...
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
-        """Lengths of lists (for tallied types: at the tally too), in O(1) each; 0 is left out, and what is not counted."""
+        """Return list lengths in O(1) each (including the tally, for tallied types); lists of length 0 or of uncounted types are
+        absent.
+        """
         ...
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
-        """How many entries of each list are newer than each of `times`; every list asked for is in the answer.
+        """Return how many entries of each list are newer than each of `times`; the result has every requested list.
 
-        Costs O(log n) for each list and time where the type is `ranked` (`schema`); otherwise as much as counting them.
+        Costs O(log n) for each list and time if the type is `ranked` (`schema`); otherwise O(n).
         """
         ...
 
     async def assoc_ended(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
     ) -> dict[AssocType, dict[int, Assoc]]:
-        """As `assoc_get`, of associations that have ended: their tombstones, with the time of the end, until they are swept."""
+        """Return deleted associations as `assoc_get` does: tombstones, with the time of deletion, until they are swept."""
         ...
 
     async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-        """As `assoc_range`, of the tombstones of an `ended_listed` type (`schema`)."""
+        """Return a range of the tombstones of an `ended_listed` type (`schema`), as `assoc_range` does."""
         ...
 
 
 class RememberingReader(Reader, Protocol):
-    """A graph that keeps answers in memory, and can therefore answer what would take long to read for every request."""
+    """A graph with an in-memory cache, which can answer queries that would be too expensive to read for every request."""
 
     async def assoc_common(
         self, id1: int, atypes: Sequence[AssocType], other: int, listed: AssocType
     ) -> dict[AssocType, frozenset[int]]:
-        """Where the lists of `id1` lead to that the list `listed` of `other` leads to as well, per type.
+        """Return the intersection of each list of `id1` with the list `listed` of `other`, per type.
 
-        All these types are counted. Of `listed`, the newest 100,000 are looked at.
+        All these types are counted. Of `listed`, only the newest 100,000 entries are examined.
         """
         ...
 
@@ -331,99 +336,99 @@ class Graph(Reader, Protocol):
     """A graph that can be changed."""
 
     async def commit(self, batch: Batch) -> None:
-        """Make the batch durable, whole or not at all. Raises `Conflict` (see `Batch`), `StorageFull` or `Unavailable`.
+        """Make the batch durable, atomically.
 
-        After `OutcomeUnknown` it may be durable, whole, or may not. After any other of these nothing was stored.
+        Raises:
+            Conflict: See `Batch`. Nothing was stored.
+            StorageFull: Nothing was stored.
+            Unavailable: Nothing was stored.
+            OutcomeUnknown: The whole batch may be durable or not.
         """
         ...
 
     async def close(self) -> None:
-        """Finish what was begun, and let go of every resource."""
+        """Finish started work and release every resource."""
         ...
 
 
 class Outbox(Protocol):
-    """The events of a graph that have not been acted on."""
-
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Take up to `limit` jobs for `lease` seconds, oldest first; one that is not acknowledged by then is given again."""
+        """Claim up to `limit` jobs for `lease` seconds, oldest first; a job not acknowledged by then is delivered again."""
         ...
 
     async def ack(self, jobs: Sequence[Job]) -> None:
-        """These are done. May be written lazily: a job that is given again after a crash does no harm."""
+        """Mark jobs as done. May be written lazily: handlers tolerate a job that is delivered again after a crash."""
         ...
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
-        """Not finished: keep the job's step, mark and attempt, and give it again after `delay` seconds."""
+        """Return an unfinished job, with its step, mark and attempt, and deliver it again after `delay` seconds."""
         ...
 
     async def bury(self, job: Job, error: str) -> None:
-        """Set a job aside for a person to look at."""
+        """Park a failed job for an operator."""
         ...
 
     async def backlog(self) -> int:
-        """How many events are not acknowledged, claimed or not."""
+        """Return the number of unacknowledged events, claimed or not."""
         ...
 
     async def lag(self) -> float:
-        """For how many seconds the oldest event that is not acknowledged has waited; 0 when there is none."""
+        """Return the age in seconds of the oldest unacknowledged event; 0 if there is none."""
         ...
 
     async def buried(self) -> list[tuple[Job, str]]:
-        """Return the jobs that were set aside, each with its error."""
+        """Return the parked jobs, each with its error."""
         ...
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
-        """Give these buried jobs again from where they had come, with no attempt counted; how many of them were buried."""
+        """Requeue parked jobs at the step they had reached, with the attempts reset. Returns how many of them were parked."""
         ...
 
     def on_event(self, wake: WakeUp) -> None:
-        """Call `wake` (cheap, on the event loop) whenever a commit brought events."""
+        """Call `wake` (cheap, on the event loop) whenever a commit contains events."""
         ...
 
 
 class Scanner(Protocol):
-    """Reading everything in order of its key, in pages, for checks, exports and moves."""
+    """Scans of the whole store in key order, in pages, for checks, exports and moves."""
 
     async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
-        """Objects with an id above `after`, in order of id."""
+        """Return objects with an id above `after`, by id."""
         ...
 
     async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
-        """Associations, tombstones too, above the triple `(id1, atype, id2)`, in its order."""
+        """Return associations, including tombstones, above the triple `(id1, atype, id2)`, in its order."""
         ...
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
-        """`(id1, atype, n)` above the pair, in its order; zeros may be among them."""
+        """Return `(id1, atype, n)` above the pair, in its order; `n` may be 0."""
         ...
 
-    async def count_set(self, id1: int, atype: int, n: int) -> None:
-        """Put a count right (a repair)."""
-        ...
+    async def count_set(self, id1: int, atype: int, n: int) -> None: ...
 
     async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:
-        """Blocks above `(id1, atype, level, upto)`, in its order; none where positions are found without blocks."""
+        """Return blocks above `(id1, atype, level, upto)`, in its order; none if the engine computes ranks without blocks."""
         ...
 
     async def block_drop(self, id1: int, atype: int) -> None:
-        """Delete the blocks of a list: the next read by position makes them anew (a repair)."""
+        """Delete the blocks of a list as a repair: the next read by rank rebuilds them."""
         ...
 
     async def sweep(self, before: int, now: int) -> int:
-        """Forget tombstones from before a snowflake, and keys that expired by `now` (Unix ms); how many.
+        """Delete tombstones older than the snowflake `before`, and keys that expired by `now` (Unix ms). Returns their number.
 
-        Tombstones of `placed` types stay for good, those of `REMEMBERED` types (`schema`) until `sweep_history`.
+        Tombstones of `placed` types are permanent; those of `REMEMBERED` types (`schema`) stay until `sweep_history`.
         """
         ...
 
     async def sweep_history(self, before: int) -> int:
-        """Forget tombstones of `REMEMBERED` types (`schema`) from before a snowflake; how many."""
+        """Delete tombstones of `REMEMBERED` types (`schema`) older than the snowflake `before`. Returns their number."""
         ...
 
 
 class Store(Graph, Outbox, Scanner, Protocol):
-    """A whole graph, as `wiring` opens it."""
+    """A whole graph, as `shoal.app` opens it."""
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
-        """As `commit`; what the batch owes to shards that this store does not keep is returned with its jobs."""
+        """Commit as `commit` does; return the pending inverses for shards that this store does not keep, with their jobs."""
         ...

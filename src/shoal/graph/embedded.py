@@ -16,7 +16,7 @@ from shoal.graph.contract import Job
 
 
 class Leases:
-    """Jobs that are out under a lease, and jobs that wait to be given again."""
+    """Jobs that are leased, and jobs that wait for another delivery."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -26,14 +26,13 @@ class Leases:
         self._ties = itertools.count()
 
     def give(self, jobs: Sequence[Job], lease: float) -> None:
-        """These jobs are out from now on."""
         deadline = self._clock() + lease
         for job in jobs:
             self._out[job.seq] = (deadline, job)
             heapq.heappush(self._deadlines, (deadline, job.seq))
 
     def due(self, limit: int) -> list[Job]:
-        """Jobs that were put back and whose delay is over, and those whose lease ended; they are no longer counted as out."""
+        """Return and release jobs whose put-back delay or lease has expired."""
         now = self._clock()
         while self._deadlines and self._deadlines[0][0] <= now:
             deadline, seq = heapq.heappop(self._deadlines)
@@ -47,14 +46,14 @@ class Leases:
         return ready
 
     def done(self, seqs: Sequence[int]) -> None:
-        """These jobs are finished, whoever still holds them."""
+        """Remove finished jobs, whether their lease has expired or not."""
         ended = {seq for seq in seqs if self._out.pop(seq, None) is None}
         if ended and self._waiting:
             self._waiting = [entry for entry in self._waiting if entry[2].seq not in ended]
             heapq.heapify(self._waiting)
 
     def put_back(self, job: Job, delay: float) -> None:
-        """The job comes again after `delay` seconds, once, even when its lease had ended."""
+        """Deliver the job again after `delay` seconds, once, even if its lease has expired."""
         self.done([job.seq])
         heapq.heappush(self._waiting, (self._clock() + delay, next(self._ties), job))
 
@@ -62,11 +61,11 @@ class Leases:
 Announce = Callable[[], Awaitable[None]]
 
 announcing: ContextVar[Announce | None] = ContextVar("announcing", default=None)
-"""Awaited before each change that this context makes. When it raises, the change is not made."""
+"""Awaited before each change that this context makes. If it raises, the change is not made."""
 
 
 async def announce() -> None:
-    """Announce a change to the caller, if one wants to know. Raises `Unavailable` where it could not be announced."""
+    """Announce a change to the caller, if it registered a hook. Raises `Unavailable` if that fails."""
     tell = announcing.get()
     if tell is not None:
         await tell()

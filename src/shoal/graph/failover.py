@@ -1,14 +1,12 @@
-"""Which history each store of a network is in: another one begins when a standby takes over from the server of a store.
+"""Histories of stores: a new one begins when a standby takes over from the server of a store.
 
-A standby may lack the last moments of the server before it. So whatever a process has read in one history is worth nothing in
-the next: memories, stamps and home timelines each belong to one. Histories of a store are numbered upwards (on PostgreSQL: the
-timeline of its log); a server of an older one has been replaced, and is not believed any more.
+A standby may lack the last moments of the previous server. So everything that a process has read in one history is invalid in the
+next: caches, version tokens and home timelines each belong to one. Histories of a store are numbered upwards (on PostgreSQL: the
+timeline of its log); a server of an older one has been replaced and is ignored.
 
-For example, a process remembers that Ann follows Bob, under a stamp of history 1. The server dies, and the standby that takes
-over never heard of the follow. Nobody changes anything, so the stamp in Redis stays. But whoever connects to the new server
-notes history 2, which is a part of every stamp from then on: the memory is not used again.
-
-Glossary (`docs/glossary.md`): stamp.
+For example, a process caches that Ann follows Bob, under a version token of history 1. The server dies, and the standby that
+takes over never received the follow. Nothing changes, so the token in Redis stays. But a process that connects to the new server
+notes history 2, which is part of every token from then on: the cached follow is not used again.
 """
 
 from __future__ import annotations
@@ -26,23 +24,23 @@ _takeovers = 0
 
 
 def takeovers() -> int:
-    """Count how often this process has noticed that a standby took over, in all networks that it has open."""
+    """Return how often this process has noticed that a standby took over, in all networks that it has open."""
     return _takeovers
 
 
 class Histories:
-    """The newest history seen of each store, by its URL; for one network in one process."""
+    """The newest known history of each store, by its URL, for one network in one process."""
 
     def __init__(self) -> None:
         self._newest: dict[str, int] = {}
         self._listeners: list[Callable[[], None]] = []
 
     def newest(self, store: str) -> int:
-        """The newest history seen of a store; 0 before any was."""
+        """Return the newest known history of a store; 0 if unknown."""
         return self._newest.get(store, 0)
 
     def note(self, store: str, history: int, place: str) -> bool:
-        """Say which history a server is in. False when a newer one was seen: then this server has been replaced.
+        """Record the history of a server. Returns False if a newer one is known, so this server has been replaced.
 
         `place` names the store in the log.
         """
@@ -65,33 +63,31 @@ class Histories:
         return True
 
     def on_change(self, *tell: Callable[[], None]) -> None:
-        """Call these whenever a store has come into another history, before anything is read in it."""
+        """Call these whenever a store enters another history, before anything is read in it."""
         self._listeners += tell
 
     @property
     def mark(self) -> bytes:
-        """Two bytes that are the same in all processes, and others whenever a standby has taken over in any store."""
+        """Two bytes that are equal in all processes, and change whenever a standby takes over in any store."""
         takeovers = sum(history - 1 for history in self._newest.values())
         return takeovers.to_bytes(8, "little")[:MARK_BYTES]
 
 
 class _Change(NamedTuple):
-    """A change that began in one history."""
-
     mark: bytes
     inner: MarkedChange
     before: Mapping[int, bytes]
 
 
 class HistoricStamps:
-    """Stamps that are each of one history of the stores (`stamps.Stamps`)."""
+    """Version tokens that are valid in one history of the stores (`cache.coherence.Stamps`)."""
 
     def __init__(self, stamps: Stamps, histories: Histories) -> None:
         self._stamps = stamps
         self._histories = histories
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        # Before it is asked: what is read later, and in a newer history, may be forgotten once too often.
+        # Before the tokens are read: with a newer history in between, an entry is only invalidated once too often.
         mark = self._histories.mark
         return {id_: stamp + mark for id_, stamp in (await self._stamps.read(ids)).items()}
 
@@ -109,5 +105,5 @@ class HistoricStamps:
 
 
 def _marked(stamp: bytes, mark: bytes) -> bytes:
-    """Return a stamp of a history, and none of what has none."""
+    """Return a token with the mark of a history; an empty one stays empty."""
     return stamp + mark if stamp else b""

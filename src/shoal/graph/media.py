@@ -1,8 +1,9 @@
-"""The life of media: waiting for a post, in posts, let go by the last one, and deleted with their files.
+"""The life cycle of media: unattached, attached to posts, released by the last post, and deleted with their files.
 
-The media object says whether it waits (`unused_since`), and every attachment, release, look and deletion is a new version of it.
-So when two collide, one fails and looks again. Each object has at most one ticket on the agenda. When it is due,
-media unused for a day are deleted, and media in a post lose the ticket. An event of the same commit deletes files.
+The media object says since when it is unattached (`unused_since`), and every attachment, release, check and deletion is a new
+version of it. So when two collide, one fails and checks again. Each object has at most one ticket on the agenda. When it is due,
+media that were unattached for a day are deleted, and attached media lose the ticket. An event of the same commit deletes the
+files.
 """
 
 from __future__ import annotations
@@ -20,25 +21,24 @@ from shoal.graph.contract import Assoc, Batch, Cursor, Graph, Reader
 from shoal.graph.schema import ATTACHED, OWNS, Key, file_key
 
 UNUSED_MS = 24 * 60 * 60 * 1_000
-"""How long media may be in no post."""
 _AT_ONCE = 16
 """How many attachments to deleted posts the deletion of media removes itself."""
 
 
 def key_of_files(media: Media) -> Key | None:
-    """The key from the number in file names to an object with another id; None where the names hold the id."""
+    """Return the key from the number in file names to an object with another id; None if the names contain the id."""
     id_ = id_in(media.key or media.original_key)
     return file_key(shard_of(id_), id_) if id_ and id_ != media.id else None
 
 
 def charge(batch: Batch, owner: Member, by: int) -> None:
-    """Count bytes of files that come or go. A commit at the same time fails the batch with `Conflict`."""
+    """Add `by` bytes to the owner's media usage. A concurrent change fails the batch with `Conflict`."""
     if by:
         batch.obj_set(replace(owner, media_bytes=max(0, owner.media_bytes + by), version=owner.version + 1))
 
 
 def add(batch: Batch, media: Media, owner: Member, now: int) -> Media:
-    """Add new media, which wait for a post; `now` is an id of this moment."""
+    """Add new, unattached media; `now` is an id of the current time."""
     made = replace(media, unused_since=milliseconds_of(now), ticket_id=media.id)
     batch.obj_add(made)
     batch.assoc_add(owner.id, OWNS, made.id, made.id)
@@ -50,20 +50,19 @@ def add(batch: Batch, media: Media, owner: Member, now: int) -> Media:
 
 
 def attach(batch: Batch, post_id: int, media: Iterable[Media], now: int) -> None:
-    """Attach media to a post, which ends their wait."""
     for each in media:
         batch.assoc_add(each.id, ATTACHED, post_id, now)
         batch.obj_set(replace(each, unused_since=0, let_go=False, version=each.version + 1))
 
 
 def hold(batch: Batch, media: Iterable[Media]) -> None:
-    """Give media that a scheduled post names a new version, so that a deletion at the same time looks again."""
+    """Bump the version of media that a scheduled post names, so that a concurrent deletion checks again."""
     for each in media:
         batch.obj_set(replace(each, version=each.version + 1))
 
 
 def plan(batch: Batch, media: Media, ticket: int, at: int) -> Media:
-    """Plan a look at media at a moment (Unix ms), with a new ticket. Returns the version that the batch stores."""
+    """Schedule a check of media (Unix ms) with a new ticket. Returns the version that the batch stores."""
     now = ticket
     if media.ticket_id:
         take_off(batch, media.ticket_id, now)
@@ -74,13 +73,12 @@ def plan(batch: Batch, media: Media, ticket: int, at: int) -> Media:
 
 
 async def media_of(graph: Reader, media_id: int) -> Media | None:
-    """The object, or None when it is gone."""
     node = (await graph.obj_get((media_id,))).get(media_id)
     return node if isinstance(node, Media) else None
 
 
 async def release(graph: Graph, new_id: IdMaker, post_id: int, media_id: int) -> None:
-    """Detach media from a deleted post. Media that no other post has wait for one, and are not served meanwhile."""
+    """Detach media from a deleted post. If no other post has them, they become unattached and are not served."""
 
     async def attempt() -> None:
         media = await media_of(graph, media_id)
@@ -108,7 +106,9 @@ def _let_go(batch: Batch, media: Media, now: int, *, last: bool) -> None:
 
 
 async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
-    """Delete this version of media, their place in the count of bytes, and, by an event, their files. Raises `Conflict`."""
+    """Delete this version of media, subtract its bytes from the owner's usage, and delete its files by an event. Raises
+    `Conflict`.
+    """
     owner = (await graph.obj_get((media.owner_id,))).get(media.owner_id)
     left: list[Assoc] = await graph.assoc_range(media.id, ATTACHED, Cursor(limit=_AT_ONCE))
     batch = Batch(shard_of(media.owner_id))
@@ -116,7 +116,7 @@ async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
     batch.obj_del(media.id, media.version)
     batch.assoc_del(media.owner_id, OWNS, media.id, now)
     for put in left:
-        # A post that is gone, and not cleared away yet.
+        # The post is deleted, but its attachments are not all removed yet.
         batch.assoc_del(media.id, ATTACHED, put.id2, now)
     take_off(batch, media.ticket_id, now)
     if (key := key_of_files(media)) is not None:

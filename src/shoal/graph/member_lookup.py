@@ -22,9 +22,9 @@ _DIGITS = 19
 
 
 async def member_called(graph: Reader, name_or_email: str) -> Member | None:
-    """Find a member by user name, with or without an `@` before it, or by e-mail address; None if there is none.
+    """Return a member by user name, with or without a leading `@`, or by email address; None if there is none.
 
-    Spaces around it are ignored.
+    Surrounding spaces are ignored.
     """
     try:
         keys = _keys_of(name_or_email.strip())
@@ -40,15 +40,15 @@ def _keys_of(name_or_email: str) -> tuple[Key, ...]:
     name = name_or_email.removeprefix("@")
     if "@" not in name:
         return (user_name_key(check_user_name(name, reserved=True)),)
-    # Addresses from before they were normalized are stored as they were typed, in lower case.
+    # Addresses stored before normalization was introduced are as typed, in lower case.
     return tuple(email_key(address) for address in (name_or_email.lower(), normalized_email(name_or_email)))
 
 
 async def id_called(graph: Reader, name_or_id: str) -> int | None:
-    """Return the id that is meant by a user name, also with an @ before it, or by an id; None for neither.
+    """Return the id for a user name, with or without a leading @, or for an id; None if there is no match.
 
-    Members who are gone have only their ids. A number as long as ids are is one, whoever has it as a name: else a member hides
-    another's entries behind their own.
+    Deleted members have only their ids. A number as long as an id is always an id, even if it is also a user name: otherwise a
+    member could hide the entries of another member behind such a name.
     """
     number = int(name_or_id) if name_or_id.isdecimal() and len(name_or_id) <= _DIGITS else None
     if number is not None and number >= _LEAST_ID:
@@ -58,13 +58,12 @@ async def id_called(graph: Reader, name_or_id: str) -> int | None:
 
 
 async def login_of(graph: Reader, member: Member) -> Login | None:
-    """Return the credentials of a member; None for one who has none."""
     node = (await graph.obj_get((member.login_id,))).get(member.login_id)
     return node if isinstance(node, Login) else None
 
 
 async def keep_address(graph: Graph, member_id: int, address: str) -> None:
-    """Make a held address the member's for good. Raises `KeyTaken` when the hold ran out and somebody else has it."""
+    """Make the hold on an address permanent. Raises `KeyTaken` if the hold expired and another account has the address."""
     key = email_key(address)
     batch = Batch(key.shard)
     batch.key_add(key, member_id)
@@ -72,7 +71,7 @@ async def keep_address(graph: Graph, member_id: int, address: str) -> None:
 
 
 async def free_address(graph: Graph, member_id: int, address: str) -> None:
-    """Give up the address of a member who is gone; nothing happens when it is somebody else's."""
+    """Release the address of a deleted member, if the member still owns it."""
     key = email_key(address)
     batch = Batch(key.shard)
     batch.key_del(key, member_id)
@@ -80,15 +79,15 @@ async def free_address(graph: Graph, member_id: int, address: str) -> None:
 
 
 async def release_address(graph: Graph, member_id: int, address: str, at: int) -> None:
-    """Give up an address, unless it is the one that the member has, or one that is kept for them beyond `at` (Unix ms).
+    """Release an address, unless it is the member's current address, or one kept for them beyond `at` (Unix ms).
 
-    It may be asked for late, and more than once.
+    Idempotent, and safe to run late.
     """
     if await _holds(graph, member_id, address, at):
         return
     await free_address(graph, member_id, address)
     if await _holds(graph, member_id, address, at):
-        # It became theirs again in that very moment; or somebody else was faster still.
+        # The member took the address again concurrently; another account may have been faster still.
         with contextlib.suppress(KeyTaken):
             await keep_address(graph, member_id, address)
 
@@ -102,23 +101,24 @@ async def _holds(graph: Graph, member_id: int, address: str, at: int) -> bool:
 
 
 _MOST = 16
-"""Accounts elsewhere that a profile can declare: four a row."""
+"""Maximum of accounts on other networks that a profile declares: four for each field."""
 
 
 def declared_handles(member: Member) -> frozenset[ForeignHandle]:
-    """Return the accounts elsewhere that a profile names, the first sixteen."""
     found = dict.fromkeys(handle for row in member.fields for handle in handles_in(row.value))
     return frozenset(list(found)[:_MOST])
 
 
 def declared_ids(member: Member) -> frozenset[int]:
-    """Return the ids of all that leads to a member from elsewhere."""
+    """Return the ids of all handles, and of the email hash if enabled, that lead to a member."""
     ids = {handle_id(str(handle)) for handle in declared_handles(member)}
     return frozenset(ids | {email_hash_id(member.email_hash)} if member.findable_by_email else ids)
 
 
 def redeclare(batch: Batch, before: Member, after: Member, now: int) -> None:
-    """Begin and end what leads to a member, in the commit that changes them; `now` is an id of the moment."""
+    """Update the associations from handles to a member in the commit that changes the profile; `now` is an id of the current
+    time.
+    """
     had, has = declared_ids(before), declared_ids(after)
     for id_ in has - had:
         batch.assoc_add(after.id, DECLARES, id_, now)

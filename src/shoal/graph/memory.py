@@ -1,4 +1,4 @@
-"""The graph in dictionaries: the reference that other backends are compared with. It is gone with the process."""
+"""An in-memory graph: the reference that other engines are compared with. Its content is lost with the process."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def _everything(_shard: int) -> bool:
 
 
 class MemoryGraph:
-    """A whole store in memory; `owns` says which shards are kept here (all, by default)."""
+    """A whole store in memory; `owns` says which shards it keeps (all, by default)."""
 
     def __init__(self, owns: Owns = _everything, clock: Callable[[], float] = time.monotonic) -> None:
         self._owns = owns
         self._objects: dict[int, AnyNode] = {}
-        # The stored state itself is the `Known` that batches are judged against.
+        # The stored state is also the `Known` that batches are decided against.
         self._known = Known()
-        # Live associations of each list, sorted by (time, id2); and tombstones, of lists that have those too.
+        # Live associations of each list, sorted by (time, id2); and tombstones, for types that list them.
         self._lists: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self._ended: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        # The time under which each association stands in its list.
+        # The time at which each association is in its list.
         self._times: dict[tuple[int, int, int], int] = {}
         self._ended_times: dict[tuple[int, int, int], int] = {}
-        # Heaps of what each sweep may delete, oldest first. Entries that no longer apply are skipped when they are popped.
+        # Heaps of candidates for each sweep, oldest first. Entries that no longer apply are skipped when popped.
         self._sweepable: list[tuple[int, tuple[int, int, int]]] = []
         self._past: list[tuple[int, tuple[int, int, int]]] = []
         self._expiring: list[tuple[int, tuple[str, str]]] = []
@@ -45,7 +45,7 @@ class MemoryGraph:
         self._unclaimed: deque[int] = deque()
         self._buried: list[tuple[Job, str]] = []
         self._clock = clock
-        # When each event was committed, or given back by `unbury`; in the same order as the jobs.
+        # When each event was committed or requeued by `unbury`, in the order of the jobs.
         self._since: dict[int, float] = {}
         self._leases = Leases(clock)
         self._seq = 0
@@ -167,7 +167,6 @@ class MemoryGraph:
         triple: tuple[int, int, int],
         moment: int | None,
     ) -> None:
-        """Put an association at a moment into a list, or take it out."""
         id1, atype, id2 = triple
         old = times.pop(triple, None)
         if old is not None:
@@ -180,7 +179,7 @@ class MemoryGraph:
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
         while self._unclaimed and len(jobs) < limit:
-            # What was acknowledged before anybody claimed it is gone.
+            # Skip jobs that were acknowledged before they were claimed.
             if job := self._jobs.get(self._unclaimed.popleft()):
                 jobs.append(job)
         self._leases.give(jobs, lease)
@@ -309,7 +308,7 @@ class MemoryGraph:
         return held
 
     async def close(self) -> None:
-        """Nothing is held that must be let go of."""
+        """Do nothing: there are no resources to release."""
 
 
 def _now_ms() -> int:

@@ -1,4 +1,4 @@
-"""Schema versions of stores: how each is made of the one before, and which code may use a store of another version."""
+"""Schema versions of stores: the migrations between them, and which code may use a store of another version."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import NamedTuple
 from shoal.core.errors import Unavailable, of_other_version
 
 Progress = Callable[[str, int, int], None]
-"""Told of a step what it is, how much of it is done, and of how much: rows, or parts of a thousand."""
+"""Progress callback: the step's description, the rows (or thousandths) done, and their total."""
 
 SHORT_ROWS = 1_000_000
-"""A process that starts upgrades a store by itself where no step touches more rows: that takes seconds."""
+"""A starting process upgrades a store itself if no step touches more rows: that takes seconds."""
 
 
 class Walk(NamedTuple):
-    """Changes of the rows of a table, made in batches in the order of its key.
+    """Changes to the rows of a table, made in batches in key order.
 
-    In each statement `{batch}` stands for the condition that a row is in the batch.
+    In each statement, `{batch}` is replaced by the condition that a row is in the batch.
     """
 
     table: str
@@ -27,7 +27,7 @@ class Walk(NamedTuple):
 
 
 class TableIndex(NamedTuple):
-    """An index to be made of the rows that a table has: `on` is what stands behind ON."""
+    """An index to be built on a table with rows: `on` is the text after ON."""
 
     name: str
     on: str
@@ -39,19 +39,18 @@ class TableIndex(NamedTuple):
 
     @property
     def what(self) -> str:
-        """Name the step."""
         return f"index {self.name}"
 
 
 Part = str | Walk | TableIndex
-"""Part of a migration; a text is a script that takes moments, however many rows there are."""
+"""Part of a migration; a string is a script that is fast for any number of rows."""
 
 
 class Migration(NamedTuple):
     """One schema version: its parts, done in order.
 
     `readable_from` is the oldest schema version whose code may use the store from then on, 0 for this one. An expanding step
-    names the version before it, or an older one; a contracting step names the version that brought what is used instead.
+    names the version before it, or an older one; a contracting step names the version that introduced the replacement.
     """
 
     parts: tuple[Part, ...]
@@ -59,17 +58,16 @@ class Migration(NamedTuple):
 
     @property
     def script(self) -> str:
-        """All of it as one script, for a store whose tables are small."""
+        """The whole migration as one script, for a store whose tables are small."""
         return "".join(f"{_statement(part)};\n" for part in self.parts)
 
 
 def short(script: str, readable_from: int = 0) -> Migration:
-    """Make a migration of one script that takes moments."""
     return Migration((script,), readable_from)
 
 
 class PendingStep(NamedTuple):
-    """A step of an upgrade that is still to be done: its rows, and how many seconds that will take about."""
+    """A remaining step of an upgrade: its rows and its estimated seconds."""
 
     what: str
     rows: int
@@ -77,31 +75,24 @@ class PendingStep(NamedTuple):
 
 
 def readable_from(migrations: Sequence[Migration], version: int) -> int:
-    """Return the oldest schema version whose code may use a store of this one."""
+    """Return the oldest schema version whose code may use a store of this version."""
     steps = enumerate(migrations[:version], 1)
     return max((migration.readable_from or number for number, migration in steps), default=0)
 
 
 def check_usable(store: str, found: int, oldest: int, ours: int) -> None:
-    """Check that code of schema version `ours` may use a store of version `found`, readable from `oldest` on.
-
-    Raises `Unavailable`.
-    """
+    """Raise `Unavailable` unless code of schema version `ours` may use a store of version `found`, readable from `oldest` on."""
     if found < ours or oldest > ours:
         raise Unavailable(f"{store} {of_other_version(found, ours)}")
 
 
 def check_own(store: str, found: int, ours: int) -> None:
-    """Check that a store has our own schema version: who takes whole rows away must know every column.
-
-    Raises `Unavailable`.
-    """
+    """Raise `Unavailable` unless a store has our schema version: code that deletes whole rows must know every column."""
     if found != ours:
         raise Unavailable(f"{store} {of_other_version(found, ours)}")
 
 
 def too_long(store: str, step: Walk | TableIndex) -> Unavailable:
-    """Return the error of a process that does not begin an upgrade by itself."""
     return Unavailable(
         f"{store} needs an upgrade that touches more than {SHORT_ROWS:,} rows ({step.what}): run `shoal upgrade`, which says "
         "how long that takes, and start this again"

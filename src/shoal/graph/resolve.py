@@ -1,18 +1,16 @@
-"""The changes that a batch makes, decided in one place for every backend, without I/O.
+"""The changes that a batch makes, decided in one place for every engine, without I/O.
 
-A backend loads what the batches of a group touch (`touched`) into a `Known`, lets `decide` judge one batch after the other,
-and stores the `Resolution`. So the rules - a later time wins, an acting shard lifts its times, counts move on a real change
-only, inverses follow the schema - are written once. `decide` checks every condition before it changes anything.
+An engine loads the rows that a group of batches touches (`Touched`) into a `Known`, calls `decide` for one batch after the other,
+and stores the `Resolution`. So the rules are written once: a later time wins, an acting shard bumps its times, counts change only
+with a real change, inverses follow the schema. `decide` checks every condition before it changes anything.
 
 For example, A follows B, and B belongs to another store:
 
-1. A's store puts the link at time 105. The inverse, "B is followed by A" at 105, is owed to B's store.
-2. A unfollows in a process whose clock is behind: time 103. A did this last, so it must count: 103 is lifted to 106.
-   A's store keeps a tombstone of 106, and owes the end of the inverse, with the time 106 too.
-3. B's store gets the end first. It is `plain`: it keeps its time, and leaves a tombstone of 106; no count moves.
-4. The beginning, 105, comes late. It loses to 106 and changes nothing: both ends agree, and B has no follower too many.
-
-Glossary (`docs/glossary.md`): lift, owed.
+1. A's store stores the follow at time 105. The inverse, "B is followed by A" at 105, is pending for B's store.
+2. A unfollows in a process whose clock is behind, at time 103. A did this last, so it must win: 103 is bumped to 106. A's store
+   keeps a tombstone of 106, and the deletion of the inverse is pending, with the time 106 too.
+3. B's store gets the deletion first. It is `plain`: it keeps its time and leaves a tombstone of 106; no count changes.
+4. The addition, 105, arrives late. It loses against 106 and changes nothing: both ends agree, and B's follower count is right.
 """
 
 from __future__ import annotations
@@ -33,15 +31,13 @@ Owns = Callable[[int], bool]
 
 
 class StoredAssoc(NamedTuple):
-    """The stored state of one association."""
-
     time: int
     alive: bool
     data: bytes
 
 
 class Known:
-    """The stored state of what a group of batches touches: absent means absent. `decide` keeps it up to date."""
+    """The stored state of all rows that a group of batches touches: absent means not stored. `decide` keeps it up to date."""
 
     __slots__ = ("keys", "links", "versions")
 
@@ -52,13 +48,12 @@ class Known:
 
 
 class Resolution:
-    """The changes to store for a group: final states, differences of counts, and events in order."""
+    """The changes to store for a group: final states, count differences, and events in order."""
 
     __slots__ = ("counts", "events", "judged", "keys", "links", "objects")
 
     def __init__(self) -> None:
         self.judged: JudgedLists | None = None
-        """Where the batch that is being judged notes its lists."""
         self.objects: dict[int, Node | None] = {}
         self.links: dict[Triple, StoredAssoc] = {}
         self.keys: dict[KeyName, tuple[int, int] | None] = {}
@@ -67,9 +62,9 @@ class Resolution:
 
 
 class Touched:
-    """The names of everything that a group of batches looks at.
+    """The keys of all rows that a group of batches reads.
 
-    Of the rows in `histories` nothing is concluded that is not stored in them: one that stays as it is need not be checked.
+    Decisions from rows in `histories` depend only on what is stored in them: a row that stays unchanged need not be checked.
     """
 
     __slots__ = ("histories", "ids", "keys", "triples")
@@ -96,15 +91,15 @@ class Touched:
 
     @property
     def links(self) -> set[Triple]:
-        """All associations to load."""
         return self.triples | self.histories if self.histories else self.triples
 
 
 def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: int) -> list[InverseOp]:
-    """Judge one batch: raise a `Conflict` and change nothing, or move `known` and `changes` on.
+    """Apply one batch to `known` and `changes`, or raise a `Conflict` and change nothing.
 
-    `owns` says which shards this store keeps; inverses of the others are returned, and emitted as owed. `now` is in Unix
-    milliseconds, for keys that expire.
+    Args:
+        owns: Whether this store keeps a shard. Inverses for other shards are returned, and emitted as pending.
+        now: Unix milliseconds, for keys that expire.
     """
     _check(batch, known, owns, now)
     changes.judged = batch.judged
@@ -117,7 +112,7 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
         name = (key.key.space, key.key.name)
         if key.alive:
             if key.until and known.keys.get(name) == (key.id, 0):
-                # Theirs for good already: reserving it does not end that.
+                # A permanent key stays permanent when it is reserved again.
                 continue
             known.keys[name] = changes.keys[name] = (key.id, key.until)
         elif known.keys.get(name, (0, 0))[0] == key.id:
@@ -158,7 +153,7 @@ def _check_fresh(batch: Batch, known: Known) -> None:
 
 
 def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> InverseOp | None:
-    """Apply one operation and its inverse; the inverse is returned when another store keeps it."""
+    """Apply one operation and its inverse; return the inverse if another store keeps it."""
     if op.plain:
         _move(op, known, changes)
         return None
@@ -168,11 +163,11 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
             changes.judged.judge(op.id1, op.atype)
         return None
     atype = ASSOC_TYPES[op.atype]
-    # Two moments of a history are never the same.
+    # The times in a history are unique.
     if stored is not None and not (op.time > stored.time if atype.history else _later(op, stored)):
         op = op._replace(time=stored.time + 1)
     if op.alive and op.data and atype.history and (stored is None or not stored.alive):
-        # Changed while it was being ended: it begins now.
+        # The follow was deleted while its options were changed: it begins now.
         op = op._replace(data=follows.begun_anew(op.data))
     _move(op, known, changes)
     inverse = atype.inverse
@@ -185,9 +180,10 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
 
 
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:
-    """At the same time the greater data wins: an association that must keep its time counts its changes there.
+    """Return whether the operation wins. At equal times the greater data wins: associations that keep their time count changes
+    there.
 
-    Where there is a history, the end wins: its data is that history, which may be longer here than elsewhere for a moment.
+    With a history, the end wins instead: its data is the history, which may temporarily be longer here than elsewhere.
     """
     if op.time != stored.time:
         return op.time > stored.time
@@ -197,7 +193,7 @@ def _later(op: AssocOp, stored: StoredAssoc) -> bool:
 
 
 def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
-    """The later one wins; counts move when the association came alive or died."""
+    """Apply one operation if it is the later one; change counts if the association comes alive or dies."""
     triple = (op.id1, op.atype, op.id2)
     stored = known.links.get(triple)
     after = stored if stored is not None and not _later(op, stored) else StoredAssoc(op.time, op.alive, op.data)
@@ -218,9 +214,10 @@ def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
 def _remember(
     op: AssocOp, stored: StoredAssoc | None, after: StoredAssoc, known: Known, changes: Resolution
 ) -> StoredAssoc:
-    """Add what the operation tells to the history, whether it wins or not. Returns `after` with its part of it.
+    """Add the operation's times to the history, whether it wins or not. Returns `after` with its part of the history.
 
-    A tombstone has it in its data. While the association is alive it is in a tombstone of another type, so no list has it.
+    A tombstone has the history in its data. While the association is alive, the history is in a tombstone of another type, so no
+    list contains it.
     """
     aside = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
     held = known.links.get(aside)

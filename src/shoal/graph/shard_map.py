@@ -15,10 +15,10 @@ from shoal.core.placement import DATA_SOURCES
 
 
 class ShardMap(NamedTuple):
-    """`owners[source]` is the place in `stores` of the URL of the store that keeps a data source.
+    """`owners[source]` is the index in `stores` of the URL of the store that keeps a data source.
 
-    Places never change: a store that joins is put at the end. `moved` says of data sources that were moved, and may
-    be brought back, in which place they were before; `left`, in which place rows of them are that are to be deleted.
+    Indexes never change: a new store is appended. `moved` is the previous index of data sources that were moved and may be moved
+    back; `left` is the index of the store with their rows that are to be deleted.
     """
 
     stores: tuple[str, ...]
@@ -28,19 +28,16 @@ class ShardMap(NamedTuple):
     left: Mapping[int, int] = {}
 
     def of(self, place: int) -> list[int]:
-        """The data sources of one store."""
         return [source for source, owner in enumerate(self.owners) if owner == place]
 
     def place_of(self, url: str) -> int | None:
-        """Where a store stands in the map, or None."""
         return self.stores.index(url) if url in self.stores else None
 
     def with_store(self, url: str) -> ShardMap:
-        """Return a map that has this store; it is this map if the store is in it already."""
         return self if url in self.stores else self._replace(stores=(*self.stores, url))
 
     def moving(self, sources: Iterable[int], a: int, b: int, *, returns: bool) -> ShardMap:
-        """The next version, in which these have gone from place `a` to place `b`; `returns`: back to where they were."""
+        """Return the next version, with these moved from index `a` to index `b`; `returns`: back to the previous store."""
         chosen = dict.fromkeys(sources, a)
         owners = tuple(b if source in chosen else owner for source, owner in enumerate(self.owners))
         moved = {source: place for source, place in self.moved.items() if source not in chosen}
@@ -50,7 +47,7 @@ class ShardMap(NamedTuple):
         return new._replace(moved={**moved, **chosen})
 
     def plain(self) -> dict[str, Any]:
-        """As it is stored, without its version."""
+        """Return the map as it is stored, without its version."""
         return {
             "stores": list(self.stores),
             "owners": list(self.owners),
@@ -60,20 +57,19 @@ class ShardMap(NamedTuple):
 
     @classmethod
     def from_plain(cls, version: int, stored: Mapping[str, Any]) -> ShardMap:
-        """The reverse of `plain`."""
         moved, left = ({int(source): place for source, place in stored[part].items()} for part in ("moved", "left"))
         return cls(tuple(stored["stores"]), tuple(stored["owners"]), version, moved, left)
 
 
 def first_map(store: str | Mapping[str, str]) -> ShardMap:
-    """The map that settings give: one store for everything, or ranges. Raises `ValueError`."""
+    """Return the map from the settings: one store for everything, or ranges. Raises `ValueError`."""
     owners = parse_shard_map({f"0-{DATA_SOURCES - 1}": store} if isinstance(store, str) else store)
     stores = tuple(dict.fromkeys(owners[source] for source in range(DATA_SOURCES)))
     return ShardMap(stores, tuple(stores.index(owners[source]) for source in range(DATA_SOURCES)))
 
 
 def parse_shard_map(ranges: Mapping[str, str]) -> dict[int, str]:
-    """`{"0-31": url, "32-63": url}` as the URL of each of the 64 data sources; each must be named exactly once."""
+    """Parse `{"0-31": url, "32-63": url}` into the URL of each of the 64 data sources; each must be named exactly once."""
     owners: dict[int, str] = {}
     for text, url in ranges.items():
         first, _, last = text.partition("-")
@@ -90,7 +86,7 @@ def parse_shard_map(ranges: Mapping[str, str]) -> dict[int, str]:
 
 
 def parse_sources(text: str) -> list[int]:
-    """`12-15,20` as data sources in order. Raises `ValueError`."""
+    """Parse `12-15,20` into sorted data sources. Raises `ValueError`."""
     sources: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
@@ -101,7 +97,7 @@ def parse_sources(text: str) -> list[int]:
 
 
 def ranges_of(sources: Sequence[int]) -> str:
-    """Data sources as people write them: `12-15,20`."""
+    """Format data sources as ranges: `12-15,20`."""
     parts: list[list[int]] = []
     for source in sorted(sources):
         if parts and parts[-1][1] == source - 1:
@@ -112,15 +108,15 @@ def ranges_of(sources: Sequence[int]) -> str:
 
 
 def shown_url(url: str) -> str:
-    """Where a store is, for people: without its user and password."""
+    """Return the URL of a store without its user and password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 LEASE_SECONDS = 2.0
-"""For so long a process believes its map after it was told so; then it asks before it does anything."""
+"""How long a process trusts its map after a confirmation; then it asks before it does anything."""
 DEAD_SECONDS = 3.0
-"""A process that was not seen for so long believes nothing any more: nobody waits for it."""
+"""A process not seen for this long trusts its map no more, so a move does not wait for it."""
 
 
 class RowKind(Enum):
@@ -133,7 +129,7 @@ class RowKind(Enum):
 
 
 class SourceState(NamedTuple):
-    """A store's mark on a data source: its state, the other store, and how many changes are noted."""
+    """A store's mark on a data source: its state, the other store, and how many changes its journal has."""
 
     state: str
     peer: str | None
@@ -141,49 +137,43 @@ class SourceState(NamedTuple):
 
 
 class RowNames:
-    """Names of rows, by kind, each once."""
-
     def __init__(self, parts: Mapping[RowKind, Iterable[tuple[Any, ...]]] | None = None) -> None:
         self._parts = {kind: frozenset((parts or {}).get(kind, ())) for kind in RowKind}
 
     @classmethod
     def of(cls, entries: Iterable[Sequence[Any]]) -> RowNames:
-        """From entries of a journal: kind, three numbers, space and name."""
+        """Return the keys in journal entries: kind, three numbers, space and name."""
         found: dict[RowKind, set[tuple[Any, ...]]] = {kind: set() for kind in RowKind}
         for kind, *parts in entries:
-            # A name has as many parts as its kind asks for; the others are empty.
+            # A key has as many parts as its kind needs; the others are empty.
             found[RowKind(kind)].add(tuple(part for part in parts if part is not None))
         return cls(found)
 
     def plus(self, other: RowNames) -> RowNames:
-        """Both."""
         return RowNames({kind: names | other._parts[kind] for kind, names in self._parts.items()})
 
     def minus(self, other: RowNames) -> RowNames:
-        """Without those."""
         return RowNames({kind: names - other._parts[kind] for kind, names in self._parts.items()})
 
     def columns(self) -> Iterator[tuple[RowKind, list[list[Any]]]]:
-        """By kind, in columns and in order; kinds of which there are none are left out."""
+        """Yield the sorted keys of each kind as columns; empty kinds are absent."""
         for kind, names in self._parts.items():
             if names:
                 yield kind, [list(column) for column in zip(*sorted(names), strict=True)]
 
     @property
     def size(self) -> int:
-        """How many of all kinds."""
         return sum(map(len, self._parts.values()))
 
 
 class Digest:
-    """How many rows of each kind, and the sum of their hashes. Two stores with the same rows have equal ones."""
+    """The number of rows of each kind and the sum of their hashes: equal for two stores with the same rows."""
 
     def __init__(self, parts: Mapping[RowKind, tuple[int, int]]) -> None:
         self.parts = {kind: parts.get(kind, (0, 0)) for kind in RowKind}
 
     @property
     def rows(self) -> int:
-        """How many rows of all kinds."""
         return sum(count for count, _ in self.parts.values())
 
     def __sub__(self, other: Digest) -> Digest:
@@ -201,70 +191,67 @@ class Digest:
         return hash(tuple(self.parts.values()))
 
     def differences(self, other: Digest) -> list[str]:
-        """The kinds in which the two differ."""
         return [kind.value for kind in RowKind if self.parts[kind] != other.parts[kind]]
 
 
 class Side(Protocol):
-    """One of the two stores. Marks: see `postgres/moving_sql`; a store that keeps its own words for them says the same."""
+    """One of the two stores of a move. For the marks see `postgres/moves_sql`; other stores report the same names."""
 
     @property
     def url(self) -> str:
-        """Where it is, as maps name it."""
+        """The URL of the store, as in maps."""
         ...
 
     async def close(self) -> None:
-        """Let others move."""
+        """Allow other moves."""
         ...
 
     async def mark(
         self, sources: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
     ) -> None:
-        """From now on these are `copying`, `frozen` or `away`; after `seconds`, unless that is None, `copying`."""
+        """Mark data sources as `copying`, `frozen` or `away`; after `seconds`, unless that is None, they are `copying` again."""
         ...
 
     async def end(self, sources: Sequence[int]) -> None:
-        """They are not moving any more, and nothing is noted of them."""
+        """Remove the marks and the journal of these data sources."""
         ...
 
-    async def marks(self) -> dict[int, SourceState]:
-        """By data source."""
-        ...
+    async def marks(self) -> dict[int, SourceState]: ...
 
     async def forget_noted(self, sources: Sequence[int]) -> None:
-        """Empty the journal of these."""
+        """Empty the journal of these data sources."""
         ...
 
     async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
-        """The oldest entries of the journal, and what they name."""
+        """Return the oldest journal entries, and the row keys in them."""
         ...
 
     async def done(self, entries: Sequence[int]) -> None:
-        """These entries of the journal are in the other store."""
+        """Delete these journal entries, whose rows are in the other store."""
         ...
 
     async def holds_others(self, sources: Sequence[int]) -> bool:
-        """Whether there is anything that is not of these."""
+        """Return whether the store has rows of other data sources."""
         ...
 
     async def wipe(self, sources: Sequence[int]) -> int:
-        """Delete every row of these; how many."""
+        """Delete every row of these data sources. Returns their number."""
         ...
 
     async def copy_to(self, other: Any, kind: RowKind, sources: Sequence[int], tell: Callable[[int], None]) -> int:
-        """Write all rows of a kind to the other store, which has none; how many. `tell` hears of bytes."""
+        """Copy all rows of a kind to the other store, which has none. Returns their number; `tell` is called with bytes."""
         ...
 
     async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
-        """The rows of these names as they are now; those that are not there are left out."""
+        """Return the current rows with these keys; missing ones are absent."""
         ...
 
     async def make_equal(self, names: RowNames, rows: dict[RowKind, list[Any]]) -> None:
-        """Replace whatever is stored under these names by these rows; a name without a row ends up empty."""
+        """Replace all rows with these keys by `rows`; delete the keys without a row."""
         ...
 
     async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Return the digest of these sources' rows that the journal does not name then, and the names that it has."""
+        """Return the digest of these sources' rows that the journal does not name, and the keys in the journal."""
         ...
 
     async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
@@ -275,22 +262,20 @@ class Side(Protocol):
         """Return the digest of the named rows."""
         ...
 
-    async def map(self) -> ShardMap | None:
-        """The newest map that this store knows."""
-        ...
+    async def map(self) -> ShardMap | None: ...
 
     async def publish(self, new: ShardMap) -> None:
-        """Let everybody who looks here know of a map."""
+        """Publish a map to the processes that use this store."""
         ...
 
     async def switch(self, sources: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
-        """Give the data sources away and publish the map that says so, in one moment; False when they are not frozen any more."""
+        """Give the data sources away and publish the new map atomically. Returns False if they are not frozen any more."""
         ...
 
     async def admit(self, sources: Sequence[int], version: int, seconds: float) -> None:
-        """These are here by the newest map: they may be written in `seconds` at the latest, whoever is left to say so."""
+        """Allow writes to data sources that the newest map assigns to this store, in `seconds` at the latest."""
         ...
 
     async def laggards(self, version: int, seconds: float) -> int:
-        """How many processes, seen within `seconds`, go by an older map."""
+        """Return how many processes, seen within `seconds`, use an older map."""
         ...

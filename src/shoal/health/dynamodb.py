@@ -1,4 +1,4 @@
-"""DynamoDB: the size of the table and its items, which the service counts every six hours."""
+"""DynamoDB: the size of the table and its number of items, which the service updates every six hours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL: its size and connections, how much it reads from memory, and what waits for what."""
+"""PostgreSQL: sizes, connections, cache hits, and long transactions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SETTINGS = {"application_name": "shoal-vitals", "statement_timeout": "2s"}
 _MOST_CONNECTIONS = 0.9
 _LONG_SECONDS = 300.0
 _FAR_BEHIND_SECONDS = 30.0
-# Only roles that may read all statistics see transactions of others and standbys: otherwise these are 0.
+# Only roles that may read all statistics see transactions of other roles and standbys: otherwise these are 0.
 _FIGURES = """
 SELECT current_setting('server_version') AS version,
   pg_database_size(current_database()) AS stored,
@@ -27,7 +27,7 @@ FROM pg_stat_database d WHERE d.datname = current_database()
 
 
 async def look(url: str, place: str) -> list[EngineVitals]:
-    """Return the figures of the database behind a URL. Raises `Unavailable`, or what the client raises."""
+    """Return the figures of a database. Raises `Unavailable`, or errors of the client."""
     connection = await connect(url, _SETTINGS, _SECONDS)
     try:
         row = await connection.fetchrow(_FIGURES)

@@ -43,11 +43,11 @@ VitalName = Literal[
     "jobs_set_aside",
     "workers",
 ]
-"""The unit is in the name: bytes, seconds, per second; `cache_hits` is a share from 0 to 1; the others are counts."""
+"""The unit is in the name: bytes, seconds, per second; `cache_hits` is a fraction from 0 to 1; others are counts."""
 
 
 class Vital(NamedTuple):
-    """A figure, and whether it wants attention."""
+    """A figure, and whether it requires attention."""
 
     name: VitalName
     value: float
@@ -58,29 +58,29 @@ class EngineVitals(msgspec.Struct, frozen=True):
     """The figures of one engine, or that it was not reached."""
 
     engine: str
-    """Its name: "PostgreSQL"."""
+    """Product name, such as "PostgreSQL"."""
     place: str
-    """Where it is, for people: a host and port, the name of a file or table. Never a password."""
+    """Host and port, or the name of a file or table. Never contains a password."""
     version: str = ""
     vitals: tuple[Vital, ...] = ()
     reached: bool = True
 
 
 class EngineProbe(NamedTuple):
-    """An engine, and how it is asked. `ask` raises when there is no answer."""
+    """An engine and its query function, which raises if there is no answer."""
 
     engine: str
     place: str
     ask: Callable[[], Awaitable[list[EngineVitals]]]
-    """Several answers come from an engine of several servers."""
+    """An engine of several servers yields several results."""
 
 
 _LITTLE = 0.05
-"""Share of the disk below which little is left."""
+"""Fraction of the disk below which free space requires attention."""
 
 
 async def look(path: Path) -> list[EngineVitals]:
-    """Return the sizes of a file, its log, and its disk. Raises `OSError` for a file that is not there."""
+    """Return the sizes of a file, its log, and its disk. Raises `OSError` if the file does not exist."""
     return [await asyncio.to_thread(_look, path)]
 
 
@@ -105,7 +105,7 @@ _KEEP_MS = 5_000
 
 
 class EngineWatch:
-    """Asks each engine for at most `patience` seconds; an answer is good for five seconds, for all who ask meanwhile."""
+    """Queries of all engines, with a timeout of `patience` seconds; results are cached for five seconds and shared."""
 
     def __init__(self, probes: Sequence[EngineProbe], *, patience: float = 3.0) -> None:
         self._probes = probes
@@ -114,7 +114,7 @@ class EngineWatch:
         self._answers: Renewed[list[EngineVitals]] = Renewed(_KEEP_MS, _KEEP_MS)
 
     async def look(self) -> list[EngineVitals]:
-        """Return what the engines say of themselves; one that did not answer stands there without figures."""
+        """Return the figures of all engines; one that did not answer is included without figures."""
         return await self._answers.get(time.monotonic_ns() // 1_000_000, self._ask)
 
     async def _ask(self) -> list[EngineVitals]:
@@ -125,7 +125,7 @@ class EngineWatch:
         try:
             async with asyncio.timeout(self._patience):
                 return await probe.ask()
-        except Exception as error:  # noqa: BLE001  # whatever it is, there are no figures
+        except Exception as error:  # noqa: BLE001  # no figures, whatever the reason
             self._outage.warning(
                 "no figures of %s at %s: %r", probe.engine, probe.place, error, name=(probe.engine, probe.place)
             )

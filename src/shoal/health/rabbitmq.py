@@ -1,4 +1,4 @@
-"""RabbitMQ: the queues of this network, and how many workers take from them."""
+"""RabbitMQ: the queues of this network, and their number of consumers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECONDS = 2.0
 
 
 async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineVitals]:
-    """Return the figures of a broker, as the first of its nodes that answers tells them. Raises what the client raises."""
+    """Return the figures of a broker, from the first node that answers. Raises errors of the client."""
     queues = Queues(namespace)
     async with asyncio.timeout(_SECONDS):
         connection = await _connection(url)
@@ -27,7 +27,7 @@ async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineVit
     try:
         vitals = await _figures(await connection.channel(), queues)
     except ChannelNotFoundEntity:
-        # Whoever opens the network first makes the queues.
+        # The queues are created when the network is first opened.
         vitals = ()
     finally:
         await connection.close()

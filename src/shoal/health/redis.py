@@ -1,4 +1,4 @@
-"""Redis, or Valkey: the memory, keys and clients of each of its servers."""
+"""Redis or Valkey: memory, keys and clients of each server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_MEMORY = 0.9
 
 
 async def look(url: str) -> list[EngineVitals]:
-    """Return the figures of each server behind a URL. Raises `OSError` where none says which servers there are."""
+    """Return the figures of each server behind a URL. Raises `OSError` if the servers cannot be determined."""
     where = parse(url)
     addresses = await _servers(where)
     return list(await asyncio.gather(*[_server(where, one) for one in addresses]))

@@ -407,7 +407,7 @@ async def _refuse_websocket(_scope: Scope, receive: Receive, send: Send) -> None
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    """Nothing happens here: the wiring starts and stops what there is."""
+    """Do nothing: `shoal.app` starts and stops the network."""
     for _ in ("startup", "shutdown"):
         message = await receive()
         await send({"type": message["type"] + ".complete"})

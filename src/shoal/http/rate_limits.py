@@ -77,9 +77,9 @@ DEFAULTS: Mapping[str, RateRule] = {
 `contacts` are hashed address books of 2,000 addresses: few, for a list of guesses looks the same. `archives` are follow lists
 from elsewhere, 10,000 look-ups each.
 
-The three of `guesses` count wrong passwords and codes alone (`guesses.py`): passwords for one account, both from one network,
-and codes of one member. Of a million codes three count at a time: with 20 a day one is guessed in 45 years, by whoever has the
-password."""
+The three classes of `guesses` count only wrong passwords and codes (`mastodon_api/login_attempts.py`): passwords for one account,
+both from one network, and codes of one member. Of a million codes, three are valid at any moment: at 20 guesses per day, an
+attacker who has the password needs 45 years."""
 
 BY_ADDRESS = frozenset({"apps", "signup"})
 """Classes that are counted by address even when a member's token is sent: a token must not buy more of them."""

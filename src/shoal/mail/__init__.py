@@ -1,1 +1,1 @@
-"""Mail to members: written in their language, sent through an SMTP server, or into a folder while one develops."""
+"""Mail to members in their language, sent through an SMTP server, or written to a folder during development."""

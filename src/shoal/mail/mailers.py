@@ -1,6 +1,6 @@
 """Mail transports: an SMTP server, or a folder of `.eml` files for development.
 
-A message is built by RFC 5322. The folder gets files such as `0001-ann@example.org.eml`, which mail programs open.
+Messages follow RFC 5322. Files in the folder are named like `0001-ann@example.org.eml`, which mail programs open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shoal.core.errors import InvalidInput, ShoalError, Unavailable
 
 
 class Letter(NamedTuple):
-    """A mail: to whom, and what it says, as plain text and as HTML."""
+    """A mail, as plain text and as HTML."""
 
     to: str
     subject: str
@@ -31,36 +31,34 @@ class Letter(NamedTuple):
 
 
 class Undeliverable(ShoalError):
-    """The mail server will not take this letter, however often it is tried."""
+    """The mail server permanently rejects this mail."""
 
 
 class NotNow(Unavailable):
-    """The mail server does not take this letter now; others it may."""
+    """The mail server temporarily rejects this mail, but may accept others."""
 
 
 class Mailer(Protocol):
-    """Sends letters."""
-
     async def send(self, letter: Letter) -> None:
-        """Hand a letter over. Once this returns it is somebody else's to deliver.
+        """Hand a mail over. When this returns, the transport is responsible for it.
 
-        Raises `Unavailable` where any may be tried again later, `NotNow` where this one may, and `Undeliverable` where not.
+        Raises `Unavailable` if any mail may be retried later, `NotNow` if this one may, and `Undeliverable` if not.
         """
 
 
 def in_ascii(address: str) -> str:
-    """Return an address with the domain as it stands in the DNS: then only a name beyond ASCII needs RFC 6531 of mail servers."""
+    """Return an address with its domain in ASCII form: then only a non-ASCII local part requires RFC 6531."""
     name, _, domain = address.rpartition("@")
     return f"{name}@{ascii_domain(domain)}"
 
 
 def message_of(letter: Letter, sender: str) -> EmailMessage:
-    """Return the message of a letter. `sender` is an address, with or without a name: `Shoal <post@example.org>`."""
+    """Return the message of a mail. `sender` is an address, with or without a name: `Shoal <post@example.org>`."""
     message = EmailMessage(policy=SMTP)
     message["From"], message["To"], message["Subject"] = sender, in_ascii(letter.to), letter.subject
     message["Date"] = format_datetime(localtime())
     message["Message-ID"] = make_msgid(domain=parseaddr(sender)[1].rpartition("@")[2])
-    # RFC 3834: no answering machine is to answer it.
+    # RFC 3834: prevent automatic replies.
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(letter.text)
     message.add_alternative(letter.html, subtype="html")
@@ -74,7 +72,7 @@ _TLS = {"required": True, "offered": None, "never": False}
 
 
 class SmtpServer(NamedTuple):
-    """Where mail is handed over."""
+    """The server and its connection options."""
 
     host: str
     port: int
@@ -83,13 +81,13 @@ class SmtpServer(NamedTuple):
     wrapped: bool
     """TLS from the first byte on (RFC 8314)."""
     upgraded: bool | None
-    """STARTTLS: always, never, or (None) where the server offers it."""
+    """STARTTLS: always, never, or (None) if the server offers it."""
     ca: str
-    """A file with the certificates that are trusted; empty: those of the system."""
+    """A file of trusted certificates; empty: those of the system."""
 
 
 def smtp_server(url: str) -> SmtpServer:
-    """Return what a URL says. Raises `InvalidInput`. A password never goes over the network in clear, but to this machine."""
+    """Parse a URL. Raises `InvalidInput`. A password is never sent in clear over the network, except to this machine."""
     parts = urlsplit(url)
     more = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     tls = more.pop("tls", "")
@@ -115,7 +113,7 @@ def _without_password(url: str) -> str:
 
 
 class SmtpMailer:
-    """Hands letters to one SMTP server, over a connection for each."""
+    """Sends mails to one SMTP server, over a new connection each."""
 
     def __init__(self, url: str, sender: str) -> None:
         self._server = smtp_server(url)
@@ -126,7 +124,6 @@ class SmtpMailer:
             raise InvalidInput(f"mail: the certificates in {self._server.ca} cannot be read: {error}") from error
 
     async def send(self, letter: Letter) -> None:
-        """Hand a letter over, as `Mailer.send`."""
         try:
             async with self._client() as client:
                 await client.send_message(message_of(letter, self._sender))
@@ -134,7 +131,7 @@ class SmtpMailer:
             raise self._failure(error, letter) from error
 
     async def greet(self) -> str:
-        """Connect, log in and leave: no letter is sent. Return a line that says so. Raises `Unavailable`."""
+        """Connect, log in and disconnect, without sending mail; return a summary. Raises `Unavailable`."""
         at = self._server
         try:
             async with self._client() as client:
@@ -170,13 +167,13 @@ class SmtpMailer:
 
 
 def _refusal(error: aiosmtplib.SMTPRecipientsRefused | aiosmtplib.SMTPResponseException) -> Unavailable | Undeliverable:
-    """Return what an answer of the server means: codes from 500 on are for good (RFC 5321, 4.2.1)."""
+    """Interpret a response of the server: codes from 500 on are permanent (RFC 5321, 4.2.1)."""
     if isinstance(error, aiosmtplib.SMTPRecipientsRefused):
         refused = error.recipients[0]
         code, said = refused.code, refused.message
     else:
         code, said = error.code, error.message
-    # Before a letter was looked at, an answer says nothing of it: a server that greets with 554 may be mended.
+    # A response before the mail was sent says nothing about it: a server that greets with 554 may recover.
     about_letter = not isinstance(error, aiosmtplib.SMTPConnectResponseError | aiosmtplib.SMTPHeloError)
     if not about_letter or code == _CLOSING:
         return Unavailable(f"the mail server cannot take mail now: {code} {said}")
@@ -190,14 +187,13 @@ _MOST = 1_000_000
 
 
 class FolderMailer:
-    """Puts letters into a folder, which is made when the first one comes."""
+    """Writes mails to a folder, which is created with the first one."""
 
     def __init__(self, folder: Path, sender: str) -> None:
         self._folder = folder
         self._sender = sender
 
     async def send(self, letter: Letter) -> None:
-        """Write a letter, as `Mailer.send`."""
         try:
             await asyncio.to_thread(self._write, letter)
         except OSError as error:
@@ -210,7 +206,7 @@ class FolderMailer:
         for number in range(max(held, default=0) + 1, _MOST):
             path = self._folder / f"{number:04}-{_ODD.sub('_', letter.to)[:100]}.eml"
             try:
-                # Links in it open accounts: it is for nobody else on this machine.
+                # Its links give access to accounts, so only the owner may read it.
                 path.touch(0o600, exist_ok=False)
             except FileExistsError:
                 continue

@@ -1,4 +1,4 @@
-"""The words of letters, in the language of whoever reads them."""
+"""The texts of mails, in the language of the recipient."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ from shoal.mail.mailers import Letter
 
 
 class Stationery(NamedTuple):
-    """The name of the network, and the address that links begin with: all its letters have these."""
+    """The name of the network and the root of its links, common to all mails."""
 
     title: str
     base_url: str
 
 
 class About(NamedTuple):
-    """The member and the event that a letter is about."""
+    """The member and the event that a mail is about."""
 
     kind: MailKind
     to: str
-    """The e-mail address."""
+    """E-mail address."""
     name: str
-    """The member's user name."""
     at: int
-    """When it happened, in Unix milliseconds."""
+    """In Unix milliseconds."""
     proof: str = ""
-    """The text that the link carries; empty for kinds that have none."""
+    """Token of the link; empty for kinds without one."""
     address: str = ""
-    """The address that a member has now."""
+    """The member's current address."""
     place: str = ""
-    """The network address that somebody logged in from."""
+    """Network address of a login."""
     passkey: str = ""
-    """The name of the passkey that it is about."""
+    """Name of the passkey."""
 
 
 class _Said(NamedTuple):
@@ -49,14 +48,14 @@ class _Said(NamedTuple):
 
 
 def write(stationery: Stationery, about: About, language: str) -> Letter:
-    """Return a letter. It is in English where `language` (a code such as "de") is none that we have."""
+    """Return a mail, in English if `language` (a code such as "de") is not available."""
     words = words_in(language if language in LANGUAGES else "en")
     said, foot = _said(words, about, stationery.title), _foot(words, about, stationery)
     return _letter(stationery, words, about.to, said, foot)
 
 
 def trial(stationery: Stationery, to: str, language: str) -> Letter:
-    """Return a letter by which an operator sees that mail arrives."""
+    """Return a test mail for operators."""
     words = words_in(language if language in LANGUAGES else "en")
     _, facts = words.text, {"title": stationery.title, "url": stationery.base_url}
     said = _Said(

@@ -1,4 +1,4 @@
-"""Sends letters beside the jobs that want them: few at a time, and none for a while after a mail server could not be reached."""
+"""Mail sender: bounded concurrency next to the jobs, with a backoff after the mail server could not be reached."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _log = logging.getLogger("shoal.mail")
 
 _LIMITS = TurnLimits(at_once=4, of_one=4, held=256, held_of_one=256, patience=10.0)
 _SECONDS = 45.0
-"""Seconds after which a letter is not under way any more but failed: with the wait for its turn less than the lease of its job."""
+"""Timeout of sending a mail: with the wait for a slot, less than the lease of its job."""
 _REMEMBERED = 10_000
-"""Letters that rest by themselves, at most."""
+"""Maximum number of mails with a backoff of their own."""
 _SERVER = "server"
-"""The name under which the mail server rests."""
+"""Key of the mail server's backoff."""
 _FIRST_REST, _LONGEST_REST = 5.0, 120.0
 
 
 class Postman:
-    """Does works, each of which writes and sends one letter: four at a time, and others wait their turn."""
+    """A queue of tasks that each write and send one mail, four at a time."""
 
     def __init__(self, mailer: Mailer, stationery: Stationery) -> None:
         self.stationery = stationery
@@ -33,21 +33,21 @@ class Postman:
         self._letters = Rests(_FIRST_REST, _LONGEST_REST, _REMEMBERED)
         self._server = Rests(_FIRST_REST, _LONGEST_REST, 1)
         self.sent = 0
-        """Letters that were handed over since the process began."""
+        """Mails handed over since the start of the process."""
         self.refused = 0
-        """Letters that the mail server refused for good since then."""
+        """Mails permanently rejected since then."""
         self.put_off = 0
-        """How often a letter had to wait since then: the mail server did not take it, or was not reached."""
+        """Number of delays since then: the mail server rejected a mail temporarily, or was not reached."""
 
     @property
     def under_way(self) -> int:
-        """Letters that are being written or sent, or wait for their turn."""
+        """Number of mails being written, sent or waiting."""
         return len(self._turns)
 
     def begin(self, number: int, work: Work) -> asyncio.Future[None]:
-        """Have the work of a letter done in its turn; the future ends with it.
+        """Queue the task of a mail; the future ends with it.
 
-        Raises `NotYet` when too many wait, when the server is left alone, or this letter is; the future does so too.
+        Raises `NotYet` if the queue is full, or during the backoff of the server or of this mail; so does the future.
         """
         return self._turns.begin(_SERVER, lambda: self._check_rests(number), work)
 
@@ -58,7 +58,7 @@ class Postman:
             raise NotYet("the mail server did not take this letter a moment ago")
 
     async def deliver(self, number: int, letter: Letter) -> None:
-        """Send a letter. What the server refuses for good is logged, and done with. Raises `NotYet`."""
+        """Send a mail. A permanent rejection is logged and final. Raises `NotYet`."""
         try:
             async with asyncio.timeout(_SECONDS):
                 await self._mailer.send(letter)
@@ -74,7 +74,7 @@ class Postman:
             self.put_off += 1
             seconds = self._server.lengthen(_SERVER)
             _log.warning("mail waits for %g s: %s", seconds, str(error) or "the mail server took too long")
-            # The job need not tell it again.
+            # Already logged, so the job need not log it again.
             raise NotYet(str(error)) from error
         else:
             self.sent += 1
@@ -82,5 +82,5 @@ class Postman:
         self._server.end(_SERVER)
 
     async def close(self) -> None:
-        """Give up what is under way: it is sent when the process is back."""
+        """Cancel pending mails: they are sent after the next start."""
         await self._turns.close()

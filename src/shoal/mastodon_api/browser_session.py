@@ -32,7 +32,7 @@ class Browser:
         self._prefix = "__Host-" if secure else ""
         self._secure = secure
         self.login = request.cookies.get(self._prefix + _LOGIN, "")
-        """The text of a token, or empty. It is whatever the browser sends: `services/login/sessions.py` says whose it is."""
+        """The text of a token, or empty. It is whatever the browser sends: `commands/sessions.py` says whose it is."""
         key = request.cookies.get(self._prefix + _KEY, "")
         self._known = bool(_GOOD_KEY.fullmatch(key))
         self._key = key if self._known else secrets.token_urlsafe(32)

@@ -268,7 +268,7 @@ Handler = Callable[[Context, P], Awaitable[object]]
 
 
 def acting(front: Front, caller: routes.Caller, request: Request) -> Front:
-    """Return the front whose services know who calls, and from which address: the audit log says so."""
+    """Return the front whose commands record the caller and its address in the audit log."""
     address = client_of(request.scope).partition("%")[0][:MAX_ADDRESS]
     return replace(front, writes=front.writes.by(Actor(caller.member_id or 0, caller.name, address)))
 

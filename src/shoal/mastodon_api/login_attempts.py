@@ -35,7 +35,7 @@ class LockedOut(TooMany):
 
 
 class Attempt:
-    """One password from one address: what `services/login/guesses.py` calls an asker."""
+    """One password from one address: what `commands/authentication.py` calls an asker."""
 
     def __init__(self, limiter: Limiter, address: str, site: Site) -> None:
         self._limiter = limiter
@@ -131,14 +131,14 @@ async def new_codes(context: Context, member_id: int, code: str) -> list[str]:
 
 
 async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
-    """A new password for a member who knows the one they have. Raises as `renewals.change_password`."""
+    """A new password for a member who knows the one they have. Raises as `credentials.change_password`."""
     front = context.deps
     async with hashing(context.request.scope):
         await credentials.change_password(front.writes, member_id, current, password, _attempt(context))
 
 
 async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
-    """A mail to another address, for a member who knows the password. Raises as `proofs.ask_change`, and `TooManyMails`."""
+    """A mail to another address, for a member who knows the password. Raises as `credentials.ask_change`, and `TooManyMails`."""
     front = context.deps
     await count_mail(context, member_id=member_id)
     async with hashing(context.request.scope):
@@ -146,7 +146,7 @@ async def ask_email_change(context: Context, member_id: int, password: str, addr
 
 
 async def reset_password(context: Context, proof: str, password: str) -> Member:
-    """A new password by the link of a mail. Raises as `proofs.reset_password`."""
+    """A new password by the link of a mail. Raises as `credentials.reset_password`."""
     async with hashing(context.request.scope):
         return await credentials.reset_password(context.deps.writes, proof, password, _attempt(context))
 
@@ -168,14 +168,14 @@ async def count_mail(context: Context, account: str = "", member_id: int = 0) ->
 
 
 async def leave(context: Context, member_id: int, password: str) -> Farewell:
-    """The deletion of an account, by a member who knows its password. Raises as `departures.leave`."""
+    """The deletion of an account, by a member who knows its password. Raises as `account_deletions.leave`."""
     front = context.deps
     async with hashing(context.request.scope):
         return await account_deletions.leave(front.writes, member_id, password, _attempt(context))
 
 
 async def come_back(context: Context, name: str, password: str) -> Member:
-    """The end of a departure. Raises as `departures.come_back`."""
+    """The end of a departure. Raises as `account_deletions.come_back`."""
     front = context.deps
     async with hashing(context.request.scope):
         return await account_deletions.come_back(front.writes, name, password, _attempt(context))

@@ -36,7 +36,7 @@ class PollParams(msgspec.Struct, frozen=True):
     hide_totals: bool = False
 
     def draft(self) -> PollDraft | None:
-        """Return this poll as the services take it; None when no option and no end is given."""
+        """Return this poll as the commands take it; None when no option and no end is given."""
         if not self.options and self.expires_in is None:
             return None
         return PollDraft(

@@ -47,7 +47,7 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
     invite_code: str = ""
     """The code of an invitation; empty: they were not invited."""
     proof: str = ""
-    """The proof that a machine worked for it (`core.login.proof_of_work`); empty: there is none."""
+    """The proof that a machine worked for it (`core.signup`); empty: there is none."""
 
 
 def needs_approval(context: Context, *, invited: bool = False, proven: bool = True) -> bool:

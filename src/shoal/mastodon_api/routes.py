@@ -184,7 +184,7 @@ def parts(settings: Settings) -> tuple[RouteGroup, ...]:
         ),
         RouteGroup(
             "streaming",
-            "Live updates. The WebSocket is no row of the table: `api/live/streaming_socket.py`.",
+            "Live updates. The WebSocket is no row of the table: `mastodon_api/streaming.py`.",
             streaming.ROUTES,
         ),
     )

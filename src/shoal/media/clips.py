@@ -37,11 +37,11 @@ _PLAIN_PROFILES = frozenset({"Constrained Baseline", "Baseline", "Main", "High"}
 _WHOLE, _SLACK_SECONDS = 0.9, 0.5
 """Containers round durations, and encoders pad or drop a few frames."""
 _LEAST_EDGE = 2
-"""Pixels: H.264 in 4:2:0 stores colours in blocks of two by two."""
+"""In pixels: H.264 in 4:2:0 stores colours in blocks of two by two."""
 _HDR = frozenset({"smpte2084", "arib-std-b67"})
 """Transfer characteristics of HDR: PQ and HLG (ITU-R BT.2100)."""
 _HIGHEST_LEVEL = 42
-"""H.264 level 4.2, times ten: phones of ten years ago decode it."""
+"""H.264 level 4.2, times ten: ten-year-old phones decode it."""
 
 
 class _Disposition(msgspec.Struct):
@@ -74,9 +74,7 @@ class _Stream(msgspec.Struct):
 
     @property
     def plays_everywhere(self) -> bool:
-        """Whether every browser plays it as it is: H.264 in 8 bits of 4:2:0, whole frames, upright; or AAC-LC in
-        stereo.
-        """
+        """Whether every browser plays it unchanged: progressive, upright H.264 in 8 bits of 4:2:0, or AAC-LC in stereo."""
         if self.codec_type == "audio":
             plain = self.codec_name == "aac" and self.profile == "LC"
             return plain and self.channels <= 2 and _number(self.sample_rate) <= 48_000
@@ -104,10 +102,10 @@ class _Probed(msgspec.Struct):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Properties of a clip. Without a film `width` is 0; `cover` says whether a still picture comes with a sound."""
+    """Properties of a clip. `width` is 0 without a video stream; `cover` tells whether a sound has a cover picture."""
 
     duration: float
-    """Seconds; 0 where the file does not say."""
+    """In seconds; 0 if the file does not specify it."""
     bitrate: int
     width: int = 0
     height: int = 0
@@ -115,12 +113,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     sound: Sound | None = None
     cover: bool = False
     film_bits: int = 0
-    """Bits per second of the film, or of everything where the file does not say."""
+    """Bits per second of the video stream, or of everything if the file does not specify it."""
     ticks: Fraction = Fraction(0)
-    """Lowest constant frame rate that represents each timestamp of the film."""
+    """Lowest constant frame rate that represents each timestamp of the video stream."""
     hdr: bool = False
     film_plays: bool = False
-    """Whether every browser plays the film without another encoding."""
+    """Whether every browser plays the video stream without encoding."""
     sound_bits: int = 0
     sound_plays: bool = False
 
@@ -152,7 +150,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def check_whole(self, source: Facts) -> None:
-        """Raise `InvalidInput` if this conversion ends well before its source should: data is missing there."""
+        """Raise `InvalidInput` if this conversion ends well before its source should: the source is truncated."""
         if self.duration < _WHOLE * source.duration - _SLACK_SECONDS:
             raise InvalidInput(
                 f"this file is cut short: it ends after {self.duration:.1f} of {source.duration:.1f} seconds"
@@ -160,7 +158,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts_of(probed: bytes) -> Facts:
-    """Read the facts from the output of ffprobe."""
+    """Parse the output of ffprobe."""
     try:
         found = msgspec.json.decode(probed, type=_Probed)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -202,9 +200,9 @@ def _fraction(text: str) -> Fraction:
 
 
 _PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH"})
-"""Environment variables that are passed on; the others may hold secrets."""
+"""Environment variables that are passed on; others may hold secrets."""
 _MOST_SAID: Final = 1 << 20
-"""Bytes that a program may print."""
+"""Maximum bytes of a program's output."""
 _NOT_LISTED: Final = re.compile(rb"Codec \((\w+)\) not on whitelist")
 _NO_ROOM: Final = b"File too large"
 _NO_MEMORY: Final = re.compile(rb"annot allocate memory|failed to map segment|malloc of size")
@@ -217,19 +215,16 @@ _filters: dict[str, frozenset[str]] = {}
 
 
 class Programs(NamedTuple):
-    """Paths of the two programs."""
-
     ffmpeg: str
     ffprobe: str
 
     @classmethod
     def found(cls) -> Self | None:
-        """Find the programs on this machine; None where they are not installed."""
+        """Find the programs on this machine; None if they are not installed."""
         ffmpeg, ffprobe = shutil.which("ffmpeg"), shutil.which("ffprobe")
         return cls(ffmpeg, ffprobe) if ffmpeg and ffprobe else None
 
     async def has_filters(self, *names: str) -> bool:
-        """Return whether this ffmpeg has all of these filters."""
         if self.ffmpeg not in _filters:
             process = await asyncio.create_subprocess_exec(
                 *(self.ffmpeg, "-hide_banner", "-filters"),
@@ -245,12 +240,12 @@ class Programs(NamedTuple):
         return _filters[self.ffmpeg].issuperset(names)
 
     async def probe(self, file: str, clip: Clip, limits: ClipLimits) -> bytes:
-        """Return ffprobe's description of a file, as JSON. Raises `InvalidInput` when it cannot be read."""
+        """Return ffprobe's description of a file, as JSON. Raises `InvalidInput` if it cannot be read."""
         asked = ("-v", "error", "-print_format", "json", "-show_format", "-show_streams")
         return await _run((self.ffprobe, *asked, *_reading(clip), f"file:{file}"), limits)
 
     async def convert(self, file: str, clip: Clip, limits: ClipLimits, *wanted: str) -> None:
-        """Convert a file as the arguments say. Raises `InvalidInput` when that fails."""
+        """Convert a file with these arguments. Raises `InvalidInput` on failure."""
         quiet = ("-nostdin", "-hide_banner", "-v", "error", "-threads", str(limits.threads))
         reading = (*_reading(clip), "-i", f"file:{file}")
         await _run((self.ffmpeg, *quiet, *reading, "-threads", str(limits.threads), *wanted), limits)
@@ -268,7 +263,7 @@ def _reading(clip: Clip) -> tuple[str, ...]:
 
 
 async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
-    """Run a command within the limits and return its output. Raises `InvalidInput` when it fails."""
+    """Run a command within the limits and return its output. Raises `InvalidInput` on failure."""
     confined = (ceil(limits.seconds * limits.threads), limits.memory, limits.max_made)
     try:
         process = await asyncio.create_subprocess_exec(
@@ -314,7 +309,7 @@ MP3: Final = "audio/mpeg"
 _SAME: Final = ("-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact")
 _BARE: Final = ("-map_metadata", "-1", "-map_chapters", "-1", "-sn", "-dn")
 
-# Without supplemental messages (H.264, annex D): cameras write places and times into them.
+# Without supplemental messages (H.264, annex D): cameras write locations and times into them.
 _FILM_AS_IT_IS: Final = ("-c:v", "copy", "-bsf:v", "filter_units=remove_types=6")
 _SDR: Final = (
     "zscale=transfer=linear:npl=100,format=gbrpf32le,zscale=primaries=bt709,tonemap=hable:desat=0,"
@@ -324,7 +319,7 @@ _SDR: Final = (
 _MOST_FRAMES: Final = 60
 """Maximum frames per second of the result."""
 _TIMES_BITS: Final = 2
-"""A stream is copied when it has at most this many times the bits that our encoding would have."""
+"""A stream is copied if it has at most this many times the bits that encoding would produce."""
 
 
 class MadeClip(msgspec.Struct, frozen=True, kw_only=True):
@@ -338,22 +333,20 @@ class MadeClip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clips:
-    """Makes clips with the programs of this machine."""
-
     def __init__(self, programs: Programs, limits: ClipLimits | None = None) -> None:
         self._programs = programs
         self.limits = limits or ClipLimits()
 
     def kind_of(self, data: bytes) -> Clip | None:
-        """Return the kind of clip that an upload begins like; None for a picture, and for anything else."""
+        """Return the type of clip that an upload begins like; None for pictures and other files."""
         return ANIMATION if is_animated_gif(data) else sniff_clip(data[:HEAD])
 
     @asynccontextmanager
     async def made(self, fetch: Callable[[Path], Awaitable[None]]) -> AsyncIterator[MadeClip]:
-        """Convert an upload. The result lasts until the block ends; `fetch` writes the upload to a path.
+        """Convert an upload, which `fetch` writes to a path. The result is deleted when the block ends.
 
-        Neither of the two is ever in memory as a whole. Raises `InvalidInput` for an upload that cannot be converted;
-        the work ends within the limits' seconds.
+        Neither file is ever held in memory as a whole. Raises `InvalidInput` for an upload that cannot be converted;
+        the duration is limited.
         """
         with TemporaryDirectory(prefix="shoal-clip-") as folder:
             source = Path(folder) / "source"
@@ -412,7 +405,7 @@ class Clips:
         return await self._programs.has_filters("zscale", "tonemap")
 
     def _as_film(self, facts: Facts, *, animated: bool, mapped: bool) -> tuple[str, ...]:
-        # What does not say how long it plays is cut off a second past what is taken, and refused then.
+        # A file of unknown duration is cut a second past the limit, and then rejected.
         longest = f"{self.limits.max_duration + 1:g}"
         return (
             *("-map", "0:v:0", "-map", "0:a:0?", *_BARE, *_SAME, "-t", longest),
@@ -422,7 +415,7 @@ class Clips:
         )
 
     def _film_fits(self, facts: Facts) -> bool:
-        """Return whether the film can be copied: encoding it again would only take time."""
+        """Return whether the video stream can be copied: encoding it again would only take time."""
         return (
             facts.film_plays
             and max(facts.width, facts.height) <= self.limits.edge
@@ -461,5 +454,5 @@ class Clips:
 def _kind_of_file(file: Path) -> Clip | None:
     with file.open("rb") as opened:
         head = opened.read(HEAD)
-        # Whether a GIF moves is seen behind its first frame. It is small: it was taken as a picture.
+        # Detecting an animated GIF takes more than its first frame. The file is small: it was accepted as a picture.
         return ANIMATION if is_gif(head) and is_animated_gif(head + opened.read()) else sniff_clip(head)

@@ -1,6 +1,6 @@
-"""Runs a program that it becomes, under limits: `python -m shoal.media.confined SECONDS MEMORY FILE_SIZE PROGRAM ARGUMENTS...`.
+"""Run a program under limits: `python -m shoal.media.confined SECONDS MEMORY FILE_SIZE PROGRAM ARGUMENTS...`.
 
-Processor seconds, bytes of address space, bytes of a file that it writes. It opens few files and dumps no core.
+Limits processor seconds, bytes of address space, bytes of written files, and the number of open files; disables core dumps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ OPEN_FILES = 64
 
 
 def main() -> None:
-    """Become the program."""
+    """Replace this process by the program."""
     seconds, memory, size = map(int, sys.argv[1:4])
     program = sys.argv[4:]
     confine(seconds, memory, size)

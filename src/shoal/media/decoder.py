@@ -1,8 +1,8 @@
 """The pool of child processes that decode pictures, so that no upload can harm the server.
 
 Children start with the first picture and exit after a minute without one: an idle server has none. A picture that exceeds
-the limits kills its child, never the server, and its sender is told why. Every call ends within the time limit plus the
-time of the pictures queued before it; members get their turns fairly.
+the limits kills its child, never the server, and its uploader gets the reason. Every call ends within the time limit plus the
+time of the pictures queued before it; scheduling is fair among members.
 
 A child never gets the server's environment (it holds secrets) nor its terminal's signals. It keeps no state between jobs,
 so it is always stopped by SIGKILL.
@@ -38,7 +38,7 @@ from shoal.media.protocol import (
 )
 
 START_SECONDS: Final = 30.0
-"""Wall-clock seconds within which a child must be up, on however slow a machine."""
+"""Wall-clock seconds within which a child must be up, even on a slow machine."""
 _PASSED_ON = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG"})
 _ANSWERS: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
 _Kind = TypeVar("_Kind", Rendering, Crop)
@@ -46,15 +46,15 @@ _log = logging.getLogger(__name__)
 
 
 class ChildDied(Exception):
-    """The process ended, or spoke nonsense, before it answered."""
+    """The process ended, or sent invalid data, before it answered."""
 
 
 class Child:
-    """A running child. `jobs` counts those asked."""
+    """A running child. `jobs` counts its jobs."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        # asyncio's types cannot say that both were asked to be pipes.
+        # Both are pipes, which asyncio's types cannot express.
         self._stdin = cast("asyncio.StreamWriter", process.stdin)
         self._stdout = cast("asyncio.StreamReader", process.stdout)
         self.jobs = 0
@@ -62,7 +62,7 @@ class Child:
 
     @classmethod
     async def start(cls, limits: UploadLimits) -> Self:
-        """A child that is up; `Unavailable` when none comes up, which is the machine's fault and no picture's."""
+        """Start a child. Raises `Unavailable` if none comes up, which is not the fault of a picture."""
         child = cls(await _spawned(limits))
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -78,16 +78,15 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be asked, as far as the event loop has heard."""
+        """Whether it can take jobs, as far as the event loop knows."""
         return self._process.returncode is None and not self._stdout.at_eof()
 
     async def ask(self, job: RenderJob, kind: type[_Kind]) -> _Kind | Failure:
-        """Its answer, or `ChildDied`. After that, or when cancelled, it must be ended."""
+        """Run a job. Raises `ChildDied`. After that, or when cancelled, the child must be ended."""
         self.jobs += 1
         try:
             self._stdin.write(frame(job))
@@ -100,16 +99,16 @@ class Child:
         raise ChildDied
 
     def kill(self) -> None:
-        """Stop it now; `end` must follow."""
+        """Kill it now; `end` must follow."""
         if self._killed:
-            # A second signal would reap what asyncio waits for, and make it complain.
+            # A second signal would reap the process that asyncio waits for, and cause a warning.
             return
         self._killed = True
         with suppress(ProcessLookupError):
             self._process.kill()
 
     async def end(self) -> None:
-        """Stop it, reap it and close its pipes."""
+        """Kill it, reap it and close its pipes."""
         self.kill()
         self._stdin.close()
         with suppress(ConnectionError):
@@ -156,7 +155,7 @@ _Queue = deque[asyncio.Future[None]]
 
 
 class FairTurns:
-    """At most `places` pieces of work at once. Waiting members get one in turn; a member's pieces keep their order.
+    """A concurrency limit of `places`, shared round-robin among waiting members; each member's jobs stay in order.
 
     For one event loop.
     """
@@ -166,17 +165,17 @@ class FairTurns:
         self._free = places
         self._most_waiting = most_waiting
         self._most_of_one = most_of_one
-        # The member whose turn is next comes first.
+        # The next member comes first.
         self._queues: dict[str, _Queue] = {}
 
     @property
     def waiting(self) -> int:
-        """Return how many pieces of work wait for a place."""
+        """Number of waiting jobs."""
         return sum(map(len, self._queues.values()))
 
     @asynccontextmanager
     async def taken(self, member: str) -> AsyncIterator[None]:
-        """Hold a place. Raises `Unavailable` at once when too many wait, of this member or of all."""
+        """Hold a slot. Raises `Unavailable` at once if too many jobs wait, of this member or in total."""
         self._check_room(member)
         await self._take(member)
         try:
@@ -185,7 +184,7 @@ class FairTurns:
             self._give()
 
     async def all_taken(self) -> None:
-        """Take every place for good, after those who wait now."""
+        """Take all slots permanently, after those who already wait."""
         for _ in range(self._places):
             await self._take("")
 
@@ -205,12 +204,12 @@ class FairTurns:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                # The turn came at the very moment that it was no longer wanted.
+                # The slot was granted at the moment of cancellation.
                 self._give()
             raise
 
     def _give(self) -> None:
-        """Hand the place to the next member; callers that gave up waiting are passed over."""
+        """Pass the slot to the next member; cancelled callers are skipped."""
         while self._queues:
             member = next(iter(self._queues))
             queue = self._queues.pop(member)
@@ -224,7 +223,7 @@ class FairTurns:
 
 
 class Decoder:
-    """An async context manager; inside it, `render` and `crop` may be called from any task of the one event loop."""
+    """An async context manager; inside it, `render` and `crop` may be called from any task of one event loop."""
 
     def __init__(
         self,
@@ -236,7 +235,7 @@ class Decoder:
         jobs_per_child: int = 1000,
         idle_seconds: float = 60.0,
     ) -> None:
-        """At most `children` pictures at once and `max_waiting` in the queue, `max_of_one` of a member's.
+        """Decode at most `children` pictures concurrently; queue `max_waiting`, and `max_of_one` per member.
 
         A child is replaced after `jobs_per_child`.
         """
@@ -254,11 +253,11 @@ class Decoder:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """End all children; callers that still wait get `Unavailable`. A decoder is not entered again."""
+        """End all children; waiting callers get `Unavailable`. A decoder cannot be entered again."""
         self._open = False
         for child in self._busy:
             child.kill()
-        # Whoever holds all the turns knows that no caller is left who reads from a child.
+        # With all slots taken, no caller is reading from a child.
         await self._turns.all_taken()
         for child in [*self._idle]:
             self._drop(child)
@@ -267,28 +266,28 @@ class Decoder:
 
     @property
     def children(self) -> list[int]:
-        """The process ids of the children that run, for metrics and tests."""
+        """Process ids of the running children, for metrics and tests."""
         return [child.pid for child in [*self._busy, *self._idle]]
 
     @property
     def waiting(self) -> int:
-        """Return how many pictures wait to be decoded."""
         return self._turns.waiting
 
     @property
     def busy(self) -> int:
-        """Return how many pictures are being decoded."""
         return len(self._busy)
 
     async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False, still: bool = False) -> Rendering:
-        """The sizes of an uploaded file. It waits its turn among those of this `member`; for the others see `RenderJob`.
+        """Return the sizes of an uploaded file. The job is queued for this `member`; for other arguments see `RenderJob`.
 
-        `InvalidInput` says what is wrong with it; `Unavailable` that too many wait.
+        Raises `InvalidInput` with the reason, or `Unavailable` if too many jobs wait.
         """
         return await self._answer(RenderJob(data=data, keep_kind=keep_kind, still=still), Rendering, member)
 
     async def crop(self, data: bytes, width: int, height: int, *, member: str = "") -> Crop:
-        """The middle of an uploaded file in a given shape, at most `width` x `height` pixels. Turns and errors as in `render`."""
+        """Return the middle of an uploaded file in a given shape, at most `width` x `height` pixels. Queue and errors as in
+        `render`.
+        """
         return await self._answer(RenderJob(data=data, crop=(width, height)), Crop, member)
 
     async def _answer(self, job: RenderJob, kind: type[_Kind], member: str) -> _Kind:
@@ -315,7 +314,7 @@ class Decoder:
             _log.warning("a picture of %d bytes ended its decoding process: %r", len(job.data), error)
             raise self._past_limits() from error
         finally:
-            # Also when the caller was cancelled: the child is then in the middle of a picture.
+            # Also if the caller was cancelled: the child is then in the middle of a picture.
             (self._park if reusable and self._open else self._drop)(child)
         return answer
 
@@ -327,7 +326,7 @@ class Decoder:
             raise Unavailable("the server is stopping")
 
     async def _taken(self) -> Child:
-        """A child for this job alone: the one used last, so that the others come to their idle end."""
+        """Return a child for exclusive use: the most recently used one, so that others reach their idle timeout."""
         self._check_open()
         while self._idle:
             child, timer = self._idle.popitem()
@@ -345,7 +344,7 @@ class Decoder:
         self._idle[child] = asyncio.get_running_loop().call_later(self._idle_seconds, self._drop, child)
 
     def _drop(self, child: Child) -> None:
-        """Kill it now, and let a task of its own reap it."""
+        """Kill a child, and reap it in a background task."""
         self._busy.discard(child)
         if timer := self._idle.pop(child, None):
             timer.cancel()

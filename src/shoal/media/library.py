@@ -1,7 +1,7 @@
 """Uploaded pictures and clips, from the upload to the stored file, and the background tasks that convert them.
 
-A picture is stored whole or not at all, under its member's own path (`core/placement.py`). A key contains a hash of what is
-stored, so the file behind a key never changes and may be cached forever.
+A picture is stored completely or not at all, under its member's own path (`core/placement.py`). A key contains a hash of the
+contents, so the file of a key never changes and may be cached forever.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from shoal.media.sniff import (
 from shoal.media.store import RAW, SUFFIXES, FilePart, MediaStore, StoredFile, type_of
 
 AVATAR: Final = (400, 400)
-"""Width and height of an avatar in pixels, at most."""
+"""Maximum width and height of an avatar in pixels."""
 HEADER: Final = (1500, 500)
-"""Width and height of a profile's header in pixels, at most."""
+"""Maximum width and height of a profile header in pixels."""
 
 
 class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
-    """A picture in the store; the names are those of `core.model.Media`."""
+    """A picture in the store; fields are named as in `core.model.Media`."""
 
     content_type: str
     key: str
@@ -55,7 +55,7 @@ class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
     preview_width: int
     preview_height: int
     size: int
-    """Bytes of the feed size."""
+    """In bytes, of the feed size."""
     blurhash: str
     file_bytes: int
     preview_bytes: int
@@ -63,7 +63,7 @@ class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Poster(msgspec.Struct, frozen=True, kw_only=True):
-    """The picture for a video or sound; the names are those of `core.model.Media`."""
+    """The picture of a video or sound; fields are named as in `core.model.Media`."""
 
     preview_key: str = ""
     preview_width: int = 0
@@ -73,7 +73,7 @@ class Poster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlacedClip(msgspec.Struct, frozen=True, kw_only=True):
-    """A clip in the store, ready to be shown."""
+    """A converted clip in the store."""
 
     kind: MediaKind
     content_type: str
@@ -93,22 +93,22 @@ class MediaLibrary:
         self.decoder = decoder
         self.limits = limits or decoder.limits
         self.clips = clips
-        """None where videos and sounds are not accepted."""
+        """None if videos and sounds are not accepted."""
 
     @property
     def accepted_types(self) -> tuple[str, ...]:
-        """Return the content types of files that are accepted: pictures, and clips where they are."""
+        """Content types of accepted files: pictures, and clips if enabled."""
         return (*ALLOWED, *(CLIPS if self.clips else ()))
 
     def with_decoder(self, decoder: Decoder) -> MediaLibrary:
-        """Return a library of these files with another decoder: an import has one of its own."""
+        """Return a library of the same files with another decoder, for imports."""
         return MediaLibrary(self._store, decoder, self.limits, self.clips)
 
     async def place(self, user_name: str, media_id: int, data: bytes) -> StoredPicture:
-        """Make the sizes of a posted picture and store them as `<media path>/<media_id>-<hash>.jpg` and
+        """Create the sizes of a posted picture and store them as `<media path>/<media_id>-<hash>.jpg` and
         `...-small.jpg`.
 
-        One that is kept in full resolution is `...-original.jpg`. Smaller copies: see `core.media_files`. After an
+        An original in full resolution is `...-original.jpg`. For smaller copies see `core.media_files`. After an
         error nothing is stored. Storing an upload twice gives the same keys.
         """
         self._check(data)
@@ -136,14 +136,14 @@ class MediaLibrary:
         )
 
     async def place_avatar(self, user_name: str, data: bytes) -> str:
-        """Cut a square out of the middle, store it, and return the key for `Member.avatar`.
+        """Crop the middle to a square, store it, and return the key for `Member.avatar`.
 
-        The caller removes the former one.
+        The caller removes the previous one.
         """
         return await self._place_crop(user_name, "avatar", data, AVATAR)
 
     async def place_header(self, user_name: str, data: bytes) -> str:
-        """Cut three to one out of the middle, store it, and return the key for `Member.header`."""
+        """Crop the middle to 3:1, store it, and return the key for `Member.header`."""
         return await self._place_crop(user_name, "header", data, HEADER)
 
     async def read(self, key: str) -> tuple[bytes, str]:
@@ -152,14 +152,14 @@ class MediaLibrary:
         return await self._store.get(key)
 
     async def part(self, key: str, first: int | None = None, last: int | None = None) -> FilePart:
-        """Return a stored file, or the part of it that `MediaStore.part` describes, piece by piece."""
+        """Return a stored file, or the range described at `MediaStore.part`, in pieces."""
         _check_shown(key)
         return await self._store.part(key, first, last)
 
     def is_clip(self, data: bytes) -> bool:
-        """Return whether an upload begins like a video or sound, or is a moving GIF that can be made into a video.
+        """Return whether an upload begins like a video or sound, or is an animated GIF that can be converted to a video.
 
-        Raises `Unsupported` for a video or sound where none are accepted, and `TooLarge`.
+        Raises `Unsupported` for a video or sound if none are accepted, and `TooLarge`.
         """
         if self.clips is None:
             if sniff_clip(data[:HEAD]) is not None:
@@ -168,26 +168,26 @@ class MediaLibrary:
         if self.clips.kind_of(data) is None:
             _check_known(data)
             return False
-        # A GIF is uploaded as a picture, whatever it becomes.
+        # A GIF is uploaded as a picture, whatever it is converted to.
         (self.limits if is_animated_gif(data) else self.clips.limits).check_size(len(data))
         return True
 
     async def keep(self, user_name: str, media_id: int, data: bytes) -> str:
-        """Store a clip as it was uploaded, which nobody is shown, and return its key."""
+        """Store an unconverted clip, which is never served, and return its key."""
         key = f"{media_path(user_name)}/{media_id}-{_hash(data)}{SUFFIXES[RAW]}"
         await self._store.put(key, data, RAW)
         return key
 
     async def place_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
-        """Store an uploaded picture as that of a video or sound, each time under another key.
+        """Store an uploaded picture as that of a video or sound, under a new key each time.
 
-        It is small: a lossless one stays so whatever it shows.
+        It is small, so a lossless one stays lossless.
         """
         self._check(data)
         return await self._poster(f"{media_path(user_name)}/{media_id}-{token_hex(4)}", data, keep_kind=True)
 
     async def place_clip(self, original_key: str) -> PlacedClip:
-        """Convert a clip that was kept, and store the result beside it. Doing so twice gives the same keys."""
+        """Convert a stored upload, and store the result. Doing so twice gives the same keys."""
         if self.clips is None:
             raise Unavailable("this machine has no programs for clips")
         stem = original_key.removesuffix(SUFFIXES[RAW]).rpartition("-")[0]
@@ -210,7 +210,7 @@ class MediaLibrary:
         try:
             return await self._poster(stem, made.poster)
         except InvalidInput:
-            # A damaged cover; the sound is good.
+            # The cover is damaged; the sound is usable.
             return Poster()
 
     async def _poster(self, stem: str, data: bytes, *, keep_kind: bool = False) -> Poster:
@@ -228,32 +228,31 @@ class MediaLibrary:
         )
 
     async def _put_all(self, files: Mapping[str, tuple[bytes, str]]) -> None:
-        """Store all of these or none."""
+        """Store all of these files or none."""
         try:
             for key, (data, content_type) in files.items():
                 await self._store.put(key, data, content_type)
         except BaseException:
-            # Also when cancelled: nobody would ever know the keys.
+            # Also when cancelled: the keys would be lost.
             with suppress(ShoalError):
                 await self._store.delete(files)
             raise
 
     async def remove(self, keys: Iterable[str]) -> None:
-        """Delete stored files and the copies beside them. Empty keys and missing files are ignored."""
+        """Delete stored files and their copies. Empty keys and missing files are ignored."""
         await self._store.delete(with_copies(*keys))
 
     def files(self) -> AsyncIterator[Sequence[StoredFile]]:
-        """Every stored file, page by page."""
         return self._store.files()
 
     async def sizes(self, keys: Iterable[str]) -> dict[str, int]:
-        """Return the bytes of these files; missing ones are left out."""
+        """Return the sizes of these files in bytes; missing ones are left out."""
         return {key: size for key in keys if (size := await self._store.size(key)) is not None}
 
     async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)
         made = await self.decoder.crop(data, *size, member=media_path(user_name))
-        # The same picture uploaded again is another file, so that removing one never removes the other.
+        # The same picture uploaded again gets another key, so that removing one never removes the other.
         stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}{token_hex(4)}"
         if made.still is None:
             key, files = _files(stem, made.picture, made.content_type)
@@ -267,7 +266,7 @@ class MediaLibrary:
         return key
 
     def _check(self, data: bytes) -> None:
-        """Refuse an upload that can be refused without a child process."""
+        """Reject an upload that can be rejected without a child process."""
         self.limits.check_size(len(data))
         sniff(data[:HEAD])
 
@@ -282,14 +281,13 @@ def _check_known(data: bytes) -> None:
 
 
 def _check_shown(key: str) -> None:
-    """Raise `NotFound` for an original upload. It is never served: it may contain places, names and other metadata."""
+    """Raise `NotFound` for an original upload. It is never served: it may contain locations, names and other metadata."""
     if key.endswith(SUFFIXES[RAW]):
         raise NotFound("there is no such file")
 
 
 def _files(stem: str, picture: Picture, content_type: Made) -> tuple[str, dict[str, tuple[bytes, str]]]:
-    """Return the key of a picture, and the files to store: the picture and its copy, each with its content type, by
-    their keys.
+    """Return the key of a picture, and the files to store (the picture and its copy) with their content types, by key.
 
     The copy is stored first: a reader that finds the picture also finds the copy that its key names.
     """
@@ -317,21 +315,21 @@ def _short(digest: str) -> str:
 
 _AT_ONCE: Final = 1
 _MOST_WAITING: Final = 1_000
-"""Pieces of work, and members, that are remembered."""
+"""Maximum number of waiting tasks, and of remembered members."""
 _FORGOTTEN_SECONDS: Final = 5.0
-"""Work that had to wait comes again within a second, as a rule. If it has not come for this long, it is forgotten."""
+"""A waiting task is normally retried within a second. After this time without a retry, it is forgotten."""
 
 
 class _Wait(NamedTuple):
     member: int
     at: float
-    """When it last came, by the monotonic clock."""
+    """When it was last tried, by the monotonic clock."""
 
 
 class Workshop:
-    """The library, and the work that goes on in it. Work is known by a number: while it goes on, it is not begun again.
+    """The library with its background tasks. A task is identified by a number, and never runs twice concurrently.
 
-    Work that had to wait gets a place in turn by its member: the member who was served longest ago is next.
+    Waiting tasks are scheduled fairly: the member who was served longest ago is next.
     """
 
     def __init__(self, library: MediaLibrary, at_once: int = _AT_ONCE) -> None:
@@ -345,18 +343,17 @@ class Workshop:
 
     @property
     def at_work(self) -> int:
-        """Pieces of work that go on."""
         return len(self._works)
 
     @property
     def waiting(self) -> int:
-        """Pieces of work that came and had to wait, those included that have not come again for a few seconds."""
+        """Number of tasks that had to wait, including those not retried for a few seconds."""
         return len(self._waiting)
 
     def begin(self, number: int, member: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
-        """Begin or join the work; the future ends with it. Raises `NotYet` if no place is free or another comes first.
+        """Start or join a task; the future ends with it. Raises `NotYet` if no slot is free or another member is next.
 
-        Raises `Unavailable` when the workshop closes.
+        Raises `Unavailable` when closing.
         """
         if self._closed:
             raise Unavailable("the server is stopping")
@@ -373,11 +370,11 @@ class Workshop:
         return done
 
     def _next(self, number: int, member: int) -> int:
-        """The member who is served next, now that this piece of work has come (again)."""
+        """Return the member to serve next, after recording this attempt."""
         now = time.monotonic()
         self._waiting.pop(number, None)
         self._waiting[number] = _Wait(member, now)
-        # The one that came longest ago comes first; what does not come again was done elsewhere, or is gone.
+        # The oldest attempt comes first; tasks that are not retried were done elsewhere, or are gone.
         for old, wait in [*self._waiting.items()]:
             if wait.at > now - _FORGOTTEN_SECONDS and len(self._waiting) <= _MOST_WAITING:
                 break
@@ -393,7 +390,7 @@ class Workshop:
             del self._served[next(iter(self._served))]
 
     async def close(self) -> None:
-        """Stop all work. Its jobs stay in the outbox, and are begun anew by whoever takes them."""
+        """Cancel all tasks. Their jobs stay in the outbox, and are restarted later."""
         self._closed = True
         works = [*self._works.values()]
         for task in works:

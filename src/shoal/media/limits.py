@@ -1,6 +1,6 @@
-"""Limits on the cost of one upload, and the sizes that are made of it.
+"""Limits on the cost of one upload, and the sizes that are produced.
 
-One frozen value, read once from the settings and handed to each child as JSON; `in_words` is the text that a refused
+One frozen value, read once from the settings and passed to each child as JSON; `in_words` is the text that a rejected
 member reads.
 """
 
@@ -14,16 +14,16 @@ MIB = 1024 * 1024
 
 
 class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits on a picture: what decoding it may cost, and the sizes that are made of it."""
+    """Limits on a picture: the cost of decoding it, and the sizes that are produced."""
 
     max_bytes: int = 16 * MIB
-    """Bytes of the file as uploaded."""
+    """Bytes of the uploaded file."""
     max_pixels: int = 40_000_000
-    """Width times height, as the header says it, checked before anything is decoded."""
+    """Width times height according to the header, checked before decoding."""
     seconds: float = 20.0
     """Wall-clock seconds for one picture, all of its sizes included; processor seconds too, rounded up."""
     memory: int = 1024 * MIB
-    """Bytes of address space of the child that decodes."""
+    """Bytes of address space of the decoding child."""
     feed_edge: int = 2560
     """Pixels of the longer edge of the feed size. Smaller pictures are not enlarged."""
     keep_originals: bool = False
@@ -31,33 +31,30 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     animated_edge: int = 1280
     """Pixels of the longer edge of an animation."""
     animated_pixels: int = 60_000_000
-    """Pixels of all frames of an animation together: a longer one is made smaller."""
+    """Pixels of all frames of an animation together: larger ones are scaled down."""
     preview_edge: int = 640
     """Pixels of the longer edge of the preview size."""
     quality: int = 82
     """JPEG and WebP quality, 1..95."""
 
     def keeping_originals(self) -> UploadLimits:
-        """Return limits for keeping pictures in full resolution: several copies are held at once, and encoded."""
+        """Return limits for keeping pictures in full resolution: several copies are held concurrently, and encoded."""
         return msgspec.structs.replace(self, keep_originals=True, memory=2 * self.memory, seconds=2 * self.seconds)
 
     @property
     def in_words(self) -> str:
-        """The limits as one phrase for error messages."""
         return (
             f"at most {mebibytes(self.max_bytes)}, {self.max_pixels / 1e6:g} million pixels, "
             f"{self.seconds:g} seconds and {mebibytes(self.memory)} of memory"
         )
 
     def check_size(self, size: int) -> None:
-        """Raise `TooLarge` for a file of more bytes than are accepted."""
         if size > self.max_bytes:
             raise TooLarge(
                 f"a picture of {mebibytes(size)} is too large: at most {mebibytes(self.max_bytes)} are taken"
             )
 
     def check_pixels(self, width: int, height: int) -> None:
-        """Raise `TooLarge` for a picture of more pixels than are accepted."""
         if width * height > self.max_pixels:
             most = f"{self.max_pixels / 1e6:g}"
             raise TooLarge(
@@ -66,12 +63,12 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClipLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits on a video or sound: what converting it may cost, and the size of the result."""
+    """Limits on a video or sound: the cost of the conversion, and the size of the result."""
 
     max_bytes: int = 40 * MIB
-    """Bytes of the file as uploaded."""
+    """Bytes of the uploaded file."""
     max_duration: float = 600.0
-    """Seconds of playing time."""
+    """Playing time in seconds."""
     max_pixels: int = 3840 * 2160
     """Width times height of a frame."""
     max_frame_rate: int = 120
@@ -82,20 +79,19 @@ class ClipLimits(msgspec.Struct, frozen=True, kw_only=True):
     memory: int = 2048 * MIB
     """Bytes of address space of the converting program."""
     edge: int = 1280
-    """Pixels of the longer edge of the result. Smaller films are not enlarged."""
+    """Pixels of the longer edge of the result. Smaller videos are not enlarged."""
     bits: int = 2_500_000
-    """Bits per second of the film in the result."""
+    """Bits per second of the resulting video stream."""
     sound_bits: int = 128_000
-    """Bits per second of the sound in the result."""
+    """Bits per second of the resulting sound."""
     max_made: int = 100 * MIB
     """Bytes of the result."""
 
     def check_size(self, size: int) -> None:
-        """Raise `TooLarge` for a file of more bytes than are accepted."""
         if size > self.max_bytes:
             raise TooLarge(f"a clip of {mebibytes(size)} is too large: at most {mebibytes(self.max_bytes)} are taken")
 
 
 def mebibytes(size: int) -> str:
-    """Write a number of bytes for people: `16 MiB`, `0.5 MiB`."""
+    """Format a number of bytes: `16 MiB`, `0.5 MiB`."""
     return f"{size / MIB:.4g} MiB"

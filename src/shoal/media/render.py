@@ -7,10 +7,10 @@ one, as WebP; its preview is the first frame. Whatever the input, the only error
 `MemoryError`.
 
 A lossless picture (PNG, GIF, lossless WebP) stays lossless unless it is a photograph: one uploaded as PNG becomes a JPEG of a
-fifth of the size. Files hold pixels only: Pillow writes some of `info` (comments, profiles) on its own, so it is emptied.
+fifth of the size. Files contain only pixels: Pillow writes some of `info` (comments, profiles) by itself, so it is cleared.
 
-BlurHash follows https://github.com/woltapp/blurhash/blob/master/Algorithm.md; plain Python takes 1 ms on a picture of
-32 x 32, and NumPy would double the memory and the start-up time of every child.
+BlurHash follows https://github.com/woltapp/blurhash/blob/master/Algorithm.md; plain Python takes 1 ms on
+a picture of 32 x 32, and NumPy would double the memory and the start-up time of every child.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz#$%*+,-
 _LINEAR = [v / 255 / 12.92 if v / 255 <= 0.04045 else ((v / 255 + 0.055) / 1.055) ** 2.4 for v in range(256)]
 
 Colour = tuple[float, float, float]
-"""Red, green and blue: linear light, or a cosine's share of it."""
+"""Red, green and blue: linear light, or a cosine coefficient."""
 
 
 def encode(rgb: bytes, width: int, height: int, across: int = 4, down: int = 3) -> str:
-    """The blurhash of `width * height * 3` bytes, sRGB row by row, with `across` x `down` components (1..9 each)."""
+    """Return the blurhash of `width * height * 3` bytes, sRGB by rows, with `across` x `down` components (1..9 each)."""
     channels = [_transform(rgb[start::3], width, height, across, down) for start in range(3)]
     first, *rest = zip(*channels, strict=True)
     loudest = max((abs(value) for colour in rest for value in colour), default=0.0)
@@ -60,7 +60,7 @@ def encode(rgb: bytes, width: int, height: int, across: int = 4, down: int = 3) 
 
 
 def _transform(values: bytes, width: int, height: int, across: int, down: int) -> list[float]:
-    """The cosine shares of one channel, row by row. First along the rows, then along the columns: that is the same sum."""
+    """Return the cosine coefficients of one channel, by rows. The transform is separable: first along rows, then along columns."""
     horizontal, vertical = _cosines(width, across), _cosines(height, down)
     light = [_LINEAR[value] for value in values]
     rows = [light[start : start + width] for start in range(0, width * height, width)]
@@ -86,7 +86,7 @@ def _average(colour: Colour) -> int:
 
 
 def _detail(colour: Colour, scale: float) -> int:
-    """Three steps of 0..18 around 9; the square root spends more of them on faint detail."""
+    """Quantize to 0..18 around 9; the square root spends more steps on faint detail."""
     red, green, blue = (max(0, min(18, floor(_signed_root(value / scale) * 9 + 9.5))) for value in colour)
     return (red * 19 + green) * 19 + blue
 
@@ -105,19 +105,21 @@ def _base83(value: int, length: int) -> str:
     return "".join(_DIGITS[value // 83**power % 83] for power in reversed(range(length)))
 
 
-AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # The processor-time limit counts threads together.
+AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # The processor-time limit counts all threads together.
 ORIGINAL_QUALITY: Final = 92
-"""JPEG and WebP quality of a picture that is kept in all of its pixels."""
+"""JPEG and WebP quality of a picture in full resolution."""
 _FLAT: Final = 0.55
 _TIMES_JPEG: Final = 4.0
-"""No photograph: more than `_FLAT` of the pixels equal their left neighbour, and the preview as PNG has less than `_TIMES_JPEG`
-the bytes of one as JPEG. Photographs with as many flat pixels (night skies) have 4.5 times the bytes and more; drawings and
-screenshots 0.3 to 3.9."""
+"""Not a photograph: more than `_FLAT` of the pixels equal their left neighbour, and the preview as PNG has less than
+`_TIMES_JPEG` times the bytes of a JPEG. Photographs with as many flat pixels (night skies) have 4.5 times the bytes or more;
+drawings and screenshots 0.3 to 3.9.
+"""
 _WORTH: Final = 0.9
-"""A copy must be smaller than this share of what it stands beside."""
+"""Maximum size of a copy, as a fraction of its original."""
 _COPY: Final = (AVIF, ".avif", 60) if features.check("avif") else (WEBP, ".webp", 78)
-"""Kind, suffix and quality of copies. The qualities look like JPEG's 82. A copy in AVIF has half the bytes of the JPEG, one in
-WebP two thirds, in the same time; some builds of Pillow lack AVIF."""
+"""Type, suffix and quality of copies. The qualities look like JPEG's 82. An AVIF copy has half the bytes of the JPEG, a
+WebP copy two thirds, in the same time; some builds of Pillow lack AVIF.
+"""
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     # Speed 9 takes a sixth of the time of speed 6, at the same size.
     AVIF: {"speed": 9},
@@ -126,20 +128,20 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
 }
 _LOSSLESS: Final[dict[str, dict[str, Any]]] = {
     PNG: {},
-    # Of a lossless WebP, `quality` is the effort.
+    # For a lossless WebP, `quality` is the effort.
     WEBP: {"lossless": True, "quality": 40, "method": 2},
 }
 
 
 class Style(NamedTuple):
-    """How all sizes of one picture are stored."""
+    """The format of all sizes of one picture."""
 
     content_type: Made
     lossless: bool
 
 
 def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind: bool = False) -> Style:
-    """How to store what was made of the file `data`: as it came when that was lossless and is no photograph.
+    """Return how to store what was made of the file `data`: lossless if it was lossless and is no photograph.
 
     Otherwise as JPEG, or as WebP for a picture with transparency.
     """
@@ -149,7 +151,7 @@ def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind:
 
 
 def encoded(image: Image.Image, style: Style, quality: int, *, copy: bool = True) -> Picture:
-    """The file, and beside a JPEG its smaller copy where that is worth its place."""
+    """Return the encoded picture, and with a JPEG its smaller copy if that saves enough."""
     image.info = {}
     data = _lossless(image, style.content_type) if style.lossless else _saved(image, style.content_type, quality)
     picture = Picture(data=data, width=image.width, height=image.height)
@@ -163,7 +165,7 @@ def encoded(image: Image.Image, style: Style, quality: int, *, copy: bool = True
 
 
 def encoded_animation(frames: Sequence[Image.Image], milliseconds: Sequence[int], loop: int, quality: int) -> Picture:
-    """Return the file of an animation, which plays `loop` times; 0: for ever."""
+    """Return an encoded animation, which plays `loop` times; 0: forever."""
     first, *others = frames
     file = io.BytesIO()
     options: dict[str, Any] = {"quality": quality, "method": 2, "loop": loop, "duration": list(milliseconds)}
@@ -177,7 +179,7 @@ def _is_photograph(feed: Image.Image, preview: Image.Image) -> bool:
 
 
 def _flatness(image: Image.Image) -> float:
-    """The share of pixels that equal their left neighbour."""
+    """Return the fraction of pixels that equal their left neighbour."""
     width, height = image.size
     if width == 1:
         return 1.0
@@ -190,7 +192,7 @@ def _flatness(image: Image.Image) -> float:
 
 
 def _opaque(image: Image.Image) -> Image.Image:
-    """Put a transparent picture on white; return any other as it is."""
+    """Put a transparent picture on white; return any other unchanged."""
     if image.mode != "RGBA":
         return image
     return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
@@ -201,7 +203,7 @@ def _lossless(image: Image.Image, kind: str) -> bytes:
 
 
 def _with_palette(image: Image.Image) -> Image.Image:
-    """With a byte for each pixel instead of three, where that loses nothing."""
+    """Convert to a palette, one byte per pixel instead of three, if that is lossless."""
     if image.mode != "RGB" or image.getcolors(256) is None:
         return image
     palette = image.quantize(256)
@@ -219,7 +221,7 @@ def _written(image: Image.Image, kind: str, options: dict[str, Any]) -> bytes:
     return file.getvalue()
 
 
-Image.MAX_IMAGE_PIXELS = None  # `Limits.max_pixels` is the one limit, with our words.
+Image.MAX_IMAGE_PIXELS = None  # `Limits.max_pixels` is the only limit, with our message.
 BLURHASH_EDGE: Final = 32
 """Pixels of the longer edge. A blurhash has 4 x 3 components: more pixels make no visible difference."""
 _TURNS: Final = {
@@ -243,13 +245,13 @@ _SRGB: Final = ImageCms.createProfile("sRGB")
 
 
 def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still: bool = False) -> Rendering:
-    """Make the feed size, the preview size and the blurhash of an uploaded file. Arguments: see `protocol.RenderJob`."""
+    """Create the feed size, the preview size and the blurhash of an uploaded file. Arguments: see `protocol.RenderJob`."""
     with _damage_named():
         image = _opened(data, limits)
         if not still and _is_animated(image):
             return _rendered_animation(image, limits)
         whole = max(image.size) if limits.keep_originals else 0
-        # Read once: a file that has been decoded smaller cannot be decoded whole any more.
+        # Decode once: after decoding at a reduced size, the file cannot be decoded in full.
         original = _fitted(image, whole) if whole > limits.feed_edge else None
         feed = _fitted(image, limits.feed_edge) if original is None else _scaled(original, limits.feed_edge)
         preview = _scaled(feed, limits.preview_edge)
@@ -264,7 +266,7 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
 
 
 def crop(data: bytes, limits: UploadLimits, size: tuple[int, int]) -> Crop:
-    """Cut the middle out of an uploaded file in the shape of `size` (width, height), in pixels.
+    """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels.
 
     A small one is not enlarged.
     """
@@ -272,7 +274,7 @@ def crop(data: bytes, limits: UploadLimits, size: tuple[int, int]) -> Crop:
         image = _opened(data, limits)
         if _is_animated(image):
             return _cropped_animation(image, limits, size)
-        # Square, because EXIF may yet turn it.
+        # Square, because EXIF may rotate it later.
         image.draft(None, (max(size), max(size)))
         cut = _cut(_upright(_plain(image)), size)
         style = style_of(data, cut, cut)
@@ -286,7 +288,7 @@ def _cut(upright: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 def _is_animated(image: Image.Image) -> bool:
-    # The pictures of a JPEG or HEIC are no frames: they are views, gain maps and bursts.
+    # The pictures in a JPEG or HEIC are not frames, but views, gain maps and bursts.
     return image.format in {"GIF", "PNG", "WEBP", "AVIF"} and bool(getattr(image, "is_animated", False))
 
 
@@ -314,18 +316,18 @@ def _cropped_animation(image: Image.Image, limits: UploadLimits, size: tuple[int
 
 
 def _animated_edge(image: Image.Image, limits: UploadLimits) -> int:
-    """Return the longer edge at which all frames together have no more pixels than the limits allow."""
-    pixels = image.width * image.height * image.n_frames  # type: ignore[attr-defined]  # an animation has it
+    """Return the longer edge at which all frames together are within the pixel limit."""
+    pixels = image.width * image.height * image.n_frames  # type: ignore[attr-defined]  # animations have it
     shrink = sqrt(min(1.0, limits.animated_pixels / pixels))
     return max(1, int(min(limits.animated_edge, max(image.size) * shrink)))
 
 
 def _frames(image: Image.Image, fitted: Callable[[Image.Image], Image.Image]) -> tuple[list[Image.Image], list[int]]:
-    """Return all frames of an animation, each made to fit, and for how many milliseconds each is shown."""
+    """Return all frames of an animation, resized, and their durations in milliseconds."""
     frames, milliseconds = [], []
-    # The default picture of a PNG may be one that only viewers without animation show.
+    # The default picture of a PNG may be only for viewers without animation support.
     first = 1 if image.info.get("default_image") else 0
-    longest = min(_SLOWEST_MS, _LONGEST_MS // image.n_frames)  # type: ignore[attr-defined]  # an animation has it
+    longest = min(_SLOWEST_MS, _LONGEST_MS // image.n_frames)  # type: ignore[attr-defined]  # animations have it
     for frame in islice(ImageSequence.Iterator(image), first, None):
         shown = _fitting_mode(_upright(_plain(frame)), fitted)
         frames.append(shown)
@@ -341,17 +343,17 @@ def _fitting_mode(frame: Image.Image, fitted: Callable[[Image.Image], Image.Imag
 
 
 def _loop(image: Image.Image) -> int:
-    """Return how many times an animation plays; 0: for ever."""
+    """Return how many times an animation plays; 0: forever."""
     stated = image.info.get("loop")
     if image.format == "GIF" and stated != 0:
-        # A GIF states how many times it is repeated.
+        # A GIF states the number of repetitions.
         stated = (stated or 0) + 1
     return min(int(stated or 0), _MOST_LOOPS)
 
 
 @contextmanager
 def _damage_named() -> Iterator[None]:
-    """Turn any error of a codec into one sentence: there are dozens of kinds, few of them documented."""
+    """Convert any error of a codec to one message: there are dozens of kinds, few of them documented."""
     try:
         yield
     except (ShoalError, MemoryError):
@@ -363,7 +365,7 @@ def _damage_named() -> Iterator[None]:
 
 
 def _opened(data: bytes, limits: UploadLimits) -> Image.Image:
-    """Open a picture: the header is read and the pixels are not, so a decompression bomb has cost nothing yet."""
+    """Open a picture: only the header is read, so a decompression bomb has cost nothing yet."""
     content_type = sniff(data[:HEAD])
     if content_type == HEIC:
         _register_heic()
@@ -376,16 +378,16 @@ def _opened(data: bytes, limits: UploadLimits) -> Image.Image:
 
 
 def _ended(data: bytes) -> bytes:
-    """Return a JPEG with the end marker that it lacks. Raises `InvalidInput` where pixels are missing as well.
+    """Return a JPEG with its missing end marker. Raises `InvalidInput` if pixels are missing as well.
 
-    After the last pixel a decoder skips to the marker, so that what precedes the marker makes no difference. Before the
-    last pixel, it decodes what it finds there.
+    After the last pixel a decoder skips to the marker, so bytes before the marker make no difference. Before the
+    last pixel, it would decode them.
     """
     seen = set()
     for filler in (b"", _FILLER):
         image = Image.open(io.BytesIO(data + filler + _END_OF_JPEG), formats=["JPEG"])
         if not image.info.get("progressive"):
-            # An eighth of the size is decoded as fast as the file can be read. The last scan of a progressive one is detail.
+            # An eighth of the size is decoded as fast as the file can be read. The last scan of a progressive JPEG is detail.
             image.draft(None, (image.width // 8, image.height // 8))
         seen.add(sha256(image.tobytes()).digest())
     if len(seen) > 1:
@@ -401,7 +403,7 @@ def _register_heic() -> None:
 
 def _fitted(image: Image.Image, edge: int) -> Image.Image:
     scale = min(1.0, edge / max(image.size))
-    # A JPEG is decoded at 1/2, 1/4 or 1/8 where that is still enough: several times faster, for a fraction of the memory.
+    # A JPEG is decoded at 1/2, 1/4 or 1/8 if that is still enough: several times faster, for a fraction of the memory.
     image.draft(None, (ceil(image.width * scale), ceil(image.height * scale)))
     plain = _plain(image)
     plain.thumbnail((edge, edge), Image.Resampling.LANCZOS, reducing_gap=2.0)
@@ -409,7 +411,7 @@ def _fitted(image: Image.Image, edge: int) -> Image.Image:
 
 
 def _scaled(image: Image.Image, edge: int) -> Image.Image:
-    """Return the picture no larger than `edge`; a copy only where it must be smaller."""
+    """Return the picture no larger than `edge`; the same object if it already fits."""
     scale = edge / max(image.size)
     if scale >= 1:
         return image
@@ -418,10 +420,10 @@ def _scaled(image: Image.Image, edge: int) -> Image.Image:
 
 
 def _plain(image: Image.Image) -> Image.Image:
-    """Return the first frame, decoded, as L, RGB, CMYK, or RGBA where something is really transparent."""
+    """Return the decoded first frame as L, RGB, CMYK, or RGBA if any pixel is transparent."""
     image.load()
     if image.mode.startswith("I"):
-        # 16 bits a pixel. Pillow's own conversion would cut off at 255.
+        # 16 bits per pixel. Pillow's own conversion would clip at 255.
         return image.point(lambda value: value * (1 / 256)).convert("L")
     if image.has_transparency_data:
         image = image.convert("RGBA")
@@ -432,7 +434,7 @@ def _plain(image: Image.Image) -> Image.Image:
 def _upright(image: Image.Image) -> Image.Image:
     try:
         turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-    except Exception:  # noqa: BLE001 - Damaged EXIF raises anything; the picture is good and is shown as it lies.
+    except Exception:  # noqa: BLE001 - Damaged EXIF raises anything; the picture is usable and shown unrotated.
         turn = None
     return image if turn is None else image.transpose(turn)
 

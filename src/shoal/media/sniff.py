@@ -1,7 +1,7 @@
 """Detection of file types by their first bytes.
 
-Declared types and file names are ignored everywhere: the sender may write anything there. Passing here promises only
-that the file begins like a picture or a clip; whether it is one, the decoder finds out.
+Declared types and file names are ignored everywhere: the uploader may write anything there. Detection only guarantees
+that the file begins like a picture or a clip; the decoder verifies the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from shoal.core.errors import InvalidInput, Unsupported
 
 HEAD = 64
-"""Bytes that `sniff` needs; more do no harm."""
+"""Number of bytes that `sniff` needs."""
 JPEG: Final = "image/jpeg"
 PNG: Final = "image/png"
 GIF: Final = "image/gif"
@@ -30,7 +30,7 @@ _PREFIXES = (
     (b"GIF89a", GIF),
 )
 _MOST_CHUNKS: Final = 64
-"""Chunks of a WebP in which the pixels are looked for."""
+"""Maximum chunks of a WebP to search for the pixels."""
 _AVIF_BRANDS = frozenset({b"avif", b"avis"})
 _HEIC_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis"})
 
@@ -56,7 +56,7 @@ def sniff(head: bytes) -> str:
 
 
 def is_lossless(data: bytes) -> bool:
-    """Return whether a picture is stored without loss: PNG, GIF, or lossless WebP (RFC 9649, 2.3 to 2.7)."""
+    """Return whether a picture is stored losslessly: PNG, GIF, or lossless WebP (RFC 9649, 2.3 to 2.7)."""
     kind = sniff(data[:HEAD])
     return kind in {PNG, GIF} or (kind == WEBP and _pixels_of_webp(data) == b"VP8L")
 
@@ -68,7 +68,7 @@ def _pixels_of_webp(data: bytes) -> bytes:
         name, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
         if name in {b"VP8L", b"VP8 ", b""}:
             return name
-        # A frame of an animation begins with 16 bytes about it, and its chunks follow.
+        # An animation frame begins with a 16-byte header, followed by its chunks.
         at += 8 + (16 if name == b"ANMF" else size + size % 2)
     return b""
 
@@ -82,7 +82,7 @@ def _brands(head: bytes) -> tuple[bytes, ...]:
 
 
 class Clip(NamedTuple):
-    """A type of video or sound: its content type, and the one demuxer and the only decoders that may read it."""
+    """A type of video or sound: its content type, demuxer, and allowed decoders."""
 
     content_type: str
     demuxer: str
@@ -132,7 +132,7 @@ _MP4_BRANDS = frozenset(
         *(b"M4V ", b"M4VH", b"M4VP", b"M4A ", b"M4B ", b"M4P "),
     )
 )
-"""Major brands of MP4 and QuickTime files, without those of 3GPP, which begin with `3g`. Pictures share the container."""
+"""Major brands of MP4 and QuickTime files, without those of 3GPP, which begin with `3g`. Pictures use the same container."""
 CLIPS: Final = (
     "video/mp4",
     "video/quicktime",
@@ -147,12 +147,12 @@ CLIPS: Final = (
     "audio/x-wav",
     "audio/flac",
 )
-"""Types that are accepted besides pictures, where the programs that read them are installed."""
+"""Types that are accepted besides pictures if ffmpeg is installed."""
 CLIPS_IN_WORDS: Final = "MP4, QuickTime, WebM, Matroska, MP3, M4A, AAC, Ogg, FLAC or WAV"
 
 
 def sniff_clip(head: bytes) -> Clip | None:
-    """Return the type of a video or sound that begins with `head`; None for anything else."""
+    """Return the type of a video or sound that begins with `head`; None for other files."""
     if head[:4] == b"RIFF" and head[8:12] == b"WAVE":
         return Clip("audio/wav", "wav", _PCM)
     if brands := _brands(head):
@@ -163,11 +163,10 @@ def sniff_clip(head: bytes) -> Clip | None:
 
 
 ANIMATION: Final = Clip("video/mp4", "gif", ("gif",))
-"""A GIF that moves."""
+"""An animated GIF."""
 
 
 def is_gif(head: bytes) -> bool:
-    """Return whether a file begins like a GIF."""
     return head[:4] == b"GIF8"
 
 
@@ -190,7 +189,7 @@ def is_animated_gif(data: bytes) -> bool:
 
 
 def _colours(flags: int) -> int:
-    """Return the bytes of the colour table that a descriptor announces."""
+    """Return the size in bytes of the colour table of a descriptor."""
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 

@@ -1,7 +1,7 @@
-"""Where files lie: a directory, any S3-compatible store, or memory, through obstore.
+"""File storage in a directory, any S3-compatible store, or memory, through obstore.
 
-A put is atomic on all of them: a reader sees the whole file or none. In a directory it is also on the disk, not only in the
-system's cache, when `put` returns.
+A put is atomic on all of them: a reader sees the whole file or none. In a directory it is also durable on disk
+when `put` returns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RAW: Final = "application/octet-stream"
-"""The type of a clip as it came."""
+"""The type of an unconverted clip."""
 SUFFIXES: Final = {
     "image/jpeg": ".jpg",
     "image/webp": ".webp",
@@ -46,35 +46,36 @@ SUFFIXES: Final = {
     "audio/mpeg": ".mp3",
     RAW: ".raw",
 }
-"""The suffix of a key by its content type. A directory keeps no types: there the suffix says it."""
+"""Key suffix by content type. A directory stores no types, so there the suffix determines the type."""
 _TYPES: Final = {suffix: content_type for content_type, suffix in SUFFIXES.items()}
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
 _FULL = re.compile(r"(os error |\[Errno )(28|122)\b|507 Insufficient|StorageFull|QuotaExceeded")
-"""ENOSPC, EDQUOT, and what S3-compatible servers say then."""
+"""ENOSPC, EDQUOT, and the corresponding messages of S3-compatible servers."""
 _CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(?:Other\(\s*)?(\w+)")
 _REFUSED = re.compile(r"\b40[13] |\b400 Bad Request|InvalidContentType|UnsupportedCertificate")
-"""Answers of an S3 to a wrong key and to plain HTTP where it speaks HTTPS, and errors of TLS where it does not."""
+"""Responses of an S3 server to a wrong key and to plain HTTP on an HTTPS port, and TLS errors in the opposite case."""
 _said: dict[str, str] = {}
-"""Why the store refused us, as last logged."""
+"""The last logged reason for a rejection by the store."""
 _PIECE: Final = 256 * 1024
-"""Bytes read at once of a large file."""
+"""Bytes per read of a large file."""
 _PARTS_AT_ONCE: Final = 2
-"""Parts of 5 MB of a large file that are in memory while it is stored."""
+"""Parts of 5 MB of a large file in memory during an upload."""
 _AT_ONCE: Final = 16
-"""Deletions under way at once."""
+"""Maximum concurrent deletions."""
 _S3_OPTIONS = frozenset({"endpoint", "region", "access_key_id", "secret_access_key", "cafile"})
-# obstore's own would try for three minutes, with somebody waiting for an answer.
+# obstore's default retries for three minutes, during which a request waits.
 _RETRIES: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
 _TIMEOUTS: ClientConfig = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds=15)}
 
 
 _LAST_SECONDS: Final = 0.1
-"""How long the end of a process waits for obstore's threads. They give an answer before they have let go of what was asked, and one
-that touches the interpreter while that ends aborts the process (PyO3/pyo3-async-runtimes, issue 40)."""
+"""Seconds the process waits for obstore's threads at exit. They deliver results before releasing their objects, and a thread that
+touches the interpreter during its shutdown aborts the process (PyO3/pyo3-async-runtimes, issue 40).
+"""
 
 
 class FilePart(NamedTuple):
-    """A stored file, or a part of it: its type, the bytes of the whole, the first and last of the part, and the part itself."""
+    """A stored file or a range of it: its type, the total size, the first and last byte of the range, and its contents."""
 
     content_type: str
     size: int
@@ -84,8 +85,6 @@ class FilePart(NamedTuple):
 
 
 class StoredFile(NamedTuple):
-    """A file as the store lists it."""
-
     key: str
     size: int
     modified: float
@@ -95,20 +94,20 @@ class StoredFile(NamedTuple):
 class MediaStore:
     """Files by key. Keys are relative paths such as `12/3/99/ann/7-0a1b2c3d.jpg`; any other raises `InvalidInput`.
 
-    All methods raise `Unavailable` when the store does not answer; what they did until then may be repeated safely.
+    All methods raise `Unavailable` if the store does not answer; they may then be repeated safely.
     """
 
     def __init__(self, store: ObjectStore, *, root: Path | None = None) -> None:
         self._store = store
         self._root = root
-        """The directory, when that is what the store is."""
+        """The directory, if the store is one."""
 
     @classmethod
     def open(cls, url: str) -> Self:
-        """The store at `file:///directory`, `s3://bucket/prefix?endpoint=...&region=...` or `memory://`.
+        """Open the store at `file:///directory`, `s3://bucket/prefix?endpoint=...&region=...` or `memory://`.
 
-        A directory is made where there is none. S3 credentials come from the usual AWS_... variables, or from `access_key_id` and
-        `secret_access_key` in the query. `cafile` names a file in PEM: certificates that are trusted beside the system's.
+        A missing directory is created. S3 credentials come from the usual AWS_... variables, or from `access_key_id` and
+        `secret_access_key` in the query. `cafile` names a PEM file of certificates that are trusted in addition to the system's.
         """
         parts = urlsplit(url)
         if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
@@ -123,9 +122,9 @@ class MediaStore:
         raise InvalidInput("a media store is file:///directory, s3://bucket/prefix or memory://", field="media_url")
 
     async def put(self, key: str, data: bytes | Path, content_type: str) -> None:
-        """Store or replace a file, by its bytes or as a copy of another one, which is then read a few parts at a time.
+        """Store or replace a file, given as bytes or as a file to copy, which is read a few parts at a time.
 
-        `StorageFull` when there is no room: then nothing changed.
+        Raises `StorageFull` if there is no room; nothing has changed then.
         """
         check_key(key)
         in_parts = None if isinstance(data, Path) else False
@@ -146,7 +145,7 @@ class MediaStore:
                 raise Unavailable("the media store is not there") from error
 
     async def get(self, key: str) -> tuple[bytes, str]:
-        """A file and its content type, or `NotFound`."""
+        """Return a file and its content type. Raises `NotFound`."""
         check_key(key)
         with _in_our_words():
             result = await obstore.get_async(self._store, key)
@@ -154,7 +153,7 @@ class MediaStore:
         return data, result.attributes.get("Content-Type") or type_of(key)
 
     async def fetch(self, key: str, to: Path) -> None:
-        """Copy a file to a path of this machine, a piece at a time; `NotFound`."""
+        """Copy a file to a local path, in pieces. Raises `NotFound`."""
         found = await self.part(key, 0)
         copy = await asyncio.to_thread(to.open, "wb")
         with copy:
@@ -162,10 +161,10 @@ class MediaStore:
                 await asyncio.to_thread(copy.write, piece)
 
     async def part(self, key: str, first: int | None = None, last: int | None = None) -> FilePart:
-        """A file piece by piece, from its byte `first` to its byte `last`, both included, as in HTTP.
+        """Return a file in pieces, from byte `first` to byte `last` inclusive, as in HTTP.
 
-        Without `first`, its `last` last bytes; without `last`, all from `first` on. A part that begins behind the end is empty:
-        `first` is then greater than `last`. `NotFound`.
+        Without `first`, the last `last` bytes; without `last`, everything from `first`. A range beyond the end is empty:
+        `first` is then greater than `last`. Raises `NotFound`.
         """
         check_key(key)
         with _in_our_words():
@@ -178,7 +177,7 @@ class MediaStore:
         return FilePart(content_type, size, begin, end, _pieces(result, begin - result.range[0], end + 1 - begin))
 
     async def _from(self, key: str, begin: int, end: int) -> GetResult:
-        """The part; or the whole, from servers that know no parts and those that answer a whole one as such."""
+        """Request a range; the whole file from servers without range support, or that return a full range as a whole file."""
         try:
             return await obstore.get_async(self._store, key, options={"range": (begin, end + 1)})
         except BaseError as error:
@@ -187,7 +186,7 @@ class MediaStore:
             return await obstore.get_async(self._store, key)
 
     async def delete(self, keys: Iterable[str]) -> None:
-        """Remove files; those that are not there are passed over. One request a key: not every S3 has a bulk one."""
+        """Delete files; missing ones are ignored. One request per key: not every S3 server has bulk deletion."""
         turns = asyncio.Semaphore(_AT_ONCE)
         for key in (keys := list(keys)):
             check_key(key)
@@ -200,13 +199,13 @@ class MediaStore:
         await asyncio.gather(*map(delete_one, keys))
 
     async def folders(self) -> list[str]:
-        """Names of the directories at the top of the store, in no order."""
+        """Return the names of the top-level directories, unordered."""
         with _in_our_words():
             found = await obstore.list_with_delimiter_async(self._store)
         return [prefix.rstrip("/") for prefix in found["common_prefixes"]]
 
     async def files(self, prefix: str = "") -> AsyncIterator[Sequence[StoredFile]]:
-        """Every file of the store, or below a directory-like prefix, page by page, in no order."""
+        """Iterate over pages of files, in the whole store or below a directory-like prefix, unordered."""
         if prefix:
             check_key(prefix)
         with _in_our_words():
@@ -214,7 +213,7 @@ class MediaStore:
                 yield [StoredFile(item["path"], item["size"], item["last_modified"].timestamp()) for item in page]
 
     async def size(self, key: str) -> int | None:
-        """Bytes of a file; None for one that is not there."""
+        """Return the size of a file in bytes, or None."""
         check_key(key)
         with _in_our_words():
             try:
@@ -223,7 +222,7 @@ class MediaStore:
                 return None
 
     async def list(self, prefix: str) -> AsyncIterator[str]:
-        """The keys under a directory-like prefix (whole path segments), in no order; none when there is no such place."""
+        """Iterate over the keys below a directory-like prefix (whole path segments), unordered; none if it does not exist."""
         check_key(prefix)
         with _in_our_words():
             async for page in obstore.list(self._store, prefix):
@@ -256,12 +255,12 @@ def _part(size: int, first: int | None, last: int | None) -> tuple[int, int]:
 
 
 def type_of(key: str) -> str:
-    """The content type that the suffix of a key says."""
+    """Return the content type of a key's suffix."""
     return _TYPES.get(Path(key).suffix, RAW)
 
 
 def check_key(key: str) -> None:
-    """Raise `InvalidInput` unless a key is a relative path of plain ASCII names, none of which begins with a dot."""
+    """Raise `InvalidInput` unless a key is a relative path of plain ASCII names that do not begin with a dot."""
     if len(key) > 512 or _KEY.fullmatch(key) is None:
         raise InvalidInput("this is not the name of a stored file")
 
@@ -284,7 +283,7 @@ def _in_our_words() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> tuple[str, bool]:
-    """Say what an error means, without the innards of the library that it names, and whether waiting cannot help."""
+    """Describe an error, without the internals of the library that it names, and tell whether it is permanent."""
     if found := _CERTIFICATE.search(str(error)):
         name = found[1]
         if name.startswith("Expired"):
@@ -298,7 +297,7 @@ def _reason(error: Exception) -> tuple[str, bool]:
 
 @cache
 def _end_in_order() -> None:
-    """Wait a moment at the end of a process that has used a store: see `_LAST_SECONDS`."""
+    """Wait a moment at the exit of a process that has used a store: see `_LAST_SECONDS`."""
     atexit.register(time.sleep, _LAST_SECONDS)
 
 
@@ -316,8 +315,7 @@ def _s3(parts: SplitResult) -> S3Store:
 
 
 def _settle(file: Path, root: Path) -> None:
-    """Have the disk hold a file, its name, and the directories that lead to it, for nobody else to open: obstore renames, and
-    leaves it at that."""
+    """Flush a file, its name and its parent directories to disk, and make them private: obstore only renames."""
     for path in (file, *(parent for parent in file.parents if parent.is_relative_to(root))):
         handle = os.open(path, os.O_RDONLY)
         try:

@@ -1,7 +1,7 @@
 """The child process that decodes pictures: `python -m shoal.media.worker <limits as JSON>`.
 
-It takes jobs from stdin and answers on stdout until stdin ends, which it also does when the server is killed. It can write no
-file, opens few, dumps no core, and ends rather than use more memory or processor time than the limits allow.
+It takes jobs from stdin and answers on stdout until stdin ends, which also happens if the server is killed. It cannot write
+files, opens few, dumps no core, and exits rather than exceed the limits on memory or processor time.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ OPEN_FILES = 32
 
 
 def main() -> None:
-    """Work until stdin ends or memory does."""
+    """Process jobs until stdin ends or memory is exhausted."""
     limits = msgspec.json.decode(sys.argv[1], type=UploadLimits)
-    # Whatever a codec prints goes to stderr: stdout is the pipe to the server.
+    # Output of codecs goes to stderr: stdout is the pipe to the server.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     _confine(limits)
@@ -46,13 +46,13 @@ def _confine(limits: UploadLimits) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         hard = resource.getrlimit(what)[1]
-        # A lower limit of the system stays.
+        # A lower system limit stays in force.
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(what, (most, most))
 
 
 def _allow_seconds(seconds: float) -> None:
-    """Let the next job use this much processor time; the limit counts from the start of the process, so it is moved."""
+    """Allow the next job this much processor time. The limit counts from process start, so it is moved."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = ceil(used.ru_utime + used.ru_stime + seconds)
@@ -60,7 +60,7 @@ def _allow_seconds(seconds: float) -> None:
 
 
 def _received(source: BinaryIO) -> bytes:
-    """The next job, still encoded; empty when the server has closed the pipe or is gone."""
+    """Return the next encoded job; empty if the server has closed the pipe or is gone."""
     prefix = source.read(PREFIX)
     size = int.from_bytes(prefix, "big")
     body = source.read(size)

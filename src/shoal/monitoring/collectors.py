@@ -1,6 +1,6 @@
 """Collectors of metrics: process and pauses, requests, caches, deliveries, engines and backups.
 
-A pause is a time in which the whole process stood still: its event loop was late, or garbage was collected. The age of the
+A pause is a period in which the whole process was blocked: its event loop was late, or garbage was collected. The age of the
 newest backup is read from the store, where `shoal backup` writes it.
 """
 
@@ -35,20 +35,20 @@ from shoal.timelines.memory import MemoryTimelines
 _EVERY_SECONDS = 0.025
 _PAUSE_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _WINDOW_SECONDS = 60
-"""Scrapes are further apart than pauses are long: the longest one is told for a minute."""
+"""Scrapes are further apart than pauses are long, so the longest pause is reported for a minute."""
 
 
 class PauseTimes:
-    """A histogram of pauses in seconds since the process began, and the longest one of the last minute."""
+    """A histogram of pauses in seconds since the start of the process, and the longest one of the last minute."""
 
     def __init__(self) -> None:
         self._steps = [0] * (len(_PAUSE_EDGES) + 1)
         self._seconds = 0.0
-        # Pauses that none after them was longer than, with their moments: the first is the longest.
+        # Pauses not followed by a longer one, with their times: the first is the longest.
         self._longest: deque[tuple[float, float]] = deque()
 
     def note(self, seconds: float, now: float) -> None:
-        """Count a pause that ended now, by a clock that never steps back."""
+        """Count a pause that ended now, by a monotonic clock."""
         self._steps[bisect_left(_PAUSE_EDGES, seconds)] += 1
         self._seconds += seconds
         while self._longest and self._longest[-1][1] <= seconds:
@@ -57,12 +57,11 @@ class PauseTimes:
         self._expire(now)
 
     def longest(self, now: float) -> float:
-        """Return the seconds of the longest pause that ended in the last minute; 0 if there was none."""
+        """Return the longest pause of the last minute in seconds, or 0."""
         self._expire(now)
         return self._longest[0][1] if self._longest else 0.0
 
     def add_to(self, families: Families, name: str, longest: str) -> None:
-        """Add the histogram, and the longest pause, under these names."""
         families.add_histogram(name, _PAUSE_EDGES, self._steps, self._seconds)
         families.add(longest, self.longest(time.perf_counter()))
 
@@ -72,15 +71,12 @@ class PauseTimes:
 
 
 class ProcessPauses(NamedTuple):
-    """Delays of the event loop, and times of collections of garbage."""
-
     loop: PauseTimes
     garbage: PauseTimes
 
 
 @asynccontextmanager
 async def pauses_watched() -> AsyncIterator[ProcessPauses]:
-    """Count the pauses of this process during the block."""
     pauses = ProcessPauses(PauseTimes(), PauseTimes())
     async with loop_watched(pauses.loop):
         with garbage_watched(pauses.garbage):
@@ -89,16 +85,16 @@ async def pauses_watched() -> AsyncIterator[ProcessPauses]:
 
 @asynccontextmanager
 async def loop_watched(delays: PauseTimes) -> AsyncIterator[None]:
-    """Count delays of the event loop during the block: those of a timer that is due 25 ms after it has rung.
+    """Count delays of the event loop during the block, with a timer that is re-armed every 25 ms.
 
-    A loop that is blocked for longer than that is always seen, and its delay is at most that much too short. Of shorter
-    stops one is seen as often as its share of 25 ms.
+    Delays of more than 25 ms are always detected, and measured at most 25 ms too short. Shorter ones are detected with a
+    probability proportional to their length.
     """
     loop = asyncio.get_running_loop()
     handle: asyncio.TimerHandle
 
     def ring(begun: float) -> None:
-        # The loop's own clock has whole milliseconds, and stands still within a turn.
+        # The loop's own clock has whole milliseconds, and does not advance within an iteration.
         now = time.perf_counter()
         delays.note(max(0.0, now - begun - _EVERY_SECONDS), now)
         wait()
@@ -116,7 +112,7 @@ async def loop_watched(delays: PauseTimes) -> AsyncIterator[None]:
 
 @contextmanager
 def garbage_watched(pauses: PauseTimes) -> Iterator[None]:
-    """Count the times that collections of garbage take during the block, in whichever thread: all threads wait."""
+    """Measure garbage collections during the block, in whichever thread: all threads wait for them."""
     began = 0.0
 
     def called(phase: str, _info: Mapping[str, Any]) -> None:
@@ -135,14 +131,13 @@ def garbage_watched(pauses: PauseTimes) -> Iterator[None]:
 
 
 class BackupFigures:
-    """A source of this figure. It is left out while the store does not answer."""
+    """A metric source for the newest backup. The metric is left out while the store does not answer."""
 
     def __init__(self, network: Network) -> None:
-        # Another process wrote it: what this one remembers may be old.
+        # Another process writes it, so bypass the cache.
         self._graph = network.memory.beneath()
 
     async def read(self) -> Iterable[Metric]:
-        """Return the figure as it is now."""
         families = Families()
         try:
             found = (await self._graph.key_get((backup_key(),))).get(backup_key())
@@ -154,18 +149,18 @@ class BackupFigures:
 
 _LAG_EDGES = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0)
 _LONGEST_SECONDS = 86_400.0
-"""A post that seems to be older was imported under the moment at which it was written elsewhere."""
+"""A post that seems older was imported with its original date."""
 
 
 class DeliveryLag:
-    """Times from the commit of an event to the end of its consequences."""
+    """Delays from the commit of an event until its job is done."""
 
     def __init__(self) -> None:
         self._steps = [0] * (len(_LAG_EDGES) + 1)
         self._seconds = 0.0
 
     def note(self, job: Job) -> None:
-        """Count a job that has just ended. One that was put back says no moment, but a new post does by its id."""
+        """Count a finished job. A retried job has no time, but the id of a new post has one."""
         at = job.at or (milliseconds_of(job.event.post_id) if isinstance(job.event, PostCreated) else 0)
         seconds = time.time() - at / 1_000
         if seconds < _LONGEST_SECONDS:
@@ -174,19 +169,17 @@ class DeliveryLag:
             self._seconds += seconds
 
     def add_to(self, families: Families) -> None:
-        """Add the histogram."""
         families.add_histogram("shoal_delivery_lag_seconds", _LAG_EDGES, self._steps, self._seconds)
 
 
 class DeliveryFigures:
-    """A source of these figures. While a store does not answer, what it alone knows is left out."""
+    """A metric source for deliveries. Figures of a store are left out while it does not answer."""
 
     def __init__(self, network: Network, lag: DeliveryLag) -> None:
         self._network = network
         self._lag = lag
 
     async def read(self) -> Iterable[Metric]:
-        """Return the figures as they are now."""
         families = Families()
         self._lag.add_to(families)
         self._add_counts(families)
@@ -217,7 +210,7 @@ class DeliveryFigures:
             loud = await store.assoc_count((EVERYBODY,), (LOUD,))
             families.add("shoal_loud_sources", loud[LOUD].get(EVERYBODY, 0))
         except ShoalError:
-            # `shoal_part_up` says so.
+            # `shoal_part_up` reports it.
             return
 
 
@@ -242,21 +235,20 @@ NAMES: Mapping[VitalName, str] = {
     "jobs_set_aside": "shoal_engine_jobs_set_aside",
     "workers": "shoal_engine_workers",
 }
-"""The metric of each figure."""
+"""The metric of each engine figure."""
 
 
 class EngineFigures:
-    """A source of the figures of all engines of a network. Each engine is asked at most every few seconds."""
+    """A metric source for all engines of a network. Each engine is queried at most every few seconds."""
 
     def __init__(self, watch: EngineWatch) -> None:
         self._watch = watch
 
     async def read(self) -> Iterable[Metric]:
-        """Return the figures as the engines told them."""
         families = Families()
         seen: Counter[tuple[str, str]] = Counter()
         for one in await self._watch.look():
-            # Files of one name may lie in two folders, and no two samples may have the same labels.
+            # Files of the same name may be in two folders, but samples need distinct labels.
             seen[one.engine, one.place] += 1
             number = seen[one.engine, one.place]
             place = one.place if number == 1 else f"{one.place} ({number})"
@@ -273,13 +265,12 @@ _ENTRY_BYTES = 8
 
 
 class HoldingFigures:
-    """A source of these figures. Nothing is asked for them: they are counted in this process."""
+    """A metric source for caches and other state of this process; it sends no requests."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
 
     async def read(self) -> Iterable[Metric]:
-        """Return the figures as they are now."""
         families = Families()
         self._add_timelines(families)
         for name, memory in self._network.memory.memories.items():
@@ -326,7 +317,7 @@ class HoldingFigures:
 
 
 class ProcessFigures:
-    """A source of the figures of this process, which has a role: web or worker."""
+    """A metric source for this process, with its role: web or worker."""
 
     def __init__(self, role: str, pauses: ProcessPauses, readiness: Readiness) -> None:
         self._role = role
@@ -334,7 +325,6 @@ class ProcessFigures:
         self._readiness = readiness
 
     async def read(self) -> Iterable[Metric]:
-        """Return the figures as they are now."""
         families = Families()
         families.add("shoal_info", 1, version("shoal"), self._role)
         self._pauses.loop.add_to(families, "shoal_loop_delay_seconds", "shoal_loop_delay_longest_seconds")
@@ -348,13 +338,13 @@ _REQUEST_EDGES = tuple(edge / 1_000 for edge in EDGES_MS)
 
 
 class RequestFigures:
-    """A source of the figures of a front end."""
+    """A metric source for the HTTP front end."""
 
     def __init__(self, running: RunningFront) -> None:
         self._running = running
 
     async def read(self) -> Iterable[Metric]:
-        """Return the figures as they are now. Those by route are made while they are gone through, in any thread."""
+        """Return the current metrics. Those by route are generated lazily, in any thread."""
         front, gate, connections = self._running.front, self._running.gate, self._running.connections
         families = Families()
         refused = {

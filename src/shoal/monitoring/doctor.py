@@ -42,25 +42,23 @@ _MOST_BODY = 4 << 20
 
 
 class Destination(NamedTuple):
-    """Where a request goes."""
+    """The target of a request."""
 
     host: str
     port: int
     name: str = ""
-    """The host in the request and in the certificate, where it is not `host`."""
+    """Host name for the request and the certificate, if it differs from `host`."""
     tls: ssl.SSLContext | None = None
     source: str = ""
-    """The address from which to connect; empty: the system chooses."""
+    """Local address to connect from; empty: chosen by the system."""
 
 
 class Answer(NamedTuple):
-    """An answer of a server."""
-
     status: int
     headers: Message
     body: bytes
     certificate: dict[str, Any]
-    """The certificate of the server, as `SSLSocket.getpeercert` gives it; empty without TLS."""
+    """The certificate of the server, as from `SSLSocket.getpeercert`; empty without TLS."""
 
 
 async def ask(
@@ -71,9 +69,9 @@ async def ask(
     method: str = "GET",
     read_body: bool = True,
 ) -> Answer:
-    """Send a request without a body and read the answer. Raises `OSError`, or `ValueError` for what is not HTTP.
+    """Send a request without a body and return the response. Raises `OSError`, or `ValueError` if it is not HTTP.
 
-    The caller bounds the time.
+    The caller limits the duration.
     """
     name = place.name or place.host
     reader, writer = await asyncio.open_connection(
@@ -106,7 +104,7 @@ async def ask(
     except asyncio.LimitOverrunError as error:
         raise ValueError("it answers with too long a head") from error
     finally:
-        # Nothing more is expected of the other side, not even a goodbye.
+        # Close without waiting for the other side.
         writer.transport.abort()
         with suppress(OSError):
             await writer.wait_closed()
@@ -120,23 +118,23 @@ async def _body(reader: asyncio.StreamReader) -> bytes:
     return body
 
 
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # hosts of settings, to be asked at the loopback
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # wildcard addresses in settings are queried at the loopback
 
 
 class RunningServer(NamedTuple):
-    """Where the server listens, and what `GET /ready` answered there; None where nobody answers."""
+    """The address of the server, and its response to `GET /ready`; None if there was none."""
 
     place: Destination
     ready: Answer | None
 
 
 def local(settings: Settings) -> Destination:
-    """Return where the settings say that a server listens."""
+    """Return the address of the server in the settings."""
     return Destination(_EVERYWHERE.get(settings.host, settings.host), settings.port)
 
 
 async def find(settings: Settings) -> RunningServer:
-    """Ask the server at the address of the settings whether it is ready."""
+    """Query the readiness of the server at the address in the settings."""
     place = local(settings)
     try:
         async with asyncio.timeout(SECONDS):
@@ -146,7 +144,7 @@ async def find(settings: Settings) -> RunningServer:
 
 
 async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
-    """Whether a server runs, here and ready."""
+    """Check whether the server of these settings runs and is ready."""
     where = f"{found.place.host}:{found.place.port}"
     door = await _door(settings)
     if found.ready is None:
@@ -164,7 +162,7 @@ async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis
 
 
 async def _door(settings: Settings) -> bool | None:
-    """Whether somebody listens to operators beside the store; None for a store without files."""
+    """Return whether a server listens at the control socket; None for a store without files."""
     path = control_path(settings)
     if path is None:
         return None
@@ -179,7 +177,7 @@ async def _door(settings: Settings) -> bool | None:
 
 
 async def work(settings: Settings) -> Iterable[Diagnosis]:
-    """Look at the jobs that were set aside."""
+    """Check for failed jobs and for workers that do not respond."""
     if any(not path.exists() for path in store_files(settings)):
         return []
     try:
@@ -204,7 +202,7 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
 
 
 async def _broker_is_empty(settings: Settings) -> bool:
-    """Whether there is a broker without our queues, which whoever opens the outboxes would make."""
+    """Return whether the broker lacks the queues of this network: opening the outboxes would create them."""
     for probe in engine_probes(settings):
         if probe.engine == "RabbitMQ":
             try:
@@ -215,7 +213,7 @@ async def _broker_is_empty(settings: Settings) -> bool:
 
 
 async def metrics(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
-    """Ask for the metrics as Prometheus does."""
+    """Request the metrics as Prometheus does."""
     if not settings.metrics_port:
         return [warn("metrics", "metrics_port is not set, so nobody is alerted", "set it (docs/metrics.md)")]
     place = Destination(_EVERYWHERE.get(settings.metrics_host, settings.metrics_host), settings.metrics_port)
@@ -244,7 +242,7 @@ def _is_public(host: str) -> bool:
 
 
 def push_key(settings: Settings) -> Diagnosis:
-    """Look at the key for web push, which is never made here."""
+    """Check the web push key, without creating one."""
     if settings.push_key:
         try:
             read_key(settings.push_key)
@@ -283,7 +281,7 @@ _PROXY = "compare the proxy's configuration with deploy/nginx.conf or deploy/Cad
 
 
 async def front(settings: Settings, running: RunningServer) -> list[Diagnosis]:
-    """Reach the server as clients do, at `base_url`."""
+    """Check the public endpoint `base_url` as clients use it."""
     try:
         check_base_url(settings.base_url)
     except InvalidInput:
@@ -312,7 +310,7 @@ async def front(settings: Settings, running: RunningServer) -> list[Diagnosis]:
     if running.ready is not None and not await _is_ours(told, running):
         said = f"another server answers at {settings.base_url} than at {running.place.host}:{running.place.port}"
         return [*found, bad("proxy", said, _PROXY)]
-    # By itself, for it counts requests.
+    # Not concurrently: it counts requests.
     found += await _bounded(_forwarded(place, running))
     for findings in await asyncio.gather(_bounded(_upgrade(place)), _bounded(_uploads(place, settings))):
         found += findings
@@ -325,7 +323,7 @@ async def _addresses(name: str, port: int) -> list[str]:
 
 
 async def _first(places: Sequence[Destination]) -> tuple[Destination, Answer]:
-    """The first address that answers, with what it answers. Raises what the last one raised, or at once for a certificate."""
+    """Return the first address that answers, with its response. Raises the last error, or a certificate error at once."""
     for place in places[:-1]:
         try:
             return place, await ask(place, _INSTANCE)
@@ -345,7 +343,7 @@ async def _bounded(look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
 
 
 def _source(address: str) -> str:
-    """An address of our own, so that a proxy on this machine is not asked from the address that it has itself."""
+    """Return another loopback source address for a local proxy, so that requests do not come from the proxy's own address."""
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback or ":" in address:
         return ""
     return f"127.{random.randint(64, 127)}.{random.randint(0, 255)}.{random.randint(1, 254)}"  # noqa: S311
@@ -387,7 +385,7 @@ def _identity(told: Answer) -> dict[str, Any]:
 
 
 def _unchunked(told: Answer) -> bytes:
-    """Return a body without the frames of a transfer in chunks, in which proxies may send it."""
+    """Return a body without the framing of chunked transfer encoding, which proxies may use."""
     if "chunked" not in told.headers.get("Transfer-Encoding", ""):
         return told.body
     rest, body = told.body, b""
@@ -408,7 +406,9 @@ async def _is_ours(told: Answer, running: RunningServer) -> bool:
 
 
 async def _forwarded(place: Destination, running: RunningServer) -> Iterable[Diagnosis]:
-    """Find out whom the server counts requests for, by what it says is left of the limit: the client, whatever it claims?"""
+    """Check which client the server counts requests for, by the remaining rate limit: it must not depend on `X-Forwarded-For`
+    claims.
+    """
     first, second = [await _left(place, _claimed()) for _ in range(2)]
     if first is None or second is None:
         return [ok("forwarded", "not looked at, as rate_limits are off")]
@@ -418,7 +418,7 @@ async def _forwarded(place: Destination, running: RunningServer) -> Iterable[Dia
         said = "whoever writes an X-Forwarded-For gets limits of their own: the proxy passes it on"
         return [bad("forwarded", said, f"have the proxy overwrite X-Forwarded-For: {_PROXY}")]
     if running.ready is not None:
-        # The server takes us for this machine here, and so for the proxy, where it cannot tell clients behind it.
+        # This request comes from this machine, like the proxy's: if the server cannot tell clients apart, they share its limit.
         await _left(running.place, {})
         third = await _left(place, {})
         if third is not None and third.until == second.until and third.requests < second.requests - 1:
@@ -441,11 +441,11 @@ _ALL_ONE = bad(
 
 
 def _claimed() -> dict[str, str]:
-    return {"X-Forwarded-For": f"203.0.113.{random.randint(1, 254)}"}  # noqa: S311  # for documentation, RFC 5737
+    return {"X-Forwarded-For": f"203.0.113.{random.randint(1, 254)}"}  # noqa: S311  # documentation addresses, RFC 5737
 
 
 class _Left(NamedTuple):
-    """Requests that a client has left, and until when."""
+    """The remaining rate limit of a client, and when it resets."""
 
     requests: int
     until: str
@@ -458,7 +458,7 @@ async def _left(place: Destination, headers: dict[str, str]) -> _Left | None:
 
 
 async def _upgrade(place: Destination) -> Iterable[Diagnosis]:
-    """Ask for a WebSocket without a token: the server refuses that in another way than a plain request."""
+    """Request a WebSocket without a token: the server rejects that differently from a plain request."""
     told = await ask(place, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
     if told.status not in {101, 401}:
         said = f"WebSockets do not get through: {told.status}"
@@ -467,14 +467,14 @@ async def _upgrade(place: Destination) -> Iterable[Diagnosis]:
 
 
 async def _uploads(place: Destination, settings: Settings) -> Iterable[Diagnosis]:
-    """Announce the largest body that the server takes, and send nothing of it."""
+    """Announce the largest body that the server accepts, without sending it."""
     most = settings.max_video_bytes + settings.max_upload_bytes
     headers = {"Content-Length": str(most), "Content-Type": "multipart/form-data; boundary=x"}
     try:
         async with asyncio.timeout(SECONDS / 2):
             told = await ask(place, "/api/v2/media", headers, method="POST", read_body=False)
     except TimeoutError:
-        # It waits for the body, so it would take one.
+        # The proxy waits for the body, so it accepts the size.
         return [ok("uploads", f"bodies of {most:,} bytes are not refused by their length")]
     if told.status == 413:
         advice = f"raise the proxy's limit on bodies to {most >> 20} MiB (client_max_body_size, max_size)"
@@ -483,11 +483,11 @@ async def _uploads(place: Destination, settings: Settings) -> Iterable[Diagnosis
 
 
 _RESOLVER = ("RES_OPTIONS", f"timeout:1 attempts:{int(SECONDS)}")
-"""The C library otherwise waits ten seconds for name servers that do not answer, and no thread of it can be called back."""
+"""The C library otherwise waits ten seconds for name servers that do not answer, and its thread cannot be cancelled."""
 
 
 async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> list[Diagnosis]:
-    """Return the findings of all checks, in the order of the checks. Nothing is changed."""
+    """Return the findings of all checks, in order. Nothing is changed."""
     os.environ.setdefault(*_RESOLVER)
     found, settings = preflight.read(environ, overrides)
     if settings is None:
@@ -517,12 +517,12 @@ async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> l
 
 
 async def _told(check: str, look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
-    """A check that fails itself is a finding too: the others are told all the same."""
+    """Return the findings of a check; its own failure is a finding too."""
     try:
         return list(await look)
     except PermissionError as error:
         return [bad(check, in_words(error), "run this as the user of the server")]
-    except Exception as error:  # noqa: BLE001  # whatever it is, the operator is to see it
+    except Exception as error:  # noqa: BLE001  # report any failure to the operator
         return [bad(check, f"this check failed: {error!r}", "tell the developers of Shoal")]
 
 

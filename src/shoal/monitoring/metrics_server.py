@@ -57,9 +57,9 @@ _END = b"\r\n\r\n"
 async def answering(
     listener: socket.socket, page: Callable[[], Awaitable[bytes]], *, most: int = 8, seconds: float = 10.0
 ) -> AsyncIterator[None]:
-    """Answer at a listening socket until the block ends; then it is closed, with every connection.
+    """Serve on a listening socket until the block ends, then close it and every connection.
 
-    At most `most` connections are open at a time, each for at most `seconds`.
+    At most `most` connections are open concurrently, each for at most `seconds`.
     """
     places = _Places(page, most, seconds)
     server = await asyncio.start_server(places.meet, sock=listener, limit=_HEAD_BYTES)
@@ -71,8 +71,6 @@ async def answering(
 
 
 class _Places:
-    """The connections that are open."""
-
     def __init__(self, page: Callable[[], Awaitable[bytes]], most: int, seconds: float) -> None:
         self._page = page
         self._most = most
@@ -80,7 +78,6 @@ class _Places:
         self._taken: set[asyncio.Task[None]] = set()
 
     async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection."""
         others = len(self._taken)
         if others >= 2 * self._most:
             writer.transport.abort()
@@ -93,7 +90,7 @@ class _Places:
             await task
 
     async def close(self) -> None:
-        """Close every connection, whether its answer has gone out or not."""
+        """Close every connection, even if its response has not been sent."""
         taken = [*self._taken]
         for task in taken:
             task.cancel()
@@ -114,7 +111,7 @@ class _Places:
                     head = b""
                 writer.write(await answered(head))
                 writer.close()
-                # Until the client has read all of it, or goes.
+                # Wait until the client has read everything or disconnected.
                 await writer.wait_closed()
                 closed = True
         except (TimeoutError, asyncio.IncompleteReadError, OSError):
@@ -134,14 +131,14 @@ class _Places:
             return _answer(405, ("Allow", "GET"))
         try:
             text = await self._page()
-        except Exception:  # noqa: BLE001  # whatever it is, the next scrape may succeed
+        except Exception:  # noqa: BLE001  # the next scrape may succeed
             _log.exception("the metrics could not be told")
             return _answer(500)
         return _answer(200, ("Content-Type", CONTENT_TYPE), body=text)
 
 
 async def _refused(_head: bytes) -> bytes:
-    # A close on a request that was not read would take the answer with it.
+    # A close before the request has been read would discard the response.
     return _answer(503)
 
 
@@ -159,21 +156,19 @@ def _answer(status: int, *headers: tuple[str, str], body: bytes | None = None) -
 
 
 class MetricSource(Protocol):
-    """A part of the metrics."""
-
     async def read(self) -> Iterable[Metric]:
-        """Return the metrics as they are now. They are gone through in another thread, so nothing may change them."""
+        """Return the current metrics. Another thread iterates over them, so they must not change."""
         ...
 
 
 class _Readings(Collector):
-    """The metrics of the scrape under way."""
+    """The metrics of the current scrape."""
 
     def __init__(self) -> None:
         self.metrics: Iterable[Metric] = ()
 
     def collect(self) -> Iterable[Metric]:
-        """Return them, each name once: several sources may have samples of one."""
+        """Merge metrics of the same name, which may come from several sources."""
         merged: dict[str, Metric] = {}
         for metric in self.metrics:
             if metric.name in merged:
@@ -184,7 +179,7 @@ class _Readings(Collector):
 
 
 class MetricsPage:
-    """Makes the text of all sources and of the process itself, in a registry of its own."""
+    """The text of all sources and of the process itself, from a separate registry."""
 
     def __init__(self, sources: Sequence[MetricSource]) -> None:
         self._sources = sources
@@ -195,14 +190,14 @@ class MetricsPage:
         self._making: asyncio.Task[bytes] | None = None
 
     async def text(self) -> bytes:
-        """Return the text. One is made at a time: it is shared by all who ask while it is made."""
+        """Return the text. Concurrent callers share one generation."""
         if self._making is None or self._making.done():
             self._making = asyncio.create_task(self._make(), name="shoal-metrics")
-        # A client that goes must not cancel the text for the others.
+        # A client that disconnects must not cancel it for the others.
         return await asyncio.shield(self._making)
 
     async def close(self) -> None:
-        """Give up the text that is being made: what it is made of may close now."""
+        """Cancel the generation: its sources may close now."""
         if self._making is not None:
             self._making.cancel()
             await asyncio.gather(self._making, return_exceptions=True)
@@ -210,24 +205,24 @@ class MetricsPage:
     async def _make(self) -> bytes:
         read = await asyncio.gather(*map(_read, self._sources))
         self._readings.metrics = (metric for metrics in read for metric in metrics)
-        # Thousands of lines take some 10 ms: requests have the loop meanwhile.
+        # Thousands of lines take about 10 ms: do not block the event loop.
         return await asyncio.to_thread(generate_latest, self._registry)
 
 
 async def _read(source: MetricSource) -> Iterable[Metric]:
     try:
         return await source.read()
-    except Exception:  # noqa: BLE001  # whatever it is, the other sources are told
+    except Exception:  # noqa: BLE001  # the other sources are still reported
         _log.exception("%s could not be read", type(source).__name__)
         return ()
 
 
 @asynccontextmanager
 async def telling(network: Network, running: RunningFront | None = None) -> AsyncIterator[None]:
-    """Answer `GET /metrics` until the block ends: those of a web process if it has a front end, else those of a worker.
+    """Serve `GET /metrics` until the block ends, with the metrics of a web process if `running` is given, else of a worker.
 
-    Nothing happens without the setting `metrics_port`. An address that cannot be listened on is logged as an error, and the
-    work goes on without metrics: who starts a process looks at the address before.
+    Does nothing without the setting `metrics_port`. If the address is not available, an error is logged and the process runs
+    without metrics: commands check the address before.
     """
     listener = _listener(network.settings)
     if listener is None:
@@ -235,7 +230,7 @@ async def telling(network: Network, running: RunningFront | None = None) -> Asyn
         return
     lag = DeliveryLag()
     async with AsyncExitStack() as stack:
-        # No job is counted by anybody who no longer tells it.
+        # Restore the callback first, so that no job is counted after the end.
         stack.callback(setattr, network.runner, "done", network.runner.done)
         network.runner.done = lag.note
         pauses = await stack.enter_async_context(pauses_watched())
@@ -262,7 +257,7 @@ def _sources(
 
 
 def _listener(settings: Settings) -> socket.socket | None:
-    """Return the listening socket; None where metrics are told nowhere."""
+    """Return the listening socket; None if metrics are disabled or the address is not available."""
     if not settings.metrics_port:
         return None
     host, port = settings.metrics_host, settings.metrics_port + place()

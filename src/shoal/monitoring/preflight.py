@@ -42,35 +42,30 @@ from shoal.multiprocess.supervisor import VARIABLE
 from shoal.settings import SECRET, Settings, SettingsError, build, config_path, secret_files, secret_text
 
 SECONDS = 3.0
-"""How long a check waits for another machine."""
+"""Timeout for other hosts."""
 
 Grade = Literal["ok", "warn", "bad"]
-"""`bad`: something does not work, or secrets are open. `warn`: it works, but not as it should, or not for long."""
+"""`bad`: something does not work, or secrets are exposed. `warn`: it works, but not as it should, or not for long."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """The outcome of a check."""
-
     check: str
     grade: Grade
     said: str
-    """The finding in one line, without any password."""
+    """The finding in one line, without passwords."""
     advice: str = ""
-    """Action to take; empty where nothing is to be done."""
+    """What to do, or empty."""
 
 
 def ok(check: str, said: str) -> Diagnosis:
-    """Return that all is well."""
     return Diagnosis(check, "ok", said)
 
 
 def warn(check: str, said: str, advice: str) -> Diagnosis:
-    """Return something that is not as it should be."""
     return Diagnosis(check, "warn", said, advice)
 
 
 def bad(check: str, said: str, advice: str) -> Diagnosis:
-    """Return something that does not work, or is dangerous."""
     return Diagnosis(check, "bad", said, advice)
 
 
@@ -80,14 +75,14 @@ _NEAR = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class ReadSettings(NamedTuple):
-    """Findings about the settings, and the settings themselves; None where they cannot be read."""
+    """Findings about the settings, and the settings; None if they cannot be read."""
 
     findings: list[Diagnosis]
     settings: Settings | None
 
 
 def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettings:
-    """Read the settings as a server would. What does not exist is told and left out, so that the rest can be looked at."""
+    """Read the settings as a server would. Unknown settings are reported and ignored, so that the rest can be checked."""
     findings: list[Diagnosis] = []
     path = config_path(environ)
     in_file = _of_file(path, bool(environ.get("SHOAL_CONFIG")), findings)
@@ -199,15 +194,15 @@ _LITTLE_BYTES, _LITTLE_SHARE = _GB, 0.05
 _NOTHING_BYTES, _NOTHING_SHARE = 100_000_000, 0.01
 _FILES, _FEW_FILES = 8_192, 1_024
 _BARE_BYTES = 220_000_000
-"""A web process that remembers nothing, with the request bodies that it takes at most."""
+"""Memory of a web process with empty caches and the maximum of request bodies."""
 _UNSYNCHRONIZED = 5
-"""The answer of the kernel when nobody sets its clock (adjtimex(2), TIME_ERROR)."""
+"""Result of adjtimex(2) if the clock is not synchronized (TIME_ERROR)."""
 _TIMEX_BYTES = 512
 _LEAST_SQLITE = (3, 38)
 
 
 def disks(settings: Settings) -> Iterator[Diagnosis]:
-    """Look at the room of each file system that is written to, at its inodes, and whether it may be written to."""
+    """Check free space, free inodes and write permission of each file system in use."""
     places: dict[int, tuple[Path, list[str]]] = {}
     for what, path in _written(settings):
         there = _existing(path)
@@ -258,7 +253,7 @@ def _is_in_memory(path: Path) -> bool:
 
 
 def files(settings: Settings) -> Diagnosis:
-    """Look at the limit on open files: of the running server where it can be seen, else of this process."""
+    """Check the limit on open files: of the running server if possible, else of this process."""
     most, whose = _files_of_server(settings)
     if most < _FEW_FILES:
         return bad("files", f"{whose} may open {most:,} files", "raise the limit to 65,536 (LimitNOFILE in the unit)")
@@ -282,7 +277,7 @@ def _files_of_server(settings: Settings) -> tuple[int, str]:
 
 
 def memory(settings: Settings) -> Diagnosis:
-    """Compare the memory of this machine, or of its control group, with what one process may come to need."""
+    """Compare the memory of this machine, or of its control group, with the maximum need of one process."""
     has = min(_total_bytes(), *_group_bytes())
     timelines = settings.timeline_members * settings.timeline_length * 8
     most = _BARE_BYTES + 4_000 * settings.object_cache
@@ -313,7 +308,7 @@ def _group_bytes() -> Iterable[int]:
 
 
 def clock() -> Diagnosis:
-    """Ask the kernel whether anything sets its clock."""
+    """Check whether the kernel's clock is synchronized."""
     state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     if state == _UNSYNCHRONIZED:
         advice = "install systemd-timesyncd or chrony; in a container, on the machine that runs it"
@@ -324,7 +319,7 @@ def clock() -> Diagnosis:
 
 
 async def programs() -> Diagnosis:
-    """Look for ffmpeg, and run it."""
+    """Find ffmpeg, and run it."""
     found = Programs.found()
     if found is None:
         said = "not installed: videos and sounds are refused"
@@ -345,7 +340,7 @@ async def programs() -> Diagnosis:
 
 
 def sqlite() -> Diagnosis:
-    """Look at the SQLite library: its version, and whether it searches full texts."""
+    """Check the version of the SQLite library, and whether it has FTS5."""
     version = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < _LEAST_SQLITE:
         return bad(
@@ -365,17 +360,17 @@ _SUPPORTED = {
     "Valkey": ((7, 2), (7, 2)),
     "RabbitMQ": ((3, 10), (3, 10)),
 }
-"""For each engine the oldest version that has what the statements need, and the oldest that tests run on."""
+"""For each engine, the oldest version that supports the statements, and the oldest tested version."""
 _SETTING = {"PostgreSQL": "store, tags or search", "DynamoDB": "store", "Redis": "timelines", "RabbitMQ": "broker"}
 _ELSEWHERE = frozenset({"jobs_set_aside", "workers"})
-"""Figures that the check of jobs looks at."""
+"""Figures covered by the check of jobs."""
 _OLD_HOURS = 36
-"""As the alert `ShoalBackupOld` has it."""
+"""As in the alert `ShoalBackupOld`."""
 _REFUSED = re.compile(r"password|authenticat|ACCESS_REFUSED|NOAUTH|WRONGPASS|login was refused", re.IGNORECASE)
 
 
 async def engines(settings: Settings) -> list[Diagnosis]:
-    """Ask each engine that the settings name."""
+    """Query each engine named in the settings."""
     probes = [probe for probe in engine_probes(settings) if probe.engine != "SQLite"]
     answers = await asyncio.gather(*map(_asked, probes))
     return [finding for answer in answers for finding in answer]
@@ -387,7 +382,7 @@ async def _asked(probe: EngineProbe) -> list[Diagnosis]:
             return [judged(told) for told in await probe.ask()]
     except TimeoutError:
         return [_unreached(probe, f"no answer within {SECONDS:g} s")]
-    except Exception as error:  # noqa: BLE001  # whatever it is, the engine cannot be used
+    except Exception as error:  # noqa: BLE001  # the engine cannot be used, whatever the reason
         return [_unreached(probe, _reason(error))]
 
 
@@ -405,7 +400,7 @@ def _reason(error: BaseException) -> str:
 
 
 def judged(told: EngineVitals) -> Diagnosis:
-    """Judge the version and the figures of an engine."""
+    """Evaluate the version and the figures of an engine."""
     where = f"{told.engine} {told.version}".strip() + f" at {told.place}"
     if not told.reached:
         return bad("engine", f"{where} does not answer", "start it, or take it out of its cluster")
@@ -426,7 +421,7 @@ def judged(told: EngineVitals) -> Diagnosis:
 
 
 async def schema(settings: Settings) -> Iterable[Diagnosis]:
-    """Open the stores to read: whether their schema is that of this version. What does not exist is not made."""
+    """Open the stores read-only and check their schema version. Missing stores are not created."""
     urls = store_urls(settings)
     shown = ", ".join(map(shown_url, urls))
     if any(url.startswith("dynamodb:") for url in urls):
@@ -446,7 +441,7 @@ async def schema(settings: Settings) -> Iterable[Diagnosis]:
 
 
 def _backup(newest: int | None) -> Diagnosis:
-    """Judge the age of the newest backup, whose moment is in the id that `shoal backup` leaves in the store."""
+    """Evaluate the age of the newest backup, from the id that `shoal backup` writes to the store."""
     if not newest:
         return warn("backup", "`shoal backup` has made none yet", "have one made every night (docs/howto/backup.md)")
     hours = (time.time() - milliseconds_of(newest) / 1_000) / 3_600
@@ -457,7 +452,7 @@ def _backup(newest: int | None) -> Diagnosis:
 
 
 async def mail(settings: Settings) -> Diagnosis:
-    """Greet the mail server, and log in there."""
+    """Connect to the mail server, and log in."""
     if not settings.mail:
         said = "not set: members with a forgotten password must ask an operator"
         return warn("mail", said, "set mail to the URL of a mail server (docs/howto/mail.md)")

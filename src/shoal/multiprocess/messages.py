@@ -34,7 +34,7 @@ from shoal.core.errors import Unavailable
 
 @contextmanager
 def at(path: Path) -> Iterator[str]:
-    """An address for `path` that is short however long the path is: that of a socket may have 107 bytes."""
+    """Yield a short address for `path`, which may be longer than the 107 bytes of a socket address."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
@@ -43,7 +43,7 @@ def at(path: Path) -> Iterator[str]:
 
 
 def bound(address: str, kind: int = socket.SOCK_STREAM) -> socket.socket:
-    """A listening socket whose file only the owner may open, from its first moment."""
+    """Return a bound socket whose file only the owner may open, from the moment it exists."""
     listener = socket.socket(socket.AF_UNIX, kind)
     try:
         os.fchmod(listener.fileno(), stat.S_IRUSR | stat.S_IWUSR)
@@ -56,7 +56,7 @@ def bound(address: str, kind: int = socket.SOCK_STREAM) -> socket.socket:
 
 
 def remove(path: Path) -> None:
-    """Delete a socket file. Nothing happens where there is none."""
+    """Delete a socket file if it exists."""
     with suppress(FileNotFoundError):
         path.unlink()
 
@@ -65,15 +65,15 @@ _log = logging.getLogger(__name__)
 
 HERE, CONNECTION, MORE, WARM, WARMED, USED = b"h", b"c", b"m", b"w", b"W", b"u"
 _PIECE = 32 << 10
-"""Bytes of one message, at most: many of them fit into a socket."""
+"""Maximum bytes of a message: many of them fit into a socket."""
 _MOST_WAITING = 4_096
 _ROOM = 1 << 20
 _AT_ONCE = 64
-"""Messages that are read in one turn of the loop."""
+"""Messages read per iteration of the event loop."""
 
 
 class ProcessMessage(NamedTuple):
-    """A message. `descriptor` is -1 where none came along; whoever gets the message closes it."""
+    """A message. `descriptor` is -1 if none is attached; the receiver closes it."""
 
     kind: bytes
     data: bytes
@@ -86,7 +86,7 @@ class _Waiting(NamedTuple):
 
 
 class ProcessLink:
-    """One end of the connection between two processes, on the running loop. `heard` is called with each message, `ended` once."""
+    """One end of a connection between two processes, on the running loop. `heard` is called with each message, `ended` once."""
 
     def __init__(self, sock: socket.socket, heard: Callable[[ProcessMessage], None], ended: Callable[[], None]) -> None:
         sock.setblocking(False)
@@ -101,7 +101,7 @@ class ProcessLink:
         self._loop.add_reader(sock, self._readable)
 
     def send(self, kind: bytes, data: bytes = b"", descriptor: int = -1) -> None:
-        """Send a message; the descriptor stays the caller's. Raises `Unavailable` when the link has ended, or is full."""
+        """Send a message; the caller keeps its descriptor. Raises `Unavailable` if the link is closed or its queue is full."""
         pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)] or [b""]
         if not self.open or len(self._waiting) + len(pieces) > _MOST_WAITING:
             raise Unavailable("the other process does not listen")
@@ -111,7 +111,7 @@ class ProcessLink:
     def _send(self, message: _Waiting) -> None:
         if not self._waiting and self._sent(message):
             return
-        # Its own copy: the caller closes the descriptor.
+        # Duplicate it: the caller closes the descriptor.
         if message.descriptor >= 0:
             message = message._replace(descriptor=os.dup(message.descriptor))
         self._waiting.append(message)
@@ -161,7 +161,7 @@ class ProcessLink:
             os.close(message.descriptor)
 
     def close(self) -> None:
-        """End the link: what waits is lost."""
+        """Close the link; queued messages are lost."""
         if not self.open:
             return
         self.open = False
@@ -174,29 +174,26 @@ class ProcessLink:
 
 
 OWNER = 0
-"""The owner's place among the processes."""
+"""The owner's slot."""
 _MOST_BYTES = 1 << 20
-"""Bytes that a client has sent, at most: one read of a loop is less."""
+"""Maximum bytes of a client to pass on: more than one read of an event loop."""
 
 
 Take = Callable[[socket.socket, bytes], Coroutine[Any, Any, None]]
-"""Goes on with a connection whose client has sent these bytes."""
+"""Continues a connection whose client has sent these bytes."""
 
 
 class TokenUsed(msgspec.Struct, array_like=True):
-    """A token was used."""
-
     token: int
     origin: tuple[str, ...]
 
 
 def id_of(data: bytes) -> int:
-    """Return the number in a message."""
     return int.from_bytes(data[:8], "big")
 
 
 class ConnectionParts:
-    """Puts the parts of a connection together: its descriptor, and what its client has sent, in one message or several."""
+    """Reassembly of a connection from messages: its descriptor, and the bytes that its client has sent."""
 
     def __init__(self, taken: Callable[[socket.socket, bytes], object]) -> None:
         self._taken = taken
@@ -206,11 +203,11 @@ class ConnectionParts:
 
     @staticmethod
     def headed(data: bytes) -> bytes:
-        """Return data behind its length."""
+        """Return data with a length prefix."""
         return len(data).to_bytes(4, "big") + data
 
     def takes(self, message: ProcessMessage) -> bool:
-        """Take a message that is a part of a connection; False for any other."""
+        """Process a message that is part of a connection; return False for any other."""
         if message.kind == CONNECTION:
             self.close()
             if message.descriptor < 0:
@@ -229,7 +226,7 @@ class ConnectionParts:
         return True
 
     def close(self) -> None:
-        """Forget a connection that is not whole."""
+        """Discard an incomplete connection."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -24,7 +24,7 @@ _SEND_SECONDS = 30.0
 
 
 class Request(msgspec.Struct, tag="request", array_like=True):
-    """A call: a method of a noun, such as `member.lists`, with its arguments as plain values. A stream gives its first item."""
+    """A call of a method, such as `member.lists`, with its arguments as plain values. A stream returns its first item."""
 
     id: int
     noun: str
@@ -35,39 +35,39 @@ class Request(msgspec.Struct, tag="request", array_like=True):
 
 
 class NextItem(msgspec.Struct, tag="next", array_like=True):
-    """The next item of a stream is wanted."""
+    """Request for the next item of a stream."""
 
     id: int
 
 
 class Cancel(msgspec.Struct, tag="cancel", array_like=True):
-    """A call or a stream is of no interest any more."""
+    """Cancellation of a call or a stream."""
 
     id: int
 
 
 class Hello(msgspec.Struct, tag="hello", array_like=True):
-    """The first message of the owner: a digest of the methods and types that it knows, and how many bytes a message may have."""
+    """The first message of the owner: a digest of its methods and types, and the maximum bytes of a message."""
 
     fingerprint: str
     most: int
 
 
 class Changing(msgspec.Struct, tag="changing", array_like=True):
-    """A call begins to change the store."""
+    """Notice that a call starts to change the store."""
 
     id: int
 
 
 class Response(msgspec.Struct, tag="response", array_like=True):
-    """The answer of a call, or the item of a stream."""
+    """The result of a call, or an item of a stream."""
 
     id: int
     value: msgspec.Raw
 
 
 class CallFailed(msgspec.Struct, tag="failed", array_like=True):
-    """An error, by the names of its classes from the nearest on."""
+    """An error, with the names of its classes in method resolution order."""
 
     id: int
     kinds: list[str]
@@ -76,13 +76,13 @@ class CallFailed(msgspec.Struct, tag="failed", array_like=True):
 
 
 class StreamEnd(msgspec.Struct, tag="end", array_like=True):
-    """A stream has ended."""
+    """The end of a stream."""
 
     id: int
 
 
 class Heartbeat(msgspec.Struct, tag="heartbeat", array_like=True):
-    """The owner lives."""
+    """A sign of life of the owner."""
 
 
 FromCaller = Request | NextItem | Cancel
@@ -92,7 +92,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def packed(message: FromCaller | FromOwner, most: int) -> bytes:
-    """Return a message as a frame. Raises `TooLarge` for one of more than `most` bytes, and for a number too large."""
+    """Return a message as a frame. Raises `TooLarge` if it exceeds `most` bytes, or contains a number of more than 64 bits."""
     try:
         body = _encode(message)
     except OverflowError as error:
@@ -103,11 +103,9 @@ def packed(message: FromCaller | FromOwner, most: int) -> bytes:
 
 
 class FrameSocket:
-    """One end of a connection."""
-
     def __init__(self, sock: socket.socket, most: int) -> None:
         self.most = most
-        """Bytes that a frame of the other side may have."""
+        """Maximum bytes of a frame from the other side."""
         sock.setblocking(False)
         close_in_children(sock)
         self._sock = sock
@@ -117,11 +115,11 @@ class FrameSocket:
 
     @property
     def busy(self) -> bool:
-        """Whether frames wait for the other side to read."""
+        """Whether frames are queued."""
         return self._sender is not None
 
     async def send(self, frame: bytes) -> None:
-        """Hand a frame to the kernel. Raises `ConnectionError` where the other side is gone, or reads nothing for long."""
+        """Hand a frame to the kernel. Raises `ConnectionError` if the other side is gone, or reads nothing for 30 seconds."""
         if self._closed:
             raise ConnectionError("closed")
         if self._sender is None:
@@ -134,7 +132,7 @@ class FrameSocket:
             frame = frame[sent:]
             self._sender = asyncio.create_task(self._send_waiting())
         self._waiting.append(frame)
-        # A caller that goes away leaves no half of a frame behind.
+        # A cancelled caller must not leave a partial frame.
         await asyncio.shield(self._sender)
 
     async def _send_waiting(self) -> None:
@@ -150,9 +148,9 @@ class FrameSocket:
             self._sender = None
 
     async def frames(self, silence: float | None = None) -> AsyncGenerator[bytes, None]:
-        """Yield frames until the other side closes. Raises `ConnectionError` for one that is too long.
+        """Iterate over frames until the other side closes. Raises `ConnectionError` for one that is too long.
 
-        After `silence` seconds without any, the connection is shut: what has arrived by then is the last.
+        After `silence` seconds without data, the connection is shut down; frames received until then are still yielded.
         """
         loop = asyncio.get_running_loop()
         held = bytearray()
@@ -180,7 +178,7 @@ class FrameSocket:
             held += chunk
 
     def shut(self) -> None:
-        """End the connection: the other side can send nothing more, and both come to the end of what they read."""
+        """Shut the connection down: the other side can send nothing more, and both read to the end."""
         self._closed = True
         try:
             self._sock.shutdown(socket.SHUT_RDWR)
@@ -188,7 +186,7 @@ class FrameSocket:
             return
 
     def close(self) -> None:
-        """Close the socket. Nobody may read it any more."""
+        """Close the socket. It must not be read any more."""
         self._closed = True
         if self._sender is not None:
             self._sender.cancel()
@@ -199,13 +197,13 @@ _open: WeakSet[socket.socket] = WeakSet()
 
 
 def close_in_children(sock: socket.socket) -> None:
-    """Have a socket closed in forked processes: while a copy is open there, the other side does not see that this one ended."""
+    """Close a socket in forked processes: an open copy there would hide the end of this one from the other side."""
     _open.add(sock)
 
 
 def _close_all() -> None:
     for sock in list(_open):
-        # A loop that waits for a socket keeps it open after `close`.
+        # An event loop that waits for a socket keeps it open after `close`.
         if (number := sock.detach()) >= 0:
             os.close(number)
 
@@ -220,7 +218,7 @@ _DETAILS = ("field", "retry_after")
 
 
 def failure(call: int, error: Exception) -> CallFailed:
-    """Return an error as a message. One that Shoal did not raise on purpose is logged, and shown as one fixed sentence."""
+    """Return an error as a message. Unexpected errors are logged, and replaced by a fixed sentence."""
     if isinstance(error, TimeoutError):
         return CallFailed(call, ["TimeoutError"], "", {})
     if not isinstance(error, ShoalError):
@@ -232,7 +230,6 @@ def failure(call: int, error: Exception) -> CallFailed:
 
 
 def error_of(failed: CallFailed) -> Exception:
-    """Return the error that the other process raised."""
     if failed.kinds == ["TimeoutError"]:
         return TimeoutError()
     known = {kind.__name__: kind for kind in _kinds(ShoalError)}

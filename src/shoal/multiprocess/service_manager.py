@@ -1,6 +1,6 @@
-"""Messages to the service manager that started a process, by the protocol of sd_notify(3): it is ready, and it lives.
+"""Notifications to the service manager that started a process, by the protocol of sd_notify(3): readiness and watchdog.
 
-Without a service manager, nothing is told.
+Without a service manager, nothing is sent.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ _SOCKET = "NOTIFY_SOCKET"
 
 
 def ready(environ: Mapping[str, str] = os.environ) -> None:
-    """Say that the service has started."""
+    """Report that the service has started."""
     _tell("READY=1", environ)
 
 
 def lives(environ: Mapping[str, str] = os.environ) -> None:
-    """Say that this process does not hang."""
+    """Send a watchdog heartbeat."""
     _tell("WATCHDOG=1", environ)
 
 
 def pause(environ: Mapping[str, str] = os.environ) -> float | None:
-    """Return how many seconds apart this process has to say that it lives; None where nobody listens for that.
+    """Return the interval of watchdog heartbeats in seconds; None if the service manager expects none.
 
-    It is a third of the time after which it is taken to hang. Children of a service have nothing to say.
+    It is a third of the watchdog timeout. Child processes send none.
     """
     if _SOCKET not in environ or environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
@@ -37,7 +37,7 @@ def pause(environ: Mapping[str, str] = os.environ) -> float | None:
 
 @asynccontextmanager
 async def watched(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None]:
-    """Say that this process lives for as long as its event loop turns, until the block ends."""
+    """Send watchdog heartbeats from the event loop until the block ends."""
     seconds = pause(environ)
     if seconds is None:
         yield
@@ -60,7 +60,7 @@ def _tell(state: str, environ: Mapping[str, str]) -> None:
     path = environ.get(_SOCKET, "")
     if not path.startswith(("/", "@")):
         return
-    # A manager that has gone, or is too busy, must not end the service.
+    # A service manager that is gone or busy must not end the service.
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sending:
         sending.setblocking(False)
         sending.connect(f"\0{path[1:]}" if path.startswith("@") else path)

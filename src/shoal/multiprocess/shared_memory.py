@@ -1,17 +1,15 @@
-"""The memory that the owner of a store and the readers beside it have in common.
+"""Memory shared by the owner of a store and the readers.
 
-One anonymous file (`memfd_create`), which every process maps: it has no name, and is gone with the last of them. Almost everything
-in it has one writer. The owner writes the log of changes and the timelines; each process writes its own row of the counts for rate
-limits and its own word of how busy it is. What has several words is written under a *version* that is odd meanwhile.
+One anonymous file (`memfd_create`), mapped by every process: it has no name, and is freed with the last process. Almost every
+part has a single writer: the owner writes the change log and the timelines, and each process writes its own rate limit counters
+and its load. Values of several words are written under a *version* that is odd during the write.
 
-| part | what is in it |
+| part | contents |
 |---|---|
-| words | single numbers, and how busy each process is |
-| log | marks and ids of what has changed, a ring |
-| counts | a table of rate limits for each process |
-| rings, floors ... | home timelines, as `timelines.memory` has them |
-
-Glossary (`docs/glossary.md`): floor.
+| words | single numbers, and the load of each process |
+| log | version tokens and ids of changes, in a ring |
+| counts | a rate limit table for each process |
+| rings, floors ... | home timelines, as in `timelines.memory` |
 """
 
 from __future__ import annotations
@@ -28,31 +26,31 @@ from shoal.core.errors import InvalidInput, Unavailable
 
 LOG_ENTRIES = 1 << 15
 COUNTED = 1 << 15
-"""Rate limits that one process counts at a time."""
+"""Rate limits that one process counts concurrently."""
 _PAGE = 4_096
 _WORDS = _PAGE // 8
 MOST_PROCESSES = 64
 _BUSY_FROM = 64
 
 
-# Where single numbers stand.
+# Indexes of single numbers.
 PROCESSES, CAPACITY, LENGTH = range(3)
 POSITION = 3
-"""How many changes the log has had. It jumps when a new owner begins, so nothing of before is known to hold."""
+"""Number of changes in the log. It jumps when a new owner starts, which invalidates all cached data."""
 VERSION = 4
-"""The version of the timelines: odd while they are written."""
+"""Version of the timelines: odd during a write."""
 NEWEST = 5
-"""No id in a timeline, and no floor, is above this."""
+"""Upper bound of all ids and floors in timelines."""
 USED = 6
-"""Rows of timelines that were ever in use."""
+"""Number of timeline rows ever used."""
 
 
 class SharedMemory:
-    """A mapping of it. `create` makes the file, `attach` maps one that another process has made."""
+    """A mapping of the shared file. `create` creates it, `attach` maps one created by another process."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        """The file's number, which children inherit."""
+        """The file descriptor, which children inherit."""
         size = os.fstat(number).st_size
         self._map = mmap.mmap(number, size)
         view = memoryview(self._map)
@@ -61,7 +59,7 @@ class SharedMemory:
         self.processes = processes
         self.capacity, self.length = self.words[CAPACITY], self.words[LENGTH]
         self.busy = self.words[_BUSY_FROM : _BUSY_FROM + processes]
-        """Thousandths of its time that each process was busy lately."""
+        """Recent load of each process, in thousandths."""
         self._at = _PAGE
         self.log_marks = self._view(view, LOG_ENTRIES)
         self.log_ids = self._view(view, LOG_ENTRIES)
@@ -72,15 +70,15 @@ class SharedMemory:
         self.next = self._array(self.capacity, np.int32)
         self.filled = self._array(self.capacity, np.int8)
         self.rings = self._array(self.capacity * self.length, np.int64)
-        # Where the kernel is told to: timelines are written all over.
+        # If enabled in the kernel: timelines are written all over.
         if hasattr(mmap, "MADV_HUGEPAGE"):
             self._map.madvise(mmap.MADV_HUGEPAGE)
 
     @classmethod
     def create(cls, processes: int, capacity: int, length: int) -> SharedMemory:
-        """Make the memory of so many processes. What nothing is written to takes no room.
+        """Create the memory for a number of processes. Pages that are never written take no memory.
 
-        Raises `Unavailable`, and `InvalidInput` for too many.
+        Raises `Unavailable`, and `InvalidInput` for too many processes.
         """
         if not hasattr(os, "memfd_create"):
             raise Unavailable("several processes on one SQLite file need Linux: take one process")
@@ -98,7 +96,7 @@ class SharedMemory:
 
     @classmethod
     def attach(cls, number: int) -> SharedMemory:
-        """Map the file with this number, which this process has inherited."""
+        """Map the file with this descriptor, which this process has inherited."""
         os.set_inheritable(number, False)
         return cls(number)
 
@@ -117,9 +115,9 @@ _ORDERING = threading.Lock()
 
 
 def barrier() -> None:
-    """Have what was written before this seen by other processes before what is written after it.
+    """Order memory: make earlier writes visible to other processes before later ones.
 
-    To let a lock go, and then to take it again, orders memory on every processor. Python has nothing that would do less.
+    Releasing and then acquiring a lock is a barrier on every processor. Python has nothing cheaper.
     """
     with _ORDERING:
         pass

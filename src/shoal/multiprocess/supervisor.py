@@ -21,29 +21,28 @@ from contextlib import asynccontextmanager, contextmanager
 from shoal.multiprocess import service_manager
 
 VARIABLE = "SHOAL_HEARTBEAT"
-"""In the environment of a child: the number of the file that it writes its heartbeat to, the id of its supervisor, and its
-place among the children, from 0 on."""
+"""In a child's environment: the descriptor for its heartbeat, the id of its supervisor, and its slot, from 0."""
 
 _BEAT_SECONDS = 0.25
 _SET_PARENT_DEATH_SIGNAL = 1
 
 
 def is_child(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a supervisor started this process."""
+    """Return whether a supervisor started this process."""
     return VARIABLE in environ
 
 
 def place(environ: Mapping[str, str] = os.environ) -> int:
-    """Return the place of this process among the children of its supervisor, from 0 on; 0 without a supervisor.
+    """Return the slot of this process among the children of its supervisor, from 0; 0 without a supervisor.
 
-    A child that is started again has the place of the one that it replaces.
+    A restarted child has the slot of the one it replaces.
     """
     return int(environ[VARIABLE].split(":")[2]) if is_child(environ) else 0
 
 
 @asynccontextmanager
 async def beating(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None]:
-    """Beat for as long as the block runs; nothing happens in a process that has no supervisor."""
+    """Send heartbeats during the block, if this process has a supervisor."""
     if not is_child(environ):
         yield
         return
@@ -60,7 +59,7 @@ async def beating(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None
 
 
 async def until_told() -> None:
-    """Return when this process is told to end: SIGTERM, or Ctrl-C."""
+    """Wait for SIGTERM or SIGINT."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -74,17 +73,17 @@ async def until_told() -> None:
 
 async def _beat(heartbeat: int) -> None:
     while True:
-        # A supervisor that does not read for a while has enough of it in the pipe.
+        # The pipe is full: the supervisor has not read for a while.
         with contextlib.suppress(BlockingIOError):
             os.write(heartbeat, b".")
         await asyncio.sleep(_BEAT_SECONDS)
 
 
 def _end_with(parent: int) -> None:
-    """Have the kernel kill this process when its supervisor ends, however that ends: nobody else watches it."""
+    """Have the kernel kill this process when its supervisor exits for any reason."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
-        # It had ended before.
+        # It had already exited.
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -93,11 +92,11 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 30.0
 _HEALTHY_SECONDS = 60.0
-"""A child that lived so long is started again at once when it dies."""
+"""A child that ran this long is restarted without delay when it exits."""
 
 
 class _Child:
-    """A place for a process: it is empty while `process` is None. Places are numbered from 0 on."""
+    """A slot for a process, empty while `process` is None. Slots are numbered from 0."""
 
     def __init__(self, place: int) -> None:
         self.place = place
@@ -110,10 +109,10 @@ class _Child:
 
 
 class Supervisor:
-    """Runs `count` processes of `command` until it is told to end.
+    """Runs `count` processes of `command` until it receives a signal.
 
-    A child that is silent for `limit` seconds (for `start_limit` before its first word) is killed. At the end children
-    have `grace` seconds to finish what they have in hand. `pass_fds` are files that they inherit, such as a listening socket.
+    A child without a heartbeat for `limit` seconds (`start_limit` before its first one) is killed. On shutdown, children
+    have `grace` seconds to finish. `pass_fds` are descriptors that they inherit, such as a listening socket.
     """
 
     def __init__(
@@ -139,9 +138,9 @@ class Supervisor:
         self._said_at = -float("inf")
 
     def run(self) -> None:
-        """Start the children and watch them; returns after SIGTERM or Ctrl-C, when all of them have ended.
+        """Start and watch the children; return after SIGTERM or SIGINT, when all of them have exited.
 
-        To be called in the main thread: signals come there, and children end with the thread that started them.
+        Call in the main thread: it receives signals, and children are killed when the thread that started them exits.
         """
         with self._told_by_signals():
             service_manager.ready()
@@ -173,7 +172,7 @@ class Supervisor:
         try:
             for end in (child.heartbeat, theirs):
                 os.set_blocking(end, False)
-            child.process = subprocess.Popen(  # noqa: S603  # our own program
+            child.process = subprocess.Popen(  # noqa: S603  # this program
                 self._command,
                 env={**os.environ, VARIABLE: f"{theirs}:{os.getpid()}:{child.place}"},
                 pass_fds=(theirs, *self._pass_fds),
@@ -184,14 +183,14 @@ class Supervisor:
         self._selector.register(child.heartbeat, selectors.EVENT_READ, child)
 
     def _listen(self) -> None:
-        """Hear the children, or wait a moment."""
+        """Read heartbeats, or time out."""
         for key, _ in self._selector.select(_LOOK_SECONDS):
             child: _Child = key.data
             with contextlib.suppress(BlockingIOError):
                 if os.read(child.heartbeat, 4096):
                     child.last_beat = time.monotonic()
                 else:
-                    # It has closed its end, or died: `_look_after` will see.
+                    # The child has closed its end, or died: `_look_after` handles it.
                     self._selector.unregister(child.heartbeat)
 
     def _say_that_we_live(self) -> None:
@@ -207,7 +206,7 @@ class Supervisor:
             self._bereave(child)
 
     def _bereave(self, child: _Child) -> None:
-        """The process of this place has ended: clear up, and decide when another one begins."""
+        """Clean up after a process that has exited, and schedule its restart."""
         if child.process is None:
             return
         if not self._ending:
@@ -222,7 +221,7 @@ class Supervisor:
         os.close(child.heartbeat)
 
     def _end(self) -> None:
-        """Tell the children to end, and wait for them."""
+        """Send SIGTERM to the children, and wait for them."""
         for child in self._children:
             if child.process is not None:
                 child.process.send_signal(signal.SIGTERM)
@@ -239,7 +238,7 @@ class Supervisor:
 
     @contextmanager
     def _told_by_signals(self) -> Iterator[None]:
-        """SIGTERM and Ctrl-C end the watch; they also wake it."""
+        """Handle SIGTERM and SIGINT during the block: stop the loop, and wake it."""
         ours, theirs = os.pipe()
         os.set_blocking(theirs, False)
 

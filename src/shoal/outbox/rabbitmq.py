@@ -1,9 +1,9 @@
 """The outbox on RabbitMQ: quorum queues filled by a relay and consumed by workers.
 
-It keeps the promises of a store's outbox (`graph/contract.py`). A job is acknowledged after its work; a job put back is
-published and confirmed before the old delivery is acknowledged, so a crash repeats a job and never loses it. A lease lasts as
-long as the connection, and within the process as requested. Queues: `work` has the jobs; `again` those whose workers died
-twice, run one at a time; `wait.<ms>` delays; `buried` keeps jobs that were given up.
+It keeps the promises of a store's outbox (`graph/contract.py`). A job is acknowledged after its work; a job put back is published
+and confirmed before the old delivery is acknowledged, so a crash repeats a job and never loses it. A lease lasts as long as the
+connection, and within the process as requested. Queues: `work` has the jobs; `again` those whose workers died twice, run one at a
+time; `wait.<ms>` delays; `buried` keeps parked jobs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from shoal.graph.contract import Job, WakeUp
 from shoal.outbox.runner import Rate, WorkerFigures, summed
 
 DELAYS_MS = (100, 400, 1_600, 6_400, 60_000, 600_000)
-"""How long the waiting queues keep a job. Any delay is made of these, to within the first of them."""
+"""How long the wait queues keep a job. Any delay is composed of these, to within the first of them."""
 
 
 class Message(msgspec.Struct, array_like=True):
-    """A job on its way. `at`: Unix ms of when it came to the broker; `rest`: ms that it has to wait after this queue."""
+    """A job in a queue. `at`: when it was first published (Unix ms); `rest`: remaining delay in ms after this queue."""
 
     store: int
     seq: int
@@ -47,7 +47,6 @@ class Message(msgspec.Struct, array_like=True):
     error: str = ""
 
     def job(self) -> Job:
-        """The job."""
         return Job(self.seq, decode(self.event), self.step, self.mark, self.attempt, self.store)
 
 
@@ -57,18 +56,16 @@ read = _decoder.decode
 
 
 def write(job: Job, at: int, *, rest: int = 0, error: str = "") -> bytes:
-    """A job as the body of a message."""
     event = encode(job.event)
     return _encoder.encode(Message(job.store, job.seq, event, job.step, job.mark, job.attempt, at, rest, error))
 
 
 def now_ms() -> int:
-    """Unix milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 class Queues:
-    """The names of the queues of one network; `namespace` tells networks on one broker apart."""
+    """The names of the queues of one network; `namespace` separates networks on one broker."""
 
     def __init__(self, namespace: str) -> None:
         self.work = f"{namespace}.work"
@@ -78,14 +75,13 @@ class Queues:
         self.census = f"{namespace}.census"
 
     def after(self, delay_ms: int) -> tuple[str, int]:
-        """Where a job goes that is to come in so long, and how long it has to wait after that queue."""
+        """Return the queue for a delayed job, and its remaining delay after that queue."""
         if delay_ms <= 0:
             return self.work, 0
         step = max((delay for delay in DELAYS_MS if delay <= delay_ms), default=DELAYS_MS[0])
         return self.waiting[step], max(0, delay_ms - step)
 
     async def declare(self, channel: AbstractChannel) -> None:
-        """Make those that are not there."""
         for name in (self.work, self.again, self.buried):
             await channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
         for delay, name in self.waiting.items():
@@ -98,7 +94,7 @@ class Queues:
             "x-message-ttl": delay_ms,
             "x-dead-letter-exchange": "",
             "x-dead-letter-routing-key": self.work,
-            # What has waited is forgotten here only when the work queue has it; that goes with refusing what is too much.
+            # Remove a message only when the work queue has stored it, which requires `reject-publish`.
             "x-dead-letter-strategy": "at-least-once",
             "x-overflow": "reject-publish",
         }
@@ -108,10 +104,10 @@ Key = tuple[int, int, AnyEvent]
 
 
 class Delivery(NamedTuple):
-    """One message as it was delivered, on which channel and under which tag.
+    """One delivered message, with its channel and delivery tag.
 
-    `job` is None when this version cannot read it. `at`: when it came to the broker (Unix ms). `rest`: ms that it has to wait
-    yet. `before`: how often it was delivered already. `alone`: it is suspected of killing its workers.
+    `job` is None if this version cannot read it. `at`: when it was first published (Unix ms). `rest`: remaining delay in ms.
+    `before`: number of earlier deliveries. `alone`: it is suspected of killing its workers.
     """
 
     channel: AbstractChannel
@@ -125,7 +121,7 @@ class Delivery(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """A receipt to acknowledge on a channel: this delivery, or every one up to it."""
+    """An acknowledgment on a channel: of this delivery, or of every one up to it."""
 
     channel: AbstractChannel
     tag: int
@@ -133,8 +129,6 @@ class Receipt(NamedTuple):
 
 
 class _Held:
-    """A job in hand, with its delivery, and others of the same job that came meanwhile."""
-
     __slots__ = ("at", "deadline", "deliveries", "job")
 
     def __init__(self, job: Job, delivery: Delivery, deadline: float) -> None:
@@ -150,45 +144,43 @@ def key_of(job: Job) -> Key:
 
 
 class InFlight:
-    """Deliveries by the order in which they came, and the jobs that were given to the runner, by key."""
+    """Unacknowledged deliveries in arrival order, and the claimed jobs, by key."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.arrived: deque[Delivery] = deque()
-        # Per channel, in the order of their tags: since when each delivery's job waits.
+        # By channel, in the order of their tags: since when each delivery's job waits.
         self._open: dict[AbstractChannel, dict[int, int]] = {}
         self._held: dict[Key, _Held] = {}
-        # No lease ends before: they are looked through only then, for there are few at a time.
+        # No lease expires before; only then are they searched, linearly, for there are few at a time.
         self._soonest = math.inf
         self.taken = 0
 
     def __len__(self) -> int:
-        """How many deliveries are not acknowledged."""
         return sum(len(tags) for tags in self._open.values())
 
     @property
     def oldest(self) -> int:
-        """Since when (Unix ms) the oldest of them waits; 0 when there is none."""
+        """Since when (Unix ms) the oldest of them waits; 0 if there is none."""
         return min((at for tags in self._open.values() for at in tags.values()), default=0)
 
     def clear(self) -> None:
-        """The connection has ended."""
+        """Forget everything, because the connection has ended."""
         self.arrived.clear()
         self._open.clear()
         self._held.clear()
 
     def arrive(self, delivery: Delivery) -> None:
-        """A delivery came."""
         self.taken += 1
         self._open.setdefault(delivery.channel, {})[delivery.tag] = delivery.at
         self.arrived.append(delivery)
 
     def arrive_again(self, deliveries: Iterable[Delivery]) -> None:
-        """These are to be looked at once more, as far as the connection that brought them lasts."""
+        """Queue these again for `claim`, unless their connection has ended."""
         self.arrived.extend(delivery for delivery in deliveries if delivery.channel in self._open)
 
     def hold(self, job: Job, delivery: Delivery, lease: float) -> bool:
-        """Take the job of a delivery in hand. If it is in hand already, the two are acknowledged together: False."""
+        """Claim the job of a delivery. Returns False if it is claimed already: the two are acknowledged together."""
         held = self._held.get(key := key_of(job))
         if held is not None:
             held.deliveries.append(delivery)
@@ -198,7 +190,7 @@ class InFlight:
         return True
 
     def due(self, limit: int, lease: float) -> list[Job]:
-        """Jobs whose lease has ended, given again."""
+        """Return jobs whose lease has expired, with a new lease."""
         now = self._clock()
         if now < self._soonest:
             return []
@@ -213,28 +205,28 @@ class InFlight:
         self._soonest = min(self._soonest, held.deadline)
 
     def since(self, job: Job) -> int | None:
-        """When a job in hand came to the broker; None when it is not in hand any more."""
+        """Return when a claimed job was first published; None if it is not claimed any more."""
         held = self._held.get(key_of(job))
         return None if held is None else held.at
 
     def lay_down(self, job: Job) -> list[Delivery]:
-        """Forget a job that is being put back, and return its deliveries. If it comes again, it is a new job."""
+        """Forget a job that is being put back, and return its deliveries. If it is delivered again, it is a new job."""
         held = self._held.pop(key_of(job), None)
         return held.deliveries if held is not None else []
 
     def take_up(self, job: Job, deliveries: Iterable[Delivery], seconds: float) -> None:
-        """It could not be put back: it is in hand as it is now, to be given again after so long."""
+        """Restore a job that could not be put back, to be returned by `due` after `seconds`."""
         for delivery in deliveries:
             if delivery.channel in self._open:
                 self.hold(job, delivery, seconds)
 
     def release(self, jobs: Iterable[Job]) -> list[Receipt]:
-        """These jobs are settled: what to acknowledge, in the fewest words."""
+        """Forget completed jobs; return the minimal acknowledgments."""
         held = [self._held.pop(key_of(job), None) for job in jobs]
         return self.settle([delivery for one in held if one is not None for delivery in one.deliveries])
 
     def settle(self, deliveries: Sequence[Delivery]) -> list[Receipt]:
-        """These deliveries are settled: what to acknowledge, in the fewest words."""
+        """Remove completed deliveries; return the minimal acknowledgments."""
         settled: dict[AbstractChannel, set[int]] = {}
         for delivery in deliveries:
             if delivery.channel in self._open:
@@ -261,17 +253,15 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _TRUSTED = 2
-"""So often a job is given among others; after that its workers died, and it is given alone."""
+"""Deliveries of a job among others; its workers died then, and it is delivered alone."""
 _UNREADABLE_MS = 6_400
-"""How long a job rests that this version cannot read."""
 _AWAY_SECONDS = 1.0
-"""How long a job that cannot be put back rests here."""
 
 
 class RabbitOutbox:
     """The jobs of one network on a broker. With `taking` this process works; without, it relays, lists and replays.
 
-    `prefetch`: jobs that the broker gives before others are acknowledged. `deaths`: so many workers may a job cost.
+    `prefetch` limits unacknowledged deliveries. `deaths` is how many workers a job may kill before it is parked.
     """
 
     def __init__(self, url: str, namespace: str, *, taking: bool, prefetch: int, deaths: int) -> None:
@@ -285,7 +275,7 @@ class RabbitOutbox:
         self._work: AbstractChannel | None = None
         self._wake: WakeUp | None = None
         self._roll_call = RollCall(self._queues.census, WorkerFigures, self._own if taking else None)
-        # Two connections: a broker that is short of memory stops to read from those that publish, acknowledgements too.
+        # Two connections: a broker that is short of memory stops reading from publishers, including their acknowledgments.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._lost) if taking else None
 
@@ -293,9 +283,9 @@ class RabbitOutbox:
     async def open(
         cls, url: str, *, namespace: str = "shoal", taking: bool = True, prefetch: int = 512, deaths: int = 8
     ) -> RabbitOutbox:
-        """Connect, or begin to try: while the broker is away nothing is claimed and nothing can be published.
+        """Connect, or start trying: while the broker is away, no job can be claimed or published.
 
-        Raises `InvalidInput` for a URL that is none of a broker, `MisconfiguredEngine` where the broker refuses us.
+        Raises `InvalidInput` for an invalid URL, `MisconfiguredEngine` if the broker refuses us.
         """
         outbox = cls(url, namespace, taking=taking, prefetch=prefetch, deaths=deaths)
         try:
@@ -308,21 +298,21 @@ class RabbitOutbox:
         return outbox
 
     async def close(self) -> None:
-        """Hang up: what is not acknowledged is given to others."""
+        """Disconnect; the broker redelivers unacknowledged jobs to others."""
         if self._taking is not None and self._work is not None and self._taking.up:
-            # Answered after all that was said before: what was acknowledged has arrived.
+            # The reply arrives after the acknowledgments sent before were processed.
             with suppress(Unavailable):
                 await self._taking.ask(self._work.basic_qos(prefetch_count=self._prefetch))
         for link in filter(None, (self._taking, self._putting)):
             await link.close()
 
     async def send(self, jobs: Sequence[Job]) -> None:
-        """Put new jobs in the queue; they are on the broker's disks when this returns. Raises `Unavailable`."""
+        """Publish new jobs; they are on the broker's disks when this returns. Raises `Unavailable`."""
         at = now_ms()
         await self._putting.publish(self._queues.work, [write(job._replace(attempt=0), at) for job in jobs])
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Claim jobs that the broker has delivered, oldest first; never wait for more. Give a suspicious job alone."""
+        """Claim delivered jobs, oldest first, without waiting for more. A suspicious job is returned alone."""
         jobs = self._in_flight.due(limit, lease)
         arrived, aside = self._in_flight.arrived, list[Delivery]()
         while arrived and len(jobs) < limit:
@@ -346,7 +336,7 @@ class RabbitOutbox:
         return delivery.rest > 0 or delivery.before >= _TRUSTED
 
     async def _pass_on(self, deliveries: Sequence[Delivery]) -> None:
-        """To the next queue, then acknowledged here. What cannot go there now is looked at again by the next claim."""
+        """Move deliveries to their next queues, then acknowledge them. If that fails, the next claim tries again."""
         bodies: dict[str, list[bytes]] = {}
         for delivery in deliveries:
             queue, body = self._next(delivery)
@@ -360,7 +350,7 @@ class RabbitOutbox:
         await self._tell(self._in_flight.settle(deliveries))
 
     def _next(self, delivery: Delivery) -> tuple[str, bytes]:
-        """Where a job goes that is not given to the runner, and as what."""
+        """Return the queue for a job that is not run here, and its body there."""
         job = delivery.job
         if job is None:
             # A newer version wrote it, and has workers too.
@@ -377,7 +367,7 @@ class RabbitOutbox:
         await self._tell(self._in_flight.release(jobs))
 
     async def _tell(self, receipts: Sequence[Receipt]) -> None:
-        """Acknowledge. When the connection has ended the jobs come again: that does no harm."""
+        """Acknowledge. If the connection has ended, the jobs are delivered again, which is harmless."""
         if self._taking is None or not self._taking.up:
             return
         with suppress(Unavailable):
@@ -390,10 +380,10 @@ class RabbitOutbox:
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
         at = self._in_flight.since(job)
         if at is None:
-            # The connection ended since: the broker gives it again as it was.
+            # The connection has ended since: the broker delivers the job again unchanged.
             return
         queue, rest = self._queues.after(round(delay * 1000))
-        # The broker may give it again before it says that it has it: that delivery must not be acknowledged with these.
+        # The broker may deliver it again before it confirms: that delivery must not be acknowledged with these.
         deliveries = self._in_flight.lay_down(job)
         try:
             await self._putting.publish(queue, [write(job, at, rest=rest)])
@@ -408,9 +398,9 @@ class RabbitOutbox:
         await self._tell(self._in_flight.release([job]))
 
     async def backlog(self) -> int:
-        """Count jobs that wait, are delayed, or are in hand anywhere. A worker that is silent counts as one job."""
+        """Count jobs that are queued, delayed, or claimed by any worker. A silent worker counts as one job."""
         before = await self.tally()
-        # In the order in which jobs go, so that one that moves meanwhile is counted twice rather than not at all.
+        # In the order in which jobs move, so that a moving one is counted twice rather than not at all.
         names = [*self._queues.waiting.values(), self._queues.work, self._queues.again]
         waiting = await self._asked(self._count(self._counting, names))
         after = await self.tally()
@@ -418,12 +408,11 @@ class RabbitOutbox:
         return count or int(before.taken != after.taken)
 
     async def tally(self) -> WorkerFigures:
-        """Ask all workers of this network what they have in hand and finish."""
         return await self._asked(self._take_roll_call())
 
     async def lag(self) -> float:
         oldest = [(await self.tally()).oldest]
-        # Looking at a job counts as giving it, and what waits in `again` must not be counted: that may bury it.
+        # Looking at a job counts as a delivery, which in `again` may park it.
         for queue in (self._queues.work, *self._queues.waiting.values()):
             oldest += [message.at for _, message in await self._asked(self._look(queue, 1))]
         since = min(filter(None, oldest), default=None)
@@ -437,7 +426,7 @@ class RabbitOutbox:
         return await self._asked(self._unbury({key_of(job) for job in jobs}))
 
     async def ready(self) -> int:
-        """How many jobs wait for a worker. What had been given to this process by now has arrived when this returns."""
+        """Return the number of jobs without a worker. Earlier deliveries to this process have arrived when this returns."""
         names = [self._queues.work, self._queues.again]
         if self._taking is None:
             return await self._asked(self._count(self._counting, names))
@@ -457,13 +446,12 @@ class RabbitOutbox:
         return summed(roll.answers, roll.silent)
 
     async def _count(self, channel: AbstractChannel | None, names: Sequence[str]) -> int:
-        """How many messages are in these queues and in nobody's hands."""
         if channel is None:
             raise Unavailable("the message broker cannot be reached")
         return sum([(await depth_of(channel, name)).messages for name in names])
 
     async def _look(self, queue: str, limit: int = sys.maxsize) -> list[tuple[DeliveredMessage, Message]]:
-        """The first messages of a queue, which go back to where they were when the channel is closed."""
+        """Return the first messages of a queue, which are requeued in place when the channel is closed."""
         async with self._aside() as channel:
             return await _first(channel, queue, limit)
 
@@ -482,7 +470,7 @@ class RabbitOutbox:
 
     @asynccontextmanager
     async def _aside(self) -> AsyncIterator[AbstractChannel]:
-        """A channel for a moment: what is taken on it and not acknowledged goes back when it is closed."""
+        """Open a temporary channel: unacknowledged messages are requeued when it is closed."""
         if self._connection is None:
             raise Unavailable("the message broker cannot be reached")
         channel = await self._connection.channel(publisher_confirms=False)
@@ -525,7 +513,7 @@ class RabbitOutbox:
             self._wake()
 
     async def _cancelled(self, _frame: object) -> None:
-        """Somebody deleted the queue."""
+        """Reconnect, because the queue was deleted."""
         if self._taking is not None:
             self._taking.renew()
 

@@ -1,7 +1,7 @@
-"""Carries the events of a store's outbox to a broker: claimed, sent, and acknowledged once the broker has them.
+"""Relays the events of a store's outbox to a broker: claim, send, and acknowledge once the broker has stored them.
 
-Any number of relays may work on one store, each in its process. One that dies after sending and before acknowledging sends
-twice: that does no harm. While the broker is away the events stay in the store.
+Any number of relays may work on one store, each in its process. A relay that dies between sending and acknowledging sends events
+twice, which is harmless. While the broker is away the events stay in the store.
 """
 
 from __future__ import annotations
@@ -17,19 +17,16 @@ from shoal.throttled_log import ThrottledLog
 _log = logging.getLogger(__name__)
 
 _AWAY_SECONDS = 0.5
-"""How long to wait when the broker or the store is away."""
 _LONGEST_POLL_SECONDS = 1.0
-"""Events of its own process wake a relay. It looks for those that others left behind, too, and seldom while there are none."""
+"""Events of its own process wake a relay. It also polls for events of other processes, less often while there are none."""
 _PART_OF_LEASE = 0.75
-"""Jobs that could not be sent for so much of their lease are let go of: they come again when it ends."""
+"""Jobs that could not be sent within this fraction of their lease are abandoned until it expires."""
 
 Send = Callable[[Sequence[Job]], Awaitable[None]]
-"""Puts jobs where workers find them, and returns when they are safe there. Raises `Unavailable`."""
+"""Sends jobs to the broker, and returns when they are stored there. Raises `Unavailable`."""
 
 
 class Relay:
-    """Relays one outbox, in this process."""
-
     def __init__(
         self, outbox: Outbox, send: Send, *, batch: int = 512, lease: float = 30.0, poll_seconds: float = 0.05
     ) -> None:
@@ -45,18 +42,17 @@ class Relay:
         outbox.on_event(self._work.set)
 
     def start(self) -> None:
-        """Relay in the background from now on."""
         self._task = asyncio.create_task(self._run(), name="shoal-relay")
 
     async def stop(self) -> None:
-        """Finish what is being sent, then rest; what is not sent stays in the outbox."""
+        """Finish the current batch, then stop; other events stay in the outbox."""
         self._end.set()
         self._work.set()
         if self._task is not None:
             await self._task
 
     async def turn(self) -> int:
-        """Relay one batch; how many jobs that was. Raises `Unavailable` when the broker stays away."""
+        """Relay one batch; return its number of jobs. Raises `Unavailable` if the broker stays away."""
         jobs = await self._outbox.claim(self._batch, self._lease)
         if jobs:
             await self._sent(jobs)
@@ -64,7 +60,7 @@ class Relay:
         return len(jobs)
 
     async def _sent(self, jobs: Sequence[Job]) -> None:
-        """Try until they are sent: what is given back could only be claimed again, one by one."""
+        """Retry until the jobs are sent: returned jobs could only be claimed again one by one."""
         loop = asyncio.get_running_loop()
         patience = loop.time() + self._lease * _PART_OF_LEASE
         while True:
@@ -83,7 +79,7 @@ class Relay:
                 claimed = await self.turn()
                 if claimed:
                     pause = self._poll_seconds
-                # After less than a batch nothing was left, but for what wakes it.
+                # After less than a full batch nothing is left, except for events that wake the relay.
                 if claimed < self._batch and not await _either(self._work, pause):
                     pause = max(self._poll_seconds, min(2 * pause, _LONGEST_POLL_SECONDS))
             except Unavailable as error:
@@ -95,7 +91,7 @@ class Relay:
 
 
 async def _either(event: asyncio.Event, seconds: float) -> bool:
-    """Return True when the event is set, or False so much later."""
+    """Return True when the event is set, or False after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

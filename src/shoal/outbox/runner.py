@@ -1,9 +1,9 @@
-"""Run jobs of an outbox: claim, run a step, checkpoint, retry, bury; and report worker figures. It knows no event by name.
+"""Run jobs of an outbox: claim, run a step, checkpoint, retry, park; and report worker figures. It knows no event by name.
 
 The consequences of an event run in order. One may stop after a page and resume from its mark, so a large fan-out does not block
-the rest. A failed consequence is retried with growing delays; after `attempts` failures its job is buried. Delivery is at least
-once: consequences are idempotent. Jobs run one after the other by default, which is best for in-memory stores. `concurrency`
-runs that many concurrently, so that their requests in one iteration of the event loop share a round trip.
+the rest. A failed consequence is retried with growing delays; after `attempts` failures its job is parked. Delivery is at least
+once: consequences are idempotent. Jobs run one after the other by default, which is best for in-memory stores. `concurrency` runs
+that many concurrently, so that their requests in one iteration of the event loop share a round trip.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ Outcome = int | None | asyncio.Future[None]
 Consequence = Callable[[E, Any, int], Awaitable[Outcome]]
 """A function of the bundle of effects, the event, and the mark (0 at first).
 
-It returns the next mark, None when done, or a future: then the next consequences and other jobs go on, and the job is done
-when all its futures are. When one of them fails, the job is run again from the first consequence that returned one.
+It returns the next mark, None when done, or a future: then the next consequences and other jobs continue, and the job is done
+when all its futures are. If one of them fails, the job is run again from the first consequence that returned one.
 """
 
 _log = logging.getLogger(__name__)
 
 _UNAVAILABLE_SECONDS = 1.0
-"""Seconds that a job rests when a store that it needs is down."""
+"""Delay in seconds of a job when a store that it needs is down."""
 _POLL_SECONDS = 0.5
-"""Interval of looking for jobs that were put back or whose lease ended, when nothing else wakes the runner."""
+"""Interval of polling for jobs that were put back or whose lease expired, if nothing else wakes the runner."""
 _STOP_SECONDS = 20.0
-"""Seconds that jobs in hand have when the process is to end: less than supervisors wait until they kill."""
+"""Seconds for running jobs to finish when the process stops: less than supervisors wait before they kill it."""
 _GIVE_UP_SECONDS = 1.0
 _GENERATIONS = 8
-"""Maximum length of a chain of events that bring events."""
+"""Maximum length of a chain of events that emit events."""
 _GRAIN_SECONDS = 0.01
-"""Precision of ages: outboxes tell them in milliseconds."""
+"""Precision of ages: outboxes report them in milliseconds."""
 
 
 def _unwatched(_job: Job) -> AbstractContextManager[None]:
@@ -57,9 +57,9 @@ def _unwatched(_job: Job) -> AbstractContextManager[None]:
 class Runner(Generic[E]):
     """Runs the consequences of one outbox in this process.
 
-    A consequence that takes longer than `step_seconds` has failed. `finished` counts the jobs that are done, and `done` is called
-    with each; `failed` counts attempts that failed by an error of their own, and `set_aside` the jobs that were buried. Each run
-    of a job is inside the context that `watch` gives, and tells the record what came of it.
+    A consequence fails after `step_seconds`. `finished` counts completed jobs, and `done` is called with each; `failed` counts
+    attempts that failed by an error of their own, and `set_aside` parked jobs. Each run of a job is inside the context that
+    `watch` returns, and sets the outcome in its record.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class Runner(Generic[E]):
         self.finished = self.failed = self.set_aside = 0
         self._finished: list[Job] = []
         self._in_hand: set[asyncio.Task[None]] = set()
-        # Jobs whose work is done but for a future, by that.
+        # Number of jobs whose work is done except for a future.
         self._waiting = 0
         self._work = asyncio.Event()
         self._at_work = False
-        # When the job that was begun last had been committed, as the clock of `time.monotonic` would have shown it.
+        # Commit time of the job started last, on the `time.monotonic` clock.
         self._begun: float | None = None
         self._expected = ExpectedWait()
         self._share = LoopShare(time.monotonic())
@@ -107,13 +107,12 @@ class Runner(Generic[E]):
         outbox.on_event(self._work.set)
 
     def start(self) -> None:
-        """Begin to work in the background."""
         self._task = asyncio.create_task(self._run(), name="shoal-outbox")
 
     async def stop(self, patience: float = _STOP_SECONDS) -> None:
-        """Finish the jobs in hand, then rest. What is not claimed stays in the outbox.
+        """Finish running jobs, then stop. Unclaimed jobs stay in the outbox.
 
-        Jobs that are not done after `patience` seconds are given up. They are given again when their lease ends, or by
+        Jobs that are not done after `patience` seconds are cancelled. They are delivered again when their lease expires, or by
         the next process that opens the store.
         """
         self._stopping = True
@@ -134,12 +133,12 @@ class Runner(Generic[E]):
         return not (await asyncio.wait(tasks, timeout=patience))[1]
 
     async def drain(self, patience: float = 60.0, *, busy: bool = False) -> None:
-        """Return when no event is left undone. Raises `TimeoutError` after `patience` seconds.
+        """Wait until no event is left. Raises `TimeoutError` after `patience` seconds.
 
-        Where members go on writing there may never be such a moment. With `busy` it ends as well when the events up to now
-        are done, and what they brought: so many generations are awaited one after the other, each until the oldest event
-        that is undone came after those of the generation before. That asks for ages again and again, which only the outbox
-        of a store bears: a broker counts looking at a job as giving it.
+        If members keep writing, there may never be such a moment. With `busy` it also returns when the current events and the
+        events that they emit are done: it waits for several generations, each until the oldest remaining event is newer than
+        those of the previous generation. That polls ages, which only the outbox of a store allows: a broker counts looking at a
+        job as a delivery.
         """
         async with asyncio.timeout(patience):
             for _ in range(_GENERATIONS):
@@ -147,14 +146,11 @@ class Runner(Generic[E]):
                     return
 
     async def _generation(self, *, busy: bool) -> bool:
-        """Wait until no event is left or, when `busy`, none of those that exist now.
-
-        Return whether none at all is left.
-        """
+        """Wait until no event is left or, if `busy`, none of the current ones. Returns whether none at all is left."""
         began = time.monotonic()
         while self._at_work or await self._outbox.backlog():
             waited = time.monotonic() - began
-            # An age of nothing tells nothing: what is put back may have none.
+            # An age of 0 is meaningless: returned jobs may have none.
             if busy and waited > _GRAIN_SECONDS and 0 < await self._outbox.lag() < waited - _GRAIN_SECONDS:
                 return False
             if self._task is None:
@@ -163,11 +159,10 @@ class Runner(Generic[E]):
         return True
 
     async def waits(self) -> bool:
-        """Return whether all that is undone waits for what consequences were promised: nothing new will join it meanwhile."""
+        """Return whether all remaining jobs wait for futures of consequences, so that nothing will be added to their batch."""
         return self._waiting > 0 and not self._in_hand and await self._outbox.backlog() == self._waiting
 
     async def turn(self) -> int:
-        """Claim once, run the claimed jobs, and return their number."""
         if self._concurrency > 1:
             claimed = await self._begin(self._concurrency)
             await self._finish()
@@ -181,7 +176,7 @@ class Runner(Generic[E]):
             if not more:
                 self._begun = None
         finally:
-            # Also when one of them stops the turn: what is done is not done again.
+            # Also if a job stops the turn: completed jobs are not run again.
             await self._acknowledge()
         return len(jobs)
 
@@ -191,16 +186,15 @@ class Runner(Generic[E]):
         self._expected.counted(waiting, began, time.monotonic())
 
     def behind(self) -> float:
-        """Return how many seconds a new event will wait, or the oldest that is not begun may have waited.
+        """Return how many seconds a new event will wait, or the oldest one that is not started may have waited.
 
-        The larger of both; 0 when nothing is known to wait. Events are begun in the order of their commits. The age of
-        jobs that were put back does not count: each has its own reason to wait.
+        The larger of both; 0 if nothing is known to wait. Events start in the order of their commits. The age of returned jobs
+        does not count, because each has its own reason to wait.
         """
         age = 0.0 if self._begun is None else time.monotonic() - self._begun
         return max(age, self._expected.seconds)
 
     async def _begin(self, limit: int) -> int:
-        """Claim up to `limit` jobs, and start them."""
         jobs = await self._outbox.claim(limit, self._lease)
         if len(jobs) < limit:
             self._begun = None
@@ -218,11 +212,11 @@ class Runner(Generic[E]):
             self._outage.exception("%s %d is left", type(job.event).__name__, job.seq, name=type(job.event))
 
     async def _settle(self) -> None:
-        """Wait until a job ends, or for new ones when there is room; then acknowledge all that have ended."""
-        # None is in hand when the last ended while those before it were acknowledged.
+        """Wait until a job ends, or for new ones if there is capacity; then acknowledge all that have ended."""
+        # No job is running if the last one ended while earlier ones were acknowledged.
         if self._in_hand:
             await self._wait()
-            # Those that end in the same turn of the loop are acknowledged together.
+            # Jobs that end in the same iteration of the event loop are acknowledged together.
             await asyncio.sleep(0)
         elif self._waiting and not self._finished:
             self._work.clear()
@@ -272,9 +266,9 @@ class Runner(Generic[E]):
         await self._finish()
 
     async def _some(self) -> int:
-        """Fill up with jobs, and go on as soon as one of them ends; return 0 when there was nothing to do.
+        """Start as many jobs as possible, and wait until one of them ends; return 0 if there was nothing to do.
 
-        So a slow one holds up only its own place.
+        So a slow job only occupies its own slot.
         """
         free = self._concurrency - len(self._in_hand)
         claimed = await self._begin(free) if free else 0
@@ -289,7 +283,7 @@ class Runner(Generic[E]):
                 await self._work.wait()
 
     async def _step(self, job: Job) -> bool:
-        """Run one job as far as its first page goes, and return whether all its consequences are done."""
+        """Run one job up to its first page, and return whether all its consequences are done."""
         with self._watch(job) as record:
             outcome = await self._ran(job)
             if record is not None:
@@ -297,14 +291,14 @@ class Runner(Generic[E]):
         return outcome == "done"
 
     async def _ran(self, job: Job) -> str:
-        """Run one job, and return what came of it: see `tracing/entries.py`."""
+        """Run one job, and return its outcome: see `Record`."""
         if job.attempt >= self._attempts:
             return await self._bury(job, f"its worker died or hung {job.attempt} times")
         consequences = self._table.get(type(job.event), ())
         if job.at:
             self._begun = time.monotonic() - max(0.0, time.time() - job.at / 1000)
         promised: list[asyncio.Future[None]] = []
-        # Where the job is run from again when something fails.
+        # The step from which the job is run again after an error.
         again = job
         try:
             while job.step < len(consequences):
@@ -313,7 +307,7 @@ class Runner(Generic[E]):
                 if isinstance(mark, asyncio.Future):
                     promised.append(mark)
                 elif mark is not None:
-                    # What was promised before a page is kept before the next one: the job forgets where it came from.
+                    # Futures from before a page must be done before the next page: the job does not store where they came from.
                     for promise in promised:
                         await asyncio.shield(promise)
                     await self._outbox.put_back(job._replace(mark=mark, attempt=0, at=0))
@@ -333,12 +327,12 @@ class Runner(Generic[E]):
 
     def _wait_for(self, promised: list[asyncio.Future[None]], job: Job) -> None:
         self._waiting += 1
-        # The futures of search are shared by many jobs, so what gathers them is not to cancel them: nobody cancels it.
+        # Search futures are shared by many jobs. `gather` would cancel them on its own cancellation, but nothing cancels it.
         whole: asyncio.Future[Any] = promised[0] if len(promised) == 1 else asyncio.gather(*promised)
         whole.add_done_callback(partial(self._waited, job))
 
     def _waited(self, job: Job, future: asyncio.Future[Any]) -> None:
-        """Finish a job whose future is done, or give it back if the future failed."""
+        """Finish a job whose future is done, or return it if the future failed."""
         error = ConnectionError("it was given up") if future.cancelled() else future.exception()
         if error is None:
             self._waiting -= 1
@@ -364,7 +358,7 @@ class Runner(Generic[E]):
             await self._outbox.put_back(job._replace(attempt=0), error.rest_seconds)
             return "later"
         if isinstance(error, Unavailable):
-            # A store is down. That is not the job's fault: it waits for as long as it takes.
+            # A store is down, which is not the job's fault: it is retried without counting attempts.
             self._outage.warning("%s %d waits: %s", type(job.event).__name__, job.seq, error, name=type(job.event))
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return "later"
@@ -390,7 +384,7 @@ class Runner(Generic[E]):
 
 
 def _heard(promise: asyncio.Future[None]) -> None:
-    """Retrieve a future's error, or asyncio would complain of it. The job is run again in any case."""
+    """Retrieve a future's error, or asyncio would log it. The job is run again in any case."""
     if not promise.cancelled():
         promise.exception()
 
@@ -404,19 +398,17 @@ _RATE_SECONDS = 10.0
 
 
 class WorkerFigures(msgspec.Struct, array_like=True):
-    """A worker's report; several add up. `silent`: workers that did not answer."""
+    """The report of a worker, or the sum of several. `silent` is the number of workers that did not answer."""
 
     workers: int = 0
     silent: int = 0
     in_hand: int = 0
     oldest: int = 0
-    """Since when (Unix ms) the oldest job in hand waits; 0 when there is none."""
+    """Since when (Unix ms) the oldest claimed job has waited; 0 if there is none."""
     taken: int = 0
     rate: float = 0.0
-    """Jobs finished a second."""
 
     def add(self, other: WorkerFigures) -> None:
-        """Count another one in."""
         self.workers += other.workers
         self.in_hand += other.in_hand
         self.oldest = min(filter(None, (self.oldest, other.oldest)), default=0)
@@ -425,7 +417,7 @@ class WorkerFigures(msgspec.Struct, array_like=True):
 
 
 def summed(answers: Iterable[WorkerFigures], silent: int) -> WorkerFigures:
-    """Add up the answers of workers. Those that are `silent` count as having something in hand."""
+    """Add up the reports of workers. `silent` ones count as having claimed jobs."""
     total = WorkerFigures(silent=silent)
     for tally in answers:
         total.add(tally)
@@ -433,14 +425,13 @@ def summed(answers: Iterable[WorkerFigures], silent: int) -> WorkerFigures:
 
 
 class Rate:
-    """How many a second, over the last ten."""
+    """An events-per-second counter over the last ten seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._counts: deque[tuple[float, int]] = deque()
 
     def add(self, count: int) -> None:
-        """So many, now."""
         now = self._clock()
         self._counts.append((now, count))
         while self._counts[0][0] < now - _RATE_SECONDS:
@@ -448,6 +439,5 @@ class Rate:
 
     @property
     def value(self) -> float:
-        """How many a second."""
         since = self._clock() - _RATE_SECONDS
         return sum(count for moment, count in self._counts if moment >= since) / _RATE_SECONDS

@@ -1,4 +1,4 @@
-"""Web push: messages for apps and browsers that are closed, through the push service of whoever made them.
+"""Web push: messages to closed apps and browsers, through the push services of their vendors.
 
-A subscription says where messages go and the keys by which only its app can read them (RFC 8030, 8291, 8292).
+A subscription has the endpoint, and the keys with which only its app can read messages (RFC 8030, 8291, 8292).
 """

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from shoal.core.errors import InvalidInput
 
 MAX_PLAIN = 3_800
-"""Bytes of a message: with its head and seal it stays below the 4,096 that every push service takes (RFC 8030, section 7.2)."""
+"""Maximum bytes of a message: encrypted, it stays below the 4,096 that every push service accepts (RFC 8030, section 7.2)."""
 _RECORD = 4_096
 _SALT, _KEY, _NONCE, _SHARED = 16, 16, 12, 32
 _LAST_RECORD = b"\x02"
@@ -36,17 +36,17 @@ _NO_PADDING = b"\x00\x00"
 
 
 class Sealed(NamedTuple):
-    """An encrypted body, and the headers that say how."""
+    """An encrypted body, and the headers that describe the encryption."""
 
     body: bytes
     headers: Mapping[str, str]
-    """Without those that say who sends it."""
+    """Without the headers that identify the sender."""
     crypto_key: str = ""
-    """A part of the header `Crypto-Key`, beside the key of the sender; empty where there is none."""
+    """A part of the header `Crypto-Key`, next to the sender's key; may be empty."""
 
 
 def check_key(point: bytes) -> bytes:
-    """Return the public key of an app. Raises `InvalidInput` for one that is no point of P-256, uncompressed."""
+    """Return the public key of an app. Raises `InvalidInput` unless it is an uncompressed point of P-256."""
     try:
         whole = public_bytes(_point(point))
     except ValueError:
@@ -57,7 +57,7 @@ def check_key(point: bytes) -> bytes:
 
 
 def seal(plain: bytes, key: bytes, secret: bytes, *, standard: bool) -> Sealed:
-    """Encrypt a message of at most `MAX_PLAIN` bytes, with a new key of our own and a new salt, for a public key and a secret.
+    """Encrypt a message of at most `MAX_PLAIN` bytes for a public key and a secret, with a new key and a new salt.
 
     `standard` is RFC 8291; otherwise the draft.
     """
@@ -69,7 +69,7 @@ def seal(plain: bytes, key: bytes, secret: bytes, *, standard: bool) -> Sealed:
 def sealed_with(
     plain: bytes, key: bytes, secret: bytes, ours: ec.EllipticCurvePrivateKey, salt: bytes, *, standard: bool
 ) -> Sealed:
-    """Encrypt with this key of our own and this salt, which must never be used twice."""
+    """Encrypt with the given private key and salt, which must never be used twice."""
     point = public_bytes(ours.public_key())
     shared = ours.exchange(ec.ECDH(), _point(key))
     if standard:
@@ -88,12 +88,12 @@ def sealed_with(
 
 
 def public_bytes(key: ec.EllipticCurvePublicKey) -> bytes:
-    """Return a public key as 65 bytes: its point, uncompressed."""
+    """Return a public key as an uncompressed point of 65 bytes."""
     return key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
 
 
 def in_url(data: bytes) -> str:
-    """Return bytes in base64 for URLs, without padding."""
+    """Return bytes in URL-safe base64, without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
@@ -108,24 +108,24 @@ def _derived(keying: bytes, salt: bytes, info: bytes, length: int) -> bytes:
 _BYTES = 32
 _TOKEN_NONCE = 12
 _GOOD_SECONDS = 12 * 3_600
-"""How long a signature is good; RFC 8292 allows a day."""
+"""Validity of a signature; RFC 8292 allows a day."""
 _RENEWED_SECONDS = 3_600
 _HEAD = in_url(b'{"typ":"JWT","alg":"ES256"}')
 
 
 class ServerKey:
-    """A private key of P-256; `contact` is the address (`mailto:` or `https:`) that push services are told."""
+    """A private key of P-256; `contact` is the address (`mailto:` or `https:`) reported to push services."""
 
     def __init__(self, private: bytes, contact: str) -> None:
         self._key = ec.derive_private_key(int.from_bytes(private), ec.SECP256R1())
         self._contact = contact
         self._seal = AESGCM(HKDF(SHA256(), _BYTES, b"", b"shoal push token").derive(private))
         self.public = in_url(public_bytes(self._key.public_key()))
-        """The public key, as clients subscribe with it: base64 for URLs."""
+        """The public key for client subscriptions, in URL-safe base64."""
         self._signed = lru_cache(1_000)(self._sign)
 
     def token_for(self, origin: str) -> str:
-        """Return a signed token for the push service at an origin, good for half a day: made once an hour."""
+        """Return a signed token for the push service at an origin, valid for half a day and renewed hourly."""
         return self._signed(origin, int(time.time()) // _RENEWED_SECONDS)
 
     def _sign(self, origin: str, hour: int) -> str:
@@ -140,7 +140,7 @@ class ServerKey:
         return nonce + self._seal.encrypt(nonce, text.encode(), None)
 
     def open(self, sealed: bytes) -> str:
-        """Return the text that was sealed; empty where another key sealed it."""
+        """Decrypt a text; empty if another key encrypted it."""
         try:
             return self._seal.decrypt(sealed[:_TOKEN_NONCE], sealed[_TOKEN_NONCE:], None).decode()
         except (InvalidTag, ValueError):
@@ -148,12 +148,12 @@ class ServerKey:
 
 
 def new_key() -> str:
-    """Return a new private key as the setting `push_key` takes it."""
+    """Return a new private key in the format of the setting `push_key`."""
     return in_url(ec.generate_private_key(ec.SECP256R1()).private_numbers().private_value.to_bytes(_BYTES))
 
 
 def read_key(text: str) -> bytes:
-    """Return the bytes of a private key. Raises `InvalidInput` for a text that is none."""
+    """Return the bytes of a private key. Raises `InvalidInput` if the text is not one."""
     try:
         private = base64.b64decode(text.strip() + "=" * (-len(text.strip()) % 4), altchars=b"-_", validate=True)
         ec.derive_private_key(int.from_bytes(private), ec.SECP256R1())
@@ -165,9 +165,9 @@ def read_key(text: str) -> bytes:
 
 
 def kept_key(path: Path) -> bytes:
-    """Return the private key in a file, which is made, for its owner alone, where there is none.
+    """Return the private key in a file, creating it with access for the owner only if necessary.
 
-    Of several who make it at once all get the same. Raises `InvalidInput` for a file with something else in it, and `OSError`.
+    Concurrent creators get the same key. Raises `InvalidInput` for a file with other contents, and `OSError`.
     """
     if not path.exists():
         made = path.with_name(f"{path.name}.{os.getpid()}")
@@ -175,12 +175,12 @@ def kept_key(path: Path) -> bytes:
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(new_key() + "\n")
         try:
-            # Whoever is first has it: a link to what is there already fails.
+            # The first creator wins: a link to an existing name fails.
             path.hardlink_to(made)
         except FileExistsError:
             pass
         finally:
             made.unlink()
-    # A copy, or a store that was moved, may have left it open to others.
+    # Copying or moving a store may have changed the file's mode.
     path.chmod(0o600)
     return read_key(path.read_text("ascii"))

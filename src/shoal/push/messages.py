@@ -19,31 +19,31 @@ from shoal.i18n import LANGUAGES, Translated, words_in
 from shoal.push.encryption import MAX_PLAIN
 
 MAX_ENDPOINT = 2_048
-"""Characters of an endpoint's address."""
+"""Maximum characters of an endpoint's URL."""
 KEY_BYTES, SECRET_BYTES = 65, 16
-"""Bytes of the public key of an app (a point of P-256, uncompressed), and of the secret that it shares with us."""
+"""Bytes of an app's public key (an uncompressed point of P-256), and of its shared secret."""
 MAX_SUBSCRIPTIONS = 50
-"""Subscriptions of a member; the oldest makes room."""
+"""Maximum subscriptions of a member; the oldest is replaced."""
 
 PushPolicy = Literal["all", "followed", "follower", "none"]
-"""From whom messages come: everybody, those whom the member follows, those who follow the member, nobody."""
+"""Whose notifications are sent: all, of followed members, of followers, or none."""
 
 
 class PushSubscription(msgspec.Struct, frozen=True, array_like=True):
-    """Where the messages of one session go. It is kept as the data of the association with its token."""
+    """The subscription of one session, stored as the data of the association with its token."""
 
     endpoint: str
     key: bytes
     secret: bytes
     alerts: tuple[str, ...] = ()
-    """Kinds of notifications that are sent, by the names of the Mastodon API."""
+    """Notification types to send, by their names in the Mastodon API."""
     policy: PushPolicy = "all"
     standard: bool = True
-    """Whether messages are encrypted as RFC 8291 says; false: as its fourth draft, which older apps read."""
+    """Whether messages are encrypted by RFC 8291, or else by its fourth draft, which older apps read."""
     language: str = "en"
-    """The language of titles."""
+    """Language of titles."""
     sealed: bytes = b""
-    """The text of the token, which apps find their account by, encrypted with the server's key for web push."""
+    """The token, by which apps find their account, encrypted with the server's web push key."""
 
 
 encode = msgspec.msgpack.Encoder().encode
@@ -51,7 +51,7 @@ decode = msgspec.msgpack.Decoder(PushSubscription).decode
 
 
 def check_endpoint(endpoint: str) -> str:
-    """Return the address of a push service. Raises `InvalidInput` for one that no message may go to."""
+    """Return the URL of a push service. Raises `InvalidInput` if messages must not be sent to it."""
     try:
         parts = urlsplit(endpoint)
         host, _ = parts.hostname or "", parts.port
@@ -67,7 +67,7 @@ def check_endpoint(endpoint: str) -> str:
 
 
 def check_bytes(text: str, length: int, field: str) -> bytes:
-    """Return what a text in base64 (for URLs or plain, padded or not) says. Raises `InvalidInput` for another length."""
+    """Decode base64 (URL-safe or plain, padded or not). Raises `InvalidInput` for another length."""
     try:
         plain = text.rstrip("=").replace("+", "-").replace("/", "_")
         found = base64.b64decode(plain + "=" * (-len(plain) % 4), altchars=b"-_", validate=True)
@@ -93,7 +93,7 @@ WIRE_KINDS: Mapping[Kind, str] = {
     Kind.VERDICT: "shoal:report_resolved",
     Kind.UNPUBLISHED: "shoal:scheduled_status_failed",
 }
-"""Kinds of notifications as clients name them."""
+"""Notification types by their names in client APIs."""
 _TITLES: Mapping[Kind, str] = {
     Kind.MENTION: "%(names)s mentions you",
     Kind.POST: "%(names)s posted",
@@ -106,7 +106,7 @@ _TITLES: Mapping[Kind, str] = {
     Kind.VERDICT: "A report of yours was closed",
     Kind.UNPUBLISHED: "A scheduled post of yours could not be published",
 }
-# As pages say it of one or of many, whose words the catalogues have together.
+# The same messages as in web pages, for one and for many, so that the catalogues share them.
 _OF_ONE: Mapping[Kind, tuple[str, str]] = {
     Kind.LIKE: ("%(names)s likes your post", "%(names)s like your post"),
     Kind.SHARE: ("%(names)s shared your post", "%(names)s shared your post"),
@@ -117,13 +117,13 @@ _EXCERPT = 140
 
 
 class NoticeToSend(NamedTuple):
-    """A notification, and everything that a message says of it."""
+    """A notification with everything that its message contains."""
 
     notice: Notice
     time: int
     """Its id among the member's notifications."""
     member_id: int
-    """The member who is told."""
+    """The recipient."""
     actor: Member
     post: Post | None
     language: str
@@ -132,25 +132,25 @@ class NoticeToSend(NamedTuple):
 
 
 class PushMessage(msgspec.Struct, frozen=True):
-    """A message as the apps of Mastodon read it."""
+    """A message in the format of Mastodon's apps."""
 
     access_token: str
     preferred_locale: str
     notification_id: str
     notification_type: str
     icon: str
-    """Address of a picture: the avatar of whoever did it."""
+    """URL of the actor's avatar."""
     title: str
     body: str
-    """The beginning of the post, or what whoever did it says of themselves."""
+    """The beginning of the post, or the actor's bio."""
 
 
 def write(told: NoticeToSend, root: str) -> bytes:
-    """Return a message as JSON, at most `MAX_PLAIN` bytes; `root` begins the addresses of the network."""
+    """Return a message as JSON, at most `MAX_PLAIN` bytes; `root` is the root of the network's URLs."""
     message = _message(told, root)
     encoded = msgspec.json.encode(message)
     if len(encoded) > MAX_PLAIN:
-        # Only names and words in many bytes come here.
+        # Only reached by multi-byte names and texts.
         encoded = msgspec.json.encode(msgspec.structs.replace(message, body="", title=message.title[:_EXCERPT]))
     return encoded
 

@@ -52,7 +52,8 @@ _SPECIAL_V4 = tuple(
     )
 )
 """The IANA IPv4 special-purpose address registry (RFC 6890) and multicast. Entries that IANA marks as globally reachable are
-here too: they lead to infrastructure, possibly of the local network (PCP anycast), and never to a push service."""
+included: they lead to infrastructure, possibly of the local network (PCP anycast), and never to a push service.
+"""
 
 _GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")
 _SPECIAL_V6 = tuple(
@@ -92,7 +93,7 @@ def is_public(address: IPv4Address | IPv6Address, allowed: Sequence[Network] = (
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to public addresses, and those in the `allowed` networks, alone."""
+    """A backend that connects only to public addresses and to the `allowed` networks."""
 
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
         self._allowed = allowed
@@ -102,11 +103,11 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 (the name is that of the library)
+        timeout: float | None = None,  # noqa: ASYNC109 (name defined by the library)
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to the first address of a host that answers. Raises `httpcore.ConnectError` where it has none that is public."""
+        """Connect to the first address of a host that answers. Raises `httpcore.ConnectError` if none is public."""
         try:
             async with asyncio.timeout(timeout):
                 found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -125,12 +126,11 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         raise trouble
 
     async def sleep(self, seconds: float) -> None:
-        """Rest."""
         await asyncio.sleep(seconds)
 
 
 def open_pool(allowed: Sequence[Network] = ()) -> httpcore.AsyncConnectionPool:
-    """Return connections that are used again, few at a time. Redirects are not followed: nobody here knows what they are."""
+    """Return a pool of reused connections. Redirects are not followed, since their targets are unchecked."""
     return httpcore.AsyncConnectionPool(
         ssl_context=ssl.create_default_context(),
         max_connections=_AT_ONCE,
@@ -143,53 +143,53 @@ def open_pool(allowed: Sequence[Network] = ()) -> httpcore.AsyncConnectionPool:
 _log = logging.getLogger("shoal.push")
 
 _LIMITS = TurnLimits(at_once=32, of_one=16, held=1_024, held_of_one=512, patience=20.0)
-"""Bounds on all messages, and on those to one push service."""
+"""Limits of all messages, and of those to one push service."""
 _SECONDS = 10.0
-"""Seconds for one message, from the connection to the answer: with the wait for its turn less than the lease of its job."""
+"""Timeout of a message: with the wait for a slot, less than the lease of its job."""
 _TTL_SECONDS = 48 * 3_600
-"""How long a push service keeps a message for an app that is away."""
+"""How long a push service keeps a message for an app that is offline."""
 _FIRST_REST, _LONGEST_REST = 2.0, 600.0
 _REMEMBERED = 1_000
-"""Push services that rest, at most."""
+"""Maximum number of push services with a backoff."""
 
 
 class Sent(Enum):
-    """The end that a message came to."""
+    """The outcome of a message."""
 
     DONE = "done"
-    """The push service has it."""
+    """Accepted by the push service."""
     ENDED = "ended"
-    """The subscription is no more."""
+    """The subscription has ended."""
     REFUSED = "refused"
-    """The push service does not take this message, and never will."""
+    """Permanently rejected by the push service."""
 
 
 class Courier:
-    """Does works, each of which sends one message: 32 at a time, for one push service half as many, and others wait their turn."""
+    """A queue of tasks that each send one message: 32 at a time, half as many per push service."""
 
     def __init__(self, key: ServerKey, root: str, allowed: Sequence[Network] = ()) -> None:
         self.key = key
         self.root = root
-        """Begins every address of the network, as `https://example.org`."""
+        """Root of the network's URLs, such as `https://example.org`."""
         self._pool = open_pool(allowed)
         self._turns = Turns(_LIMITS, "other messages come first")
         self._rests = Rests(_FIRST_REST, _LONGEST_REST, _REMEMBERED)
         self.outcomes: Counter[Sent] = Counter()
-        """Messages that came to an end since the process began."""
+        """Final outcomes since the start of the process."""
         self.put_off = 0
-        """Attempts since then that are to be made again."""
+        """Attempts since then that are retried."""
 
     def begin(self, endpoint: str, work: Work) -> asyncio.Future[None]:
-        """Have the work of a message done in its turn; the future ends with it.
+        """Queue the task of a message; the future ends with it.
 
-        Raises `NotYet` when too many wait, or the push service of this endpoint is left alone; the future does so too.
+        Raises `NotYet` if the queue is full, or during the backoff of the push service; so does the future.
         """
         service = origin_of(endpoint)
         return self._turns.begin(service, lambda: self._check_rest(service), work)
 
     @property
     def under_way(self) -> int:
-        """Return how many messages are being sent, or wait for their turn."""
+        """Number of messages being sent or waiting."""
         return len(self._turns)
 
     def _check_rest(self, service: str) -> None:
@@ -197,7 +197,7 @@ class Courier:
             raise NotYet("the push service could not be reached a moment ago")
 
     async def deliver(self, subscription: PushSubscription, plain: bytes) -> Sent:
-        """Hand a message over to the push service of a subscription. Raises `NotYet` where that is to be tried again."""
+        """Send a message to the push service of a subscription. Raises `NotYet` if it is to be retried."""
         service = origin_of(subscription.endpoint)
         try:
             async with asyncio.timeout(_SECONDS):
@@ -233,7 +233,7 @@ class Courier:
             headers["Crypto-Key"] = f"{sealed.crypto_key};p256ecdsa={ours}"
         headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(len(sealed.body))}
         async with self._pool.stream("POST", subscription.endpoint, headers=headers, content=sealed.body) as answer:
-            # What it says besides is of no use, and may have no end.
+            # The body is irrelevant, and may be endless.
             return int(answer.status)
 
     def _let_rest(self, service: str) -> None:
@@ -241,13 +241,13 @@ class Courier:
         self._rests.lengthen(service)
 
     async def close(self) -> None:
-        """Give up what is under way: it is sent when the process is back."""
+        """Cancel pending messages: they are sent after the next start."""
         await self._turns.close()
         await self._pool.aclose()
 
 
 def origin_of(endpoint: str) -> str:
-    """Return the scheme, host and port of an endpoint: whom a signature is for (RFC 8292, section 2)."""
+    """Return the scheme, host and port of an endpoint: the audience of a signature (RFC 8292, section 2)."""
     parts = urlsplit(endpoint)
     return f"{parts.scheme}://{parts.netloc}"
 

@@ -1,7 +1,7 @@
 """The dependencies of queries: the graph reader, the stores in front of it, and caches shared between requests.
 
 A shared cache entry may be up to a minute old, so results that depend on it are not cached for longer. A result can instead be
-cached with `read_sets.compared`, which runs the query again and finds a newer shared entry here.
+cached with `dependencies.compared`, which runs the query again and finds a newer shared entry here.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ async def posts(
     reads: Reads, viewer: int, text: str, cursor: Cursor, *, offset: int = 0, author: int | None = None
 ) -> list[Entry]:
     """Find posts by their words, newest first: posts for everybody, unless their author does not want that; one's own;
-    and those that mention the viewer. See `discovery/question.py` for the query language.
+    and those that mention the viewer. See `search/query.py` for the query language.
     """
     asked = await _resolved(reads, viewer, text, author)
     if asked is None or offset + cursor.limit > MOST:

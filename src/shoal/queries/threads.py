@@ -1,6 +1,6 @@
 """The thread around a post: what it answers, and what answers it.
 
-The root of a thread lists all comments in it (`graph/payloads/threads.py`), so the page is laid out of one read. Comments from
+The root of a thread lists all comments in it (`graph/payloads/posts.py`), so the page is laid out of one read. Comments from
 before there was such a list are found by the lists of the posts they answer, a level at a time, until `shoal check --repair`
 lists them.
 """

@@ -190,7 +190,7 @@ async def ids(reads: Reads, *, outdated: bool = False) -> list[int]:
 
 
 async def weights(reads: Reads, *, outdated: bool = False) -> Mapping[int, float]:
-    """Return the weight of the reactions of late to each post that may trend (`feeds/reactions.py`); as `ids` does."""
+    """Return the weight of the recent reactions to each post that may trend; see `ids`."""
     return (await _remembered(reads, outdated=outdated)).weights
 
 

@@ -1,7 +1,7 @@
 """The contract of search indexes, the rule that decides whether a row matches a query, and the null index.
 
 An index is derived data: after it is dropped, it is filled again from the graph. A row describes the current state of one object
-and replaces the previous row. Words are those of `core/words.py`, so every index returns the same results. Marks are words that
+and replaces the previous row. Words are those of `core/tokenizer.py`, so every index returns the same results. Marks are words that
 begin with a colon, which no text contains. A result is a list of ids; the caller checks visibility.
 
 `fits` is the reference for matching in plain Python. `NoIndex` stores nothing and finds nothing; it serves networks whose store

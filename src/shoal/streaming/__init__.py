@@ -1,1 +1,1 @@
-"""Live updates to connected viewers: one log for a network, and in each process a hub that matches it with who is there."""
+"""Live updates to connected viewers: one channel for a network, and in each process a hub that matches updates to viewers."""

@@ -1,10 +1,10 @@
-"""The contract of a channel, one bounded log of messages that every process of a network appends to and follows, and the
-in-process reference implementation.
+"""The contract of a channel and its in-memory reference implementation.
 
-Messages have one order, the same for every follower, and each follower receives each message once. The log keeps the newest
-`length` messages or slightly more. A follower gets `Gap` if it falls farther behind, or if the log may have lost messages: it was
-emptied, it started again, or another server took over without the last messages. A channel is a cache: on `Gap`, a process tells
-its viewers to read their timelines again.
+A channel is one bounded log of messages that every process of a network appends to and follows. Messages have one order, the same
+for every follower, and each follower receives each message once. The log keeps the newest `length` messages or slightly more. A
+follower gets `Gap` if it falls farther behind, or if the log may have lost messages: it was emptied, it started again, or another
+server took over without the last messages. A channel is a cache: on `Gap`, a process tells its viewers to read their timelines
+again.
 """
 
 from __future__ import annotations
@@ -17,54 +17,49 @@ from typing import NamedTuple, NewType, Protocol
 from shoal.core.errors import ShoalError
 
 Position = NewType("Position", str)
-"""A place in a log between two messages, or at an end. Letters, digits and dashes, so it can be the `id:` of a server-sent
-event. It is good for its own log alone: one of another history, or made up, is answered with `Gap`."""
+"""A place in a log between two messages, or at an end. Letters, digits and dashes, so it can be the `id:` of a server-sent event.
+A position of another log, or an invalid one, results in `Gap`.
+"""
 
 
 class Gap(ShoalError):
-    """Messages after a position have been lost. The follower starts afresh, from the end."""
+    """Messages after a position have been lost. The follower starts again, from the end."""
 
 
 class Told(NamedTuple):
-    """A message, and the position just after it."""
-
     position: Position
     message: bytes
 
 
 class Channel(Protocol):
-    """One log."""
-
     async def publish(self, message: bytes) -> None:
-        """Append a message. What is published in one turn of the event loop travels together, in its order.
+        """Append a message. Messages published in one iteration of the event loop are sent together, in order.
 
-        Raises `Unavailable` when the log cannot be reached; publish again then. It may have been appended all the same: so,
-        and only so, a message can be there twice.
+        Raises `Unavailable` if the log cannot be reached; then publish again. The message may have been appended all the same:
+        only in this case can it be in the log twice.
         """
         ...
 
     async def end(self, back: int = 0) -> Position:
-        """The position after the newest message; or `back` messages before it, or as far back as the log goes.
+        """Return the position after the newest message, or up to `back` messages before it. Raises `Unavailable`.
 
-        A follower from the end is told everything whose publishing begins from now on. Raises `Unavailable`.
+        A follower from the end receives every message whose publishing starts after this call.
         """
         ...
 
     def reached(self, mark: Position, at: Position) -> bool:
-        """Whether `at` is the position `mark` or one after it. False when they are not of the same log."""
+        """Return whether `at` is `mark` or a later position; False if they are not of the same log."""
         ...
 
     def follow(self, after: Position) -> AsyncGenerator[Told, None]:
-        """Everything after a position, then everything that comes, without end; many may follow at once, none waits for another.
-        Close it (`aclosing`) when enough was told.
+        """Yield all messages after a position, forever; any number of followers, independent of each other. Close it with
+        `aclosing`.
 
-        Raises `Gap`, and `Unavailable` when the log cannot be reached: the position of the last message told is still good then.
+        Raises `Gap`, and `Unavailable` if the log cannot be reached: then the position of the last message is still valid.
         """
         ...
 
-    async def close(self) -> None:
-        """Finish what is being published."""
-        ...
+    async def close(self) -> None: ...
 
 
 _PAGE = 500
@@ -78,7 +73,7 @@ class MemoryChannel:
         self._name = secrets.token_hex(8)
         self._kept: list[bytes] = []
         self._cut = 0
-        """How many messages are gone: the number of the first one that is kept."""
+        """Number of messages removed: the number of the first one kept."""
         self._more = asyncio.Event()
 
     async def publish(self, message: bytes) -> None:
@@ -105,7 +100,7 @@ class MemoryChannel:
             for message in page:
                 at += 1
                 yield Told(self._position(at), message)
-            # Others have a turn in any case: the log may be long.
+            # Yield to other tasks in any case: the log may be long.
             await (asyncio.sleep(0) if page else self._more.wait())
 
     def _position(self, number: int) -> Position:
@@ -116,4 +111,4 @@ class MemoryChannel:
         return int(number) if name == self._name and number.isdecimal() else -1
 
     async def close(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: nothing is pending."""

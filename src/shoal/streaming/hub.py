@@ -10,8 +10,8 @@ For example, member 5 follows author 8, and connects when the hub has received u
 1. While the follows are read, post 300 by 8 arrives as update 20. The connection has no sources yet, so it is not offered.
 2. The follows arrive: {8}. The hub checks its updates from 20 on, and offers post 300.
 3. At 310, member 5 follows author 9, who had posted 305 (update 21) and posts 320 (update 22). Neither concerns 5 yet.
-4. Update 23 says that 5's follow of 9 changed. The follow is read, with its time, 310, and the updates from 20 on are checked
-   for 9: post 320 is offered, because it is later than the follow; 305 is not.
+4. Update 23 says that 5's follow of 9 changed. The follow is read, with its time, 310, and the updates from 20 on are checked for
+   9: post 320 is offered, because it is later than the follow; 305 is not.
 """
 
 from __future__ import annotations
@@ -42,31 +42,27 @@ from shoal.throttled_log import ThrottledLog
 
 
 class PlacedUpdate(NamedTuple):
-    """An update, and the position just after it."""
-
     position: Position
     update: Told
 
 
 class UpdateHistory:
-    """The newest `length` updates after `start`. Each has a number, which goes up by one."""
+    """The newest `length` updates after `start`, with consecutive numbers."""
 
     def __init__(self, start: Position, length: int) -> None:
         self._length = length
         self._heard: deque[tuple[Position, AnyUpdate | None]] = deque()
         self._after: OrderedDict[Position, int] = OrderedDict({start: 0})
-        # The numbers of what concerns the followers of a source; under a member in brackets, of what concerns them by name.
+        # The numbers of updates for the followers of a source, and, by a 1-tuple of a member, of updates that name the member.
         self._numbers: dict[int | tuple[int], list[int]] = {}
         self.next = 0
-        """The number of the update that comes next."""
 
     @property
     def first(self) -> int:
-        """The number of the oldest update that is kept."""
         return self.next - len(self._heard)
 
     def add(self, position: Position, update: AnyUpdate | None) -> None:
-        """One more; None for one that is not understood."""
+        """Append an update; None for one that cannot be decoded."""
         for name in _names(update):
             self._numbers.setdefault(name, []).append(self.next)
         self._heard.append((position, update))
@@ -80,19 +76,19 @@ class UpdateHistory:
         _, update = self._heard.popleft()
         for name in _names(update):
             numbers = self._numbers[name]
-            # Most are of one or two: a deque would take seven times as much.
+            # Most lists have one or two numbers: a deque would take seven times as much memory.
             del numbers[0]
             if not numbers:
                 del self._numbers[name]
 
     def after(self, position: Position) -> int | None:
-        """The number of the first update after a position; None when what came after it is not all here."""
+        """Return the number of the first update after a position; None if some of those updates are not kept."""
         return self._after.get(position)
 
     def of(
         self, sources: Iterable[int], since: int, viewer: int = 0, interest: Interest = PRESENCE
     ) -> Iterator[PlacedUpdate]:
-        """Yield what concerns followers of these sources, or names this viewer who hears of it; each once, in order."""
+        """Yield updates for followers of these sources, or that name this viewer and match the interest; each once, in order."""
         named = self._heard_at(self._numbers_of([(viewer,)], since))
         found = self._numbers_of(sources, since)
         found |= {number for number, heard in named if interest.hears(heard.update)}
@@ -114,36 +110,33 @@ def _names(update: AnyUpdate | None) -> list[int | tuple[int]]:
 
 
 class Missed(NamedTuple):
-    """Something may have been missed up to this position."""
+    """Updates may have been missed up to this position."""
 
     position: Position
 
 
 class Connection:
-    """At most `room` updates wait for the viewer. One who is slower than that is told so, once, instead of them."""
+    """A connected viewer. At most `room` updates wait; for a slower viewer, one `Missed` replaces them."""
 
     def __init__(self, viewer: int, interest: Interest, room: int, since: int, session: int = 0) -> None:
         self.viewer = viewer
         self.interest = interest
         self.since = since
-        """The number of the first update that they are to be told of, if it concerns them."""
+        """The number of the first update to offer."""
         self.session = session
-        """The id of the token that they came with; 0 for none."""
+        """The id of the token of the connection; 0 for none."""
         self.sources: set[int] = set()
-        """Whom and what they hear of."""
         self.loaded = False
-        """Whether that is known yet."""
         self.loading = asyncio.Lock()
         self.ended = False
         self.dismissed = False
-        """Whether it ended because the viewer may not listen any more."""
+        """Whether it ended because the viewer lost access."""
         self._room = room
         self._waiting: deque[PlacedUpdate] = deque()
         self._missed: Missed | None = None
         self._wake = asyncio.Event()
 
     def offer(self, heard: PlacedUpdate) -> None:
-        """The viewer is to be told."""
         if len(self._waiting) >= self._room:
             self.miss(heard.position)
         elif not self.dismissed:
@@ -151,13 +144,13 @@ class Connection:
             self._wake.set()
 
     def miss(self, position: Position) -> None:
-        """Drop what waits: the viewer has to look again, and is told what comes after this position."""
+        """Drop waiting updates: the viewer has to read again, and gets updates after this position."""
         self._waiting.clear()
         self._missed = Missed(position)
         self._wake.set()
 
     async def take(self) -> list[PlacedUpdate | Missed]:
-        """All that waits, as soon as there is something; nothing when there will be no more."""
+        """Wait for and return the waiting updates; empty when the connection has ended."""
         await self._wake.wait()
         if not self.ended:
             self._wake.clear()
@@ -169,12 +162,12 @@ class Connection:
         return found
 
     def end(self) -> None:
-        """Nothing comes any more after what waits."""
+        """End the connection after the waiting updates."""
         self.ended = True
         self._wake.set()
 
     def dismiss(self) -> None:
-        """Nothing comes any more, not even what waits: the viewer may not listen."""
+        """End the connection at once, without the waiting updates, because the viewer lost access."""
         self.dismissed = True
         self._waiting.clear()
         self._missed = None
@@ -185,24 +178,20 @@ _NOBODY: frozenset[Connection] = frozenset()
 
 
 class Matching:
-    """Connections by viewer, and by the sources that they follow."""
-
     def __init__(self) -> None:
         self._by_viewer: dict[int, set[Connection]] = {}
         self._by_source: dict[int, set[Connection]] = {}
 
     def everybody(self) -> list[Connection]:
-        """All connections."""
         return [connection for found in self._by_viewer.values() for connection in found]
 
     def of(self, viewer: int) -> Collection[Connection]:
-        """The connections of one viewer, who may have several."""
         return self._by_viewer.get(viewer, _NOBODY)
 
     def concerned(self, update: Told) -> Collection[Connection]:
-        """Return the connections that follow a source of the update, or are named in it and hear of that, each once."""
+        """Return the connections that follow a source of the update, or whose viewer it names if they want it, each once."""
         found = [self._by_source.get(source, _NOBODY) for source in update.sources()]
-        # Connections that still load their sources are left out: they are told everything in order afterwards.
+        # Connections that still load their sources are left out: they get everything in order afterwards.
         found += [
             {one for one in self.of(member) if one.loaded and one.interest.hears(update)} for member in update.named()
         ]
@@ -210,22 +199,18 @@ class Matching:
         return every[0] if len(every) == 1 else _NOBODY.union(*every)
 
     def join(self, connection: Connection) -> None:
-        """It is there, and follows nothing yet."""
         self._by_viewer.setdefault(connection.viewer, set()).add(connection)
 
     def leave(self, connection: Connection) -> None:
-        """It is there no more; nothing happens when it was not."""
         self.unfollow(connection, list(connection.sources))
         _discard(self._by_viewer, connection.viewer, connection)
 
     def follow(self, connection: Connection, sources: Iterable[int]) -> None:
-        """It follows these too."""
         for source in sources:
             connection.sources.add(source)
             self._by_source.setdefault(source, set()).add(connection)
 
     def unfollow(self, connection: Connection, sources: Iterable[int]) -> None:
-        """It follows these no more."""
         for source in sources:
             connection.sources.discard(source)
             _discard(self._by_source, source, connection)
@@ -243,13 +228,12 @@ _log = logging.getLogger(__name__)
 
 _REST_SECONDS = 0.5
 _AT_ONCE = 16
-"""How many connections are brought up to date side by side."""
 
 
 class Hub:
-    """Begins to follow when the first viewer connects, and goes on from then.
+    """Starts to follow the channel when the first viewer connects, and continues from then on.
 
-    It remembers `remembered` updates for those who come back; `room` of them may wait for one viewer.
+    It keeps `remembered` updates for viewers who reconnect; at most `room` of them wait for one viewer.
     """
 
     def __init__(self, channel: Channel, graph: Reader, *, room: int = 200, remembered: int = 5_000) -> None:
@@ -258,11 +242,11 @@ class Hub:
         self._room = room
         self._remembered = remembered
         self._matching = Matching()
-        # None before the beginning, and from a gap until what is told has been caught up with.
+        # None before the start, and after a gap until the hub has caught up.
         self._replay: UpdateHistory | None = None
         self._at = Position("")
         self._moved = asyncio.Event()
-        # Whose sources are to be read again: these, or all (None).
+        # Connections whose sources must be read again: these sources, or all (None).
         self._outdated: dict[Connection, set[int] | None] = {}
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -271,17 +255,17 @@ class Hub:
 
     @property
     def connected(self) -> int:
-        """How many connections there are that are told everything from now on."""
+        """Number of connections whose sources are loaded."""
         return sum(1 for connection in self._matching.everybody() if connection.loaded)
 
     @asynccontextmanager
     async def connect(
         self, viewer: int, after: Position | None = None, *, to: Interest = HOME, session: int = 0
     ) -> AsyncIterator[Connection]:
-        """A viewer is told what concerns them from now on, or since a position that came with an earlier update.
+        """Connect a viewer who gets updates from now on, or after the position of an earlier update.
 
-        Where that is too long ago, they are told first that they may have missed something. The connection ends when the
-        token ends that is its `session`. Raises `Unavailable`.
+        If that is too long ago, the viewer first gets `Missed`. The connection ends when the token `session` is revoked. Raises
+        `Unavailable`.
         """
         replay = await self._reached()
         since = replay.next if after is None else replay.after(after)
@@ -314,7 +298,7 @@ class Hub:
             self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._keep_right())]
 
     async def _follow(self) -> None:
-        """Listen for as long as there are viewers, whatever happens to the channel."""
+        """Follow the channel until closed, and retry after any error."""
         away = False
         while True:
             try:
@@ -331,7 +315,7 @@ class Hub:
                 await asyncio.sleep(_REST_SECONDS)
 
     async def _listen(self) -> None:
-        """Go on from where we were; or begin a little before the end, for those who come back, and tell nobody of that."""
+        """Continue at the last position; or start before the end, to have updates for viewers who reconnect."""
         replay, at, until = self._replay, self._at, self._at
         if replay is None:
             at, until = await self._channel.end(self._remembered), await self._channel.end()
@@ -348,7 +332,7 @@ class Hub:
                     self._arrive(replay, position)
 
     def _arrive(self, replay: UpdateHistory, position: Position) -> None:
-        """From here on viewers are told. Those who are connected already may have missed something."""
+        """Offer updates from here on. Viewers who are connected already may have missed some."""
         self._replay, self._at = replay, position
         for connection in self._matching.everybody():
             connection.since = replay.next
@@ -398,7 +382,7 @@ class Hub:
                 self._outdate(connection, sources)
 
     async def _load(self, connection: Connection, sources: set[int] | None) -> None:
-        """Read what the viewer hears of, of these sources or of all. What was read last counts: one at a time."""
+        """Read the viewer's sources, all or some of these. The last read counts, so only one runs at a time."""
         interest, viewer = connection.interest, connection.viewer
         async with connection.loading:
             if sources is None:
@@ -414,20 +398,20 @@ class Hub:
         self._matching.unfollow(connection, connection.sources.intersection(asked) - followed.keys())
         self._matching.follow(connection, new)
         if self._replay is None:
-            # After a gap they are told so, and all is read again.
+            # After a gap the viewer is notified, and all sources are read again.
             return
         if first:
             self._catch_up(connection, self._replay)
             return
         for _, update in self._replay.of(new, connection.since):
-            # It was told before the follow was, though it was posted after it.
+            # The post arrived before the change of the follow, though it was posted after the follow.
             if isinstance(update, OfEntry) and any(
                 update.entry_id > new[source] for source in update.sources() if source in new
             ):
                 connection.offer(PlacedUpdate(self._at, update))
 
     def _catch_up(self, connection: Connection, replay: UpdateHistory) -> None:
-        """Offer the updates that were heard while the viewer was away, or while their sources were loaded."""
+        """Offer updates that arrived while the viewer was away, or while their sources were loaded."""
         if connection.since < replay.first:
             connection.miss(self._at)
             return
@@ -435,7 +419,6 @@ class Hub:
             connection.offer(heard)
 
     async def close(self) -> None:
-        """Every viewer has heard the last."""
         self._closed = True
         self._moved.set()
         for connection in self._matching.everybody():
@@ -446,7 +429,6 @@ class Hub:
 
 
 def _who(update: OfListening) -> int:
-    """The member whose listening it changes."""
     if isinstance(update, FollowChanged):
         return update.follower_id
     return update.owner_id if isinstance(update, ListChanged) else update.member_id

@@ -1,10 +1,10 @@
 """A channel on Redis: one stream, in one key, on one server.
 
-The ids of its entries are `<log>-<number>`: numbers go up by one, so what is missing shows; `log` says which log it is, the
-moment at which it began (microseconds of the server's clock). It begins anew when it is not there - a flush, an eviction -
-and when the server has another history than the log: that is the name of the stream's only group, which nobody reads by.
-So what a failover or a restart may have lost is never passed over. Followers read by a script, which looks at all of that;
-that something has come they learn from a command that blocks, on a connection of their own.
+The ids of its entries are `<log>-<number>`: numbers are consecutive, so missing messages are detected; `log` is the time at which
+the log was created (microseconds of the server's clock). A new log is created if the key is missing, after a flush or an
+eviction, or if the server's history differs from the log's, which is the name of the stream's only (otherwise unused) group. So
+losses by a failover or a restart are always detected. Followers read by a script, which checks all of that; a blocking command on
+a separate connection tells them about new messages.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from shoal.graph.redis.client import Batching, Nodes, Script, ShardConnection, k
 from shoal.streaming.contract import Gap, Position, Told
 
 _AT = np.zeros(1, np.int64)
-"""The id that its key is made of: it lies on shard 0."""
+"""The id that its key is made of, on shard 0."""
 _KEY = keys_of("l", _AT).tobytes()
 _PAGE = 500
 _BLOCK_SECONDS = 2.0
-"""After so long a follower looks for itself: a server that was cut off, or emptied, wakes nobody."""
+"""A follower polls after this time: a server that was cut off, or emptied, does not wake it."""
 _REST_SECONDS = 0.5
 _POSITION = re.compile(r"(\d{1,19})-(\d{1,15})", re.ASCII)
 
@@ -68,7 +68,7 @@ if there then
 end
 return {refused, true}
 """,
-    # Its length is bounded: it must not hold up what makes room in a memory that is full.
+    # Its length is bounded, and publishing must work when the memory is full.
     grows=False,
 )
 
@@ -110,7 +110,7 @@ return {refused, messages}
 
 
 class RedisChannel:
-    """Keeps `length` messages, and what is left of the last block of the stream, about a hundred more."""
+    """Keeps `length` messages, and the rest of the last block of the stream, about a hundred more."""
 
     def __init__(self, nodes: Nodes, length: int = 50_000, *, block_seconds: float = _BLOCK_SECONDS) -> None:
         self._nodes = nodes
@@ -153,12 +153,12 @@ class RedisChannel:
             await line.close()
 
     async def _wait(self, line: ShardConnection, after: str) -> None:
-        """Until there may be something after this entry."""
+        """Wait until there may be a message after this entry."""
         milliseconds = int(self._block_seconds * 1000)
         try:
             await line.ask("XREAD", "BLOCK", milliseconds, "COUNT", 1, "STREAMS", _KEY, after)
         except Unavailable:
-            # Whether the log can be reached the next reading tells, which also finds it where it is now.
+            # The next read finds the log, possibly on another server, or raises `Unavailable`.
             await asyncio.sleep(_REST_SECONDS)
 
     async def _run(self, script: Script, *arguments: bytes | str | int) -> Any:

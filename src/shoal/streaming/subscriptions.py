@@ -16,11 +16,11 @@ from shoal.streaming.updates import ConversationChanged, FollowChanged, ListChan
 
 _PAGE = 20_000
 _CLOCKS_MS = 2_000
-"""The most by which the clocks of two machines may differ."""
+"""Maximum difference between the clocks of two machines."""
 
 
 async def every_source(graph: Reader, viewer: int) -> dict[int, int]:
-    """Return the sources that a viewer follows, and the viewer: posts with greater ids than that of a source are wanted from it."""
+    """Return the followed sources and the viewer, each with an id: only posts with greater ids concern the viewer."""
     found = {viewer: 0}
     for atype in (FOLLOWS, FOLLOWS_TAG):
         found |= await _followed(graph, viewer, atype)
@@ -57,28 +57,27 @@ _ALL: frozenset[int] = frozenset()
 
 
 class Interest(msgspec.Struct, frozen=True):
-    """An interest in no updates at all: the viewer is only present. Subclasses say what they add."""
+    """An interest in no updates: the viewer is only present. Subclasses add to it."""
 
     def hears(self, update: Told) -> bool:  # noqa: ARG002  # the others look at it
-        """Whether a viewer whom the update names is told of it, whatever its sources."""
+        """Return whether a viewer named by the update gets it, independently of sources."""
         return False
 
     async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # the same
-        """The sources to hear of, each with an id: what was posted since it is one of them is above that."""
+        """Return the sources, each with an id: only posts with greater ids concern the viewer."""
         return {}
 
     async def which_of(self, graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
-        """As `sources`, of these only."""
         found = await self.sources(graph, viewer)
         return {source: since for source, since in found.items() if source in sources}
 
     def outdated_by(self, change: OfListening) -> Collection[int] | None:  # noqa: ARG002  # the same
-        """Which sources are to be read again after a change that concerns the viewer: empty for all, None for none."""
+        """Return the sources to read again after a change that concerns the viewer: empty for all, None for none."""
         return None
 
 
 class Home(Interest, frozen=True):
-    """Updates of the viewer's home, and updates that name the viewer."""
+    """Updates of the viewer's home timeline, and updates that name the viewer."""
 
     def hears(self, update: Told) -> bool:
         return not isinstance(update, ConversationChanged)
@@ -94,21 +93,19 @@ class Home(Interest, frozen=True):
 
 
 class NotificationInterest(Interest, frozen=True):
-    """Notifications of the viewer."""
-
     def hears(self, update: Told) -> bool:
         return isinstance(update, NotificationMade)
 
 
 class ThreadInterest(Interest, frozen=True):
-    """The threads of direct posts that the viewer has a part in."""
+    """The viewer's threads of direct posts."""
 
     def hears(self, update: Told) -> bool:
         return isinstance(update, ConversationChanged)
 
 
 class Everybody(Interest, frozen=True):
-    """The public list, or what has media of it."""
+    """The public timeline, or only posts with media."""
 
     only_media: bool = False
 
@@ -117,7 +114,7 @@ class Everybody(Interest, frozen=True):
 
 
 class TagInterest(Interest, frozen=True):
-    """The public posts under a tag."""
+    """Public posts with a tag."""
 
     tag_id: int
 

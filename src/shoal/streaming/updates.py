@@ -1,7 +1,7 @@
-"""Updates that travel on a channel: they tell of changes by ids only.
+"""Updates on a channel: they report changes by ids only.
 
-Whoever hears of one reads the thing itself, so what a viewer may see is decided when it is shown, by the one rule. An update
-may be told twice, and late; it says that something happened, never what is so now.
+Receivers read the objects themselves, so visibility is decided when they are shown, by the one rule. An update may arrive twice,
+and late; it says that something happened, never what the current state is.
 """
 
 from __future__ import annotations
@@ -17,20 +17,16 @@ _log = logging.getLogger(__name__)
 
 
 class Update(msgspec.Struct, frozen=True, array_like=True):
-    """The base of all updates."""
-
     def sources(self) -> tuple[int, ...]:
-        """The members, tags and lists of all (`EVERYBODY`) whose followers it concerns."""
+        """Return the members, tags and lists (`EVERYBODY`) whose followers it concerns."""
         return ()
 
     def named(self) -> tuple[int, ...]:
-        """The members whom it concerns whomever they follow."""
+        """Return the members whom it concerns regardless of their follows."""
         return ()
 
 
 class _OfPost(Update, frozen=True, array_like=True):
-    """An update on a post or a comment."""
-
     post_id: int
     author_id: int
     visibility: Visibility
@@ -39,7 +35,6 @@ class _OfPost(Update, frozen=True, array_like=True):
 
     @property
     def entry_id(self) -> int:
-        """The id of the post in timelines."""
         return self.post_id
 
     def sources(self) -> tuple[int, ...]:
@@ -52,36 +47,35 @@ class _OfPost(Update, frozen=True, array_like=True):
 
 
 class PostCreated(_OfPost, frozen=True, array_like=True, tag=1):
-    """It was written."""
+    """The post was created."""
 
 
 class PostEdited(_OfPost, frozen=True, array_like=True, tag=2):
-    """It has other words now; `tag_ids` are those that it has and those that it lost, `left` the lost ones alone."""
+    """The post was edited; `tag_ids` are its current and removed tags, `left` only the removed ones."""
 
     left: tuple[int, ...] = ()
 
 
 class PostDeleted(_OfPost, frozen=True, array_like=True, tag=3):
-    """It is gone."""
+    """The post was deleted."""
 
 
 class PostHidden(_OfPost, frozen=True, array_like=True, tag=13):
-    """It was taken out of sight."""
+    """The post was hidden."""
 
 
 class PostNarrowed(_OfPost, frozen=True, array_like=True, tag=14):
-    """It is for fewer people; `visibility` is the one from before."""
+    """The visibility of the post was narrowed; `visibility` is the previous one."""
 
 
 class _OfShare(Update, frozen=True, array_like=True):
-    """An update on a share, told of the member who shared."""
+    """An update on a share, for followers of the member who shared."""
 
     share_id: int
     author_id: int
 
     @property
     def entry_id(self) -> int:
-        """The id of the share in timelines."""
         return self.share_id
 
     def sources(self) -> tuple[int, ...]:
@@ -89,22 +83,22 @@ class _OfShare(Update, frozen=True, array_like=True):
 
 
 class ShareCreated(_OfShare, frozen=True, array_like=True, tag=4):
-    """It was made."""
+    """The share was created."""
 
 
 class ShareDeleted(_OfShare, frozen=True, array_like=True, tag=5):
-    """It was taken back, or its post is gone."""
+    """The share was deleted, or its post was."""
 
 
 class FollowChanged(Update, frozen=True, array_like=True, tag=6):
-    """A member began or ceased to follow a source: the graph says which."""
+    """A member followed or unfollowed a source; the graph has the state."""
 
     follower_id: int
     source_id: int
 
 
 class NotificationMade(Update, frozen=True, array_like=True, tag=7):
-    """A member is notified of something; `time` is its place among their notifications."""
+    """A member got a notification; `time` is its id in their notifications."""
 
     recipient_id: int
     time: int
@@ -114,7 +108,7 @@ class NotificationMade(Update, frozen=True, array_like=True, tag=7):
 
 
 class ConversationChanged(Update, frozen=True, array_like=True, tag=8):
-    """Something came to a thread of direct posts that a member has a part in."""
+    """A thread of direct posts changed for one of its members."""
 
     member_id: int
     root_id: int
@@ -124,8 +118,6 @@ class ConversationChanged(Update, frozen=True, array_like=True, tag=8):
 
 
 class FiltersChanged(Update, frozen=True, array_like=True, tag=9):
-    """A member filters otherwise."""
-
     member_id: int
 
     def named(self) -> tuple[int, ...]:
@@ -133,21 +125,19 @@ class FiltersChanged(Update, frozen=True, array_like=True, tag=9):
 
 
 class ListChanged(Update, frozen=True, array_like=True, tag=10):
-    """Others are in a list of members now, or it is gone: the graph says who."""
+    """The members of a list changed, or it was deleted; the graph has the state."""
 
     list_id: int
     owner_id: int
 
 
 class SessionsEnded(Update, frozen=True, array_like=True, tag=11):
-    """Tokens of a member are worth nothing any more."""
-
     member_id: int
     token_ids: tuple[int, ...]
 
 
 class MemberSuspended(Update, frozen=True, array_like=True, tag=12):
-    """A member may not listen any more."""
+    """A member was suspended, and may not receive updates any more."""
 
     member_id: int
 
@@ -155,9 +145,9 @@ class MemberSuspended(Update, frozen=True, array_like=True, tag=12):
 OfEntry = PostCreated | PostEdited | PostDeleted | PostHidden | PostNarrowed | ShareCreated | ShareDeleted
 OfMember = NotificationMade | ConversationChanged | FiltersChanged
 Told = OfEntry | OfMember
-"""Updates that viewers are told of."""
+"""Updates for viewers."""
 OfListening = FollowChanged | ListChanged | SessionsEnded | MemberSuspended
-"""Updates that change who is told of what."""
+"""Updates that change who gets which updates."""
 AnyUpdate = Told | OfListening
 
 _encoder = msgspec.msgpack.Encoder()
@@ -165,12 +155,11 @@ _decoder: msgspec.msgpack.Decoder[AnyUpdate] = msgspec.msgpack.Decoder(AnyUpdate
 
 
 def encode(update: AnyUpdate) -> bytes:
-    """An update as a message of a channel."""
     return _encoder.encode(update)
 
 
 def decode(message: bytes) -> AnyUpdate | None:
-    """An update from its message; None for one that only a newer version knows."""
+    """Decode an update; None for one of a newer version."""
     try:
         return _decoder.decode(message)
     except msgspec.DecodeError:

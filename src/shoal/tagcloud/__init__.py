@@ -1,1 +1,1 @@
-"""The tag cloud: counted by increments, merged by collectors, once each, in versions."""
+"""The tag cloud: increments of tag counts, merged by collectors into versions, each exactly once."""

@@ -14,16 +14,16 @@ from shoal.tagcloud.contract import DAY_MS, Day, TagRow, TagRule
 from shoal.tagcloud.heat import COLD, DAY, HALF_LIVES_MS, HOUR, NEVER, WEEK, Heat, joined, surprise, warmth
 
 ORDERS = ("all", "hour", "day", "week", "rising")
-"""By uses in all, by heat in a window, and by surprise."""
+"""By total uses, by heat in a window, and by surprise."""
 WINDOWS: Mapping[str, int] = {"hour": HOUR, "day": DAY, "week": WEEK}
 LEVELS = 9
 DAYS = 8
-"""So many days of a tag are kept: the last seven whole ones, and the one that has begun."""
+"""Days of a tag that are kept: the last seven whole ones, and the current one."""
 _RISING_HALF_LIFE_MS = 6 * 3_600_000
 
 
 class CloudEntry(msgspec.Struct, frozen=True, array_like=True):
-    """One tag of a cloud. `form` is the spelling that most use."""
+    """One tag of a cloud. `form` is the most common spelling."""
 
     id: int
     name: str
@@ -34,27 +34,25 @@ class CloudEntry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cloud(msgspec.Struct, frozen=True, array_like=True):
-    """The entries, and for each of `ORDERS` the ids of its first tags, first first."""
+    """The entries, and for each of `ORDERS` the ids of its top tags, in order."""
 
     entries: dict[int, CloudEntry] = {}
     orders: dict[str, list[int]] = {}
 
 
 class Reasons(NamedTuple):
-    """Why a tag is where it is, in numbers."""
+    """The figures behind a tag's place."""
 
     uses: int
-    """Live uses in all."""
     warmth: dict[str, float]
-    """By window: how many uses of this moment its uses are worth."""
+    """By window: the number of uses made right now that its uses are worth."""
     today: int
     """Uses of the last 24 to 48 hours: today's and yesterday's, UTC."""
     members: int
     """Members who used it in that time; an upper bound for a tag that others were merged into."""
     loudest: float
-    """The share of those uses by the member who used it most, 0 to 1."""
+    """The fraction of those uses by the member who used it most, 0 to 1."""
     surprise: float
-    """See `heat.surprise`."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -62,23 +60,21 @@ _decoder: msgspec.msgpack.Decoder[Cloud] = msgspec.msgpack.Decoder(Cloud)
 
 
 def encode(cloud: Cloud) -> bytes:
-    """A cloud as bytes."""
     return _encoder.encode(cloud)
 
 
 def decode(data: bytes) -> Cloud:
-    """A cloud from its bytes; an empty one from none."""
+    """Decode a cloud; empty bytes are an empty cloud."""
     return _decoder.decode(data) if data else Cloud()
 
 
 def entry(row: TagRow) -> CloudEntry:
-    """How a tag is shown."""
     form = max(row.forms.items(), key=lambda held: (held[1], held[0]), default=(row.name, 0))
     return CloudEntry(row.id, row.name, form[0] if form[1] > 0 else row.name, row.n, row.heats, row.days)
 
 
 def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
-    """A tag with those that an admin merged into it: uses, heats and days add up, the spelling stays its own."""
+    """Return a tag combined with those merged into it: uses, heats and days add up, the spelling stays its own."""
     if not others:
         return target
     n, heats, days = target.n, list(target.heats), dict(target.days)
@@ -93,14 +89,13 @@ def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
 
 
 def reasons(shown: CloudEntry | TagRow, now: int) -> Reasons:
-    """The numbers of a tag at this moment (Unix ms)."""
     warm = {name: warmth(shown.heats[window], window, now) for name, window in WINDOWS.items()}
     uses, members, loudest = _recent(shown.days, now)
     return Reasons(shown.n, warm, uses, members, loudest, surprise(warm["day"], warm["week"], members, loudest))
 
 
 def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
-    """Return the uses and members of today and yesterday, and the share of the loudest member."""
+    """Return the uses and members of today and yesterday, and the fraction of uses by the most active member."""
     today = now // DAY_MS
     recent = [held for day in (today, today - 1) if (held := days.get(day)) is not None]
     uses, members = sum(day.uses for day in recent), sum(day.members for day in recent)
@@ -109,25 +104,25 @@ def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
 
 
 def ranks(row: TagRow, now: int) -> tuple[float, ...]:
-    """For each of `ORDERS`: a number by which tags are ranked, at whichever moment; `NEVER`: not at all.
+    """Return, for each of `ORDERS`, a number that ranks tags independently of the current time; `NEVER`: not ranked.
 
-    Surprise is worth half as much after six hours.
+    Surprise halves every six hours.
     """
     _, members, loudest = _recent(row.days, now)
-    # One member alone is no surprise: most tags need not be looked at further.
+    # One member alone is no surprise, so most tags need no further computation.
     unexpected = members > 1 and surprise(
         warmth(row.heats[DAY], DAY, now), warmth(row.heats[WEEK], WEEK, now), members, loudest
     )
     rising = math.log2(unexpected) + now / _RISING_HALF_LIFE_MS if unexpected > 0.0 else NEVER
     if row.n <= 0:
-        # Heat is a sum of rounded numbers: what is left of a tag that nobody uses any more is no heat.
+        # Heat is a sum of rounded numbers: what remains for an unused tag is rounding error.
         return (NEVER, NEVER, NEVER, NEVER, rising)
     hour, day, week = row.heats
     return (float(row.n), hour.rank, day.rank, week.rank, rising)
 
 
 def levels(weights: Sequence[float]) -> list[int]:
-    """1 to 9 for each weight, by the logarithm between the least and the greatest of them; all 9 when they are alike."""
+    """Return 1 to 9 for each weight, on a logarithmic scale between the least and the greatest; all 9 if they are equal."""
     logs = [math.log(max(weight, 1e-9)) for weight in weights]
     if not logs:
         return []
@@ -146,24 +141,20 @@ def weight(shown: CloudEntry | TagRow, order: str, now: int) -> float:
 
 
 def leader(name: str, rules: Mapping[str, TagRule]) -> str:
-    """The tag that this one counts as: itself, or the one that it was merged into."""
+    """Return the tag that this one counts as: itself, or the one that it was merged into."""
     rule = rules.get(name)
     return rule.target if rule is not None and rule.target else name
 
 
 def empty_row(id_: int, name: str) -> TagRow:
-    """A tag that nobody uses."""
     return TagRow(id_, name, heats=(COLD, COLD, COLD))
 
 
 MAX_WORDS = 200
 HISTORY = 7
-"""Days that a tag tells of."""
 
 
 class DayCount(NamedTuple):
-    """One day of a tag."""
-
     day: int
     """Days since 1970-01-01 UTC."""
     uses: int
@@ -171,38 +162,31 @@ class DayCount(NamedTuple):
 
 
 class DailyUses(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of a tag that stay as they are until it is used, or the day ends."""
+    """The figures of a tag that change only with its uses, or at the end of the day."""
 
     name: str
     form: str
-    """The spelling that most use."""
     uses: int
     days: tuple[DayCount, ...]
-    """The last seven, newest first."""
 
 
 class Counted(DailyUses, frozen=True, kw_only=True):
-    """The numbers of a tag, and the reasons for its place."""
+    """The figures of a tag, and the reasons for its place."""
 
     reasons: Reasons
     merged: tuple[str, ...] = ()
-    """Tags that count as this one."""
 
 
 class Word(Counted, frozen=True, kw_only=True):
-    """A tag in a cloud."""
-
     weight: float
-    """The number behind its size: uses, uses of this moment, or surprise, by the order."""
+    """The number behind its size: uses, uses made right now, or surprise, depending on the order."""
     level: int
-    """1 to 9, by the logarithm of the weight between the least and the greatest shown."""
+    """1 to 9, on a logarithmic scale between the least and the greatest weight shown."""
     why: str = ""
-    """In a cloud made for one member: what of theirs brought it there."""
+    """In a member's own cloud: which of their activities brought it there."""
 
 
 class SizedTag(NamedTuple):
-    """A tag in a cloud, as it is drawn."""
-
     name: str
     form: str
     uses: int
@@ -220,7 +204,6 @@ class Trend(IntEnum):
 
 
 def trend(tag: Counted) -> Trend:
-    """Return how today's uses of a tag compare with its week."""
     warm = tag.reasons.warmth
     expected = warm["week"] * HALF_LIVES_MS[DAY] / HALF_LIVES_MS[WEEK]
     if tag.reasons.surprise > 0.0 and warm["day"] > 1.5 * expected:
@@ -233,26 +216,23 @@ def trend(tag: Counted) -> Trend:
 
 
 class TagSummary(DailyUses, frozen=True, kw_only=True):
-    """How lively a tag is, without numbers that move with every look at the clock."""
+    """The activity of a tag, without figures that change continuously with time."""
 
     merged: tuple[str, ...]
     trend: Trend
     recent_uses: int
     """Uses of today and yesterday, UTC."""
     members: int
-    """Members who used it in that time."""
     loudest: float
-    """The share of those uses by the member who used it most, 0 to 1."""
     rising: bool
 
 
 def uses_of(tag: DailyUses) -> DailyUses:
-    """Return the numbers of a tag that move with its uses alone."""
+    """Return the figures of a tag that change only with its uses."""
     return DailyUses(name=tag.name, form=tag.form, uses=tag.uses, days=tag.days)
 
 
 def summary_of(tag: Counted) -> TagSummary:
-    """Return how lively a tag is."""
     why = tag.reasons
     return TagSummary(
         name=tag.name,
@@ -269,27 +249,24 @@ def summary_of(tag: Counted) -> TagSummary:
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A cloud to show, the first word first."""
-
     order: str
     version: int
     at: int
     """When the version was merged (Unix ms)."""
     complete_to: int
-    """Uses before this moment (Unix ms) are in it."""
+    """Uses before this time (Unix ms) are included."""
     words: list[Word]
 
 
 def check_words(limit: int) -> None:
-    """A cloud has 1 to 200 words. Raises `InvalidInput`."""
+    """Raise `InvalidInput` unless a cloud may have this many words: 1 to 200."""
     if not 1 <= limit <= MAX_WORDS:
         raise InvalidInput(f"limit: 1 to {MAX_WORDS}, not {limit}", field="limit")
 
 
 def history(days: Mapping[int, Day], now: int) -> tuple[DayCount, ...]:
-    """The last days of a tag, newest first; `now` in Unix milliseconds."""
     today = now // DAY_MS
-    # Where the end of a use is told before its beginning, a number is below 0 for a moment.
+    # If the removal of a use is reported before its addition, a number is temporarily below 0.
     return tuple(
         DayCount(day, max(0, held.uses), max(0, held.members))
         for day in range(today, today - HISTORY, -1)
@@ -298,25 +275,24 @@ def history(days: Mapping[int, Day], now: int) -> tuple[DayCount, ...]:
 
 
 class RelatedTag(msgspec.Struct, frozen=True):
-    """A tag that goes with another one."""
+    """A tag that often occurs together with another one."""
 
     name: str
     form: str
-    """The spelling that most use."""
     uses: int
     together: int
-    """In how many of the posts that were looked at both stand."""
+    """The number of examined posts that have both tags."""
     likeness: float
-    """See `likeness`."""
 
 
 def likeness(together: int, posts: int, uses: int, other_uses: int) -> float:
-    """From 0 (never in one post) to 1 (always): the cosine n_ab / sqrt(n_a * n_b), where n_ab is estimated from a sample.
+    """Return a number from 0 (never in one post) to 1 (always): the cosine n_ab / sqrt(n_a * n_b), with n_ab estimated by a
+    sample.
 
-    `together` of the `posts` looked at, all of which have the one tag, have the other too; `uses` and `other_uses` are those of
-    either tag in all. It is the coefficient of Ochiai (1957, "Zoogeographical studies on the soleoid fishes"), as used for tags
-    by Cattuto, Benz, Hotho and Stumme (2008, "Semantic Grounding of Tag Relatedness in Social Bookmarking Systems"): a tag that
-    stands everywhere stands beside this one as well, and that says little.
+    Of `posts` examined posts with the first tag, `together` have the other one too; `uses` and `other_uses` are the total uses of
+    either tag. It is the coefficient of Ochiai (1957, "Zoogeographical studies on the soleoid fishes"), as used for tags by
+    Cattuto, Benz, Hotho and Stumme (2008, "Semantic Grounding of Tag Relatedness in Social Bookmarking Systems"): a tag that is
+    used everywhere also occurs together with this one, which says little.
     """
     if not together or not posts:
         return 0.0

@@ -1,9 +1,9 @@
-"""Emit, carry and collect increments of the tag cloud.
+"""Emit, transport and collect increments of the tag cloud.
 
 An emitter counts uses in memory and sends an increment when it is large or old enough. The future of a use resolves when its
-increment is safe; until then its event stays in the outbox. `Inbox` carries increments through the store of the cloud. A
+increment is safe; until then its event stays in the outbox. `Inbox` transports increments through the store of the cloud. A
 collector is *started* (reads the version), *processing* (takes increments) or *merging* (takes the lock, drops what a newer
-version contains, writes the next). The transport keeps unmerged increments, so a collector may die at any moment.
+version contains, writes the next). The transport keeps unmerged increments, so a collector may die at any time.
 """
 
 from __future__ import annotations
@@ -36,19 +36,18 @@ from shoal.throttled_log import ThrottledLog
 
 ID_BYTES = 16
 _FEW = 20
-"""Uses that make an increment no large one."""
+"""Increments with at most this many uses count as small."""
 Send = Callable[[bytes, bytes], Awaitable[None]]
 
 
 def now_ms() -> int:
-    """Unix milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 class Emitter:
-    """The increments of one process; `send` makes one safe. Sent are `changes` tags together, or what is `seconds` old.
+    """The increments of one process; `send` makes one durable. It is called for `changes` tags, or after `seconds`.
 
-    After an increment of more than a few uses the next one may be `busy_seconds` old: each is a sync to disk.
+    After an increment that is not small, the next one is sent after `busy_seconds`: each is a sync to disk.
     """
 
     def __init__(
@@ -73,10 +72,10 @@ class Emitter:
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
         self.sent = 0
-        """Increments that were sent and are safe."""
+        """Increments that were sent and are durable."""
 
     def count(self, use: Use) -> asyncio.Future[None]:
-        """Count what changed; done when it is safe, and then with the error of the transport if it could not be sent."""
+        """Count a use. The future is done when the use is durable, or fails with the error of the transport."""
         self._uses.append(use)
         self._held += len(use.changes)
         if self._safe is None:
@@ -89,7 +88,6 @@ class Emitter:
         return safe
 
     async def flush(self) -> None:
-        """Send what is held, and wait for all that is on its way."""
         self._go()
         while self._sending:
             await asyncio.wait(self._sending)
@@ -112,7 +110,7 @@ class Emitter:
         except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
             if not safe.done():
                 safe.set_exception(error if isinstance(error, Exception) else ConnectionError("the emitter has ended"))
-                # Perhaps nobody waits any more.
+                # Mark the exception as retrieved, in case no caller waits.
                 safe.exception()
         else:
             self.sent += 1
@@ -124,7 +122,7 @@ _AT_ONCE = 1_000
 
 
 class Inbox:
-    """A transport for collectors that look every `seconds`, and at once when something is sent in this process."""
+    """A transport that polls the store every `seconds`, and at once after a `send` in this process."""
 
     def __init__(self, store: CloudStore, seconds: float = 0.2) -> None:
         self._store = store
@@ -147,11 +145,11 @@ class Inbox:
         self._came.set()
 
     async def look(self) -> list[Parcel]:
-        """Return the increments that lie in the inbox, up to a fixed number."""
+        """Return the increments in the inbox, up to a fixed number."""
         return [Parcel(id_, body) for id_, body in await self._store.inbox(_AT_ONCE)]
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
-        # A merge takes its own out; those that came again after it are left.
+        # A merge deletes its own increments; those that were sent again after it remain.
         if parcels:
             with contextlib.suppress(Unavailable):
                 await self._store.discard([parcel.id for parcel in parcels])
@@ -160,7 +158,7 @@ class Inbox:
         return await self._store.waiting()
 
     async def close(self) -> None:
-        """There is nothing to let go of: the store is its owner's."""
+        """Do nothing: the owner closes the store."""
 
 
 _log = logging.getLogger(__name__)
@@ -169,25 +167,23 @@ _RETRY_SECONDS = 0.05
 _LOOK_SECONDS = 0.005
 _AWAY_SECONDS = 1.0
 _LOOK_AGAIN_SECONDS = 1.0
-"""So often a collector asks whether others have merged what it cannot read."""
+"""How often a collector checks whether others have merged increments that it cannot read."""
 _ACTIVE_MS = 10_000
-"""How long an emitter that says nothing is waited for, in saying up to when the cloud is complete."""
+"""How long the completeness of the cloud waits for an emitter that sends nothing."""
 
 
 class Phase(Enum):
-    """The phase that a collector is in."""
-
     STARTED = "started"
     PROCESSING = "processing"
     MERGING = "merging"
 
 
 class Collector:
-    """One of those that share a store. It merges about `changes` tags or so many `increments` together, or what is `seconds` old.
+    """Merges increments into a store that several collectors may share.
 
-    Between two merges it rests for `pause` seconds while more waits, unless somebody waits for it.
-
-    A transport that gives only so many increments before others are done must give `increments` at least.
+    It merges about `changes` tags or `increments` increments at once, or what is `seconds` old. Between two merges with more work
+    it pauses for `pause` seconds, unless a caller of `settle` waits. A transport that limits unacknowledged increments must allow
+    at least `increments`.
     """
 
     def __init__(
@@ -225,31 +221,30 @@ class Collector:
         self._merging: asyncio.Future[bool] | None = None
         self.phase = Phase.STARTED
         self.merges = 0
-        """Versions that this one wrote."""
+        """Versions written by this collector."""
         self.dropped = 0
-        """Increments that others had merged."""
+        """Increments that other collectors had merged."""
 
     @property
     def pending(self) -> int:
-        """Return how many increments have come and are not merged."""
+        """Number of received increments that are not merged."""
         return len(self._pending)
 
     def start(self) -> None:
-        """Work in the background from now on."""
         self._task = asyncio.create_task(self.run(), name="shoal-collector")
 
     async def stop(self) -> None:
-        """Rest. What is not merged comes again, here or elsewhere."""
+        """Stop the background task. Unmerged increments are delivered again, here or elsewhere."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = None
         if self._merging is not None:
-            # What was begun is finished: the lock is not left behind.
+            # Finish a running merge, so that the lock is released.
             await asyncio.gather(self._merging, return_exceptions=True)
 
     async def settle(self, *, merging: bool = True) -> None:
-        """Return when all that was sent so far is merged: by this collector, if it is `merging`, or by others."""
+        """Wait until everything sent so far is merged: by this collector if `merging`, else by others."""
         self._hurried += merging
         self._look_how_hurried()
         try:
@@ -268,7 +263,6 @@ class Collector:
             self._hurry.clear()
 
     async def run(self) -> None:
-        """Take and merge until cancelled."""
         while True:
             try:
                 async for parcels in self._transport.arrivals():
@@ -291,7 +285,7 @@ class Collector:
                 await self._hurry.wait()
 
     def take(self, parcels: Sequence[Parcel]) -> None:
-        """Increments that have come; one that is here already is no change."""
+        """Add received increments; a duplicate changes nothing."""
         self.phase = Phase.PROCESSING
         if parcels and not self._pending:
             self._oldest = time.monotonic()
@@ -306,14 +300,14 @@ class Collector:
         try:
             return decode(parcel.body)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            # Of a newer version, most likely: it stays where it is, and one who can read it will merge it.
+            # Most likely of a newer version: it stays in the transport, and a collector that can read it will merge it.
             if parcel.id not in self._unreadable:
                 _log.error("an increment of %d bytes cannot be read: %s", len(parcel.body), error)
             self._unreadable[parcel.id] = parcel
             return None
 
     def due(self) -> bool:
-        """Whether what has come is enough, or old enough, to be merged; or somebody waits for it."""
+        """Return whether the received increments are enough, or old enough, to be merged, or a caller waits for them."""
         if self._unreadable and time.monotonic() >= self._look_again:
             return True
         if not self._pending:
@@ -325,7 +319,7 @@ class Collector:
         return sum(increment.changes for _, increment in self._pending.values()) >= self._changes
 
     async def merge(self) -> bool:
-        """Merge what has come; False when another collector is at it: then what it merges is dropped the next time."""
+        """Merge received increments. Returns False if another collector has the lock; its increments are dropped later."""
         try:
             if await self._store.lock(self._holder, self._lock_seconds):
                 self.phase = Phase.MERGING
@@ -335,7 +329,7 @@ class Collector:
             self._head = None
         finally:
             self.phase = Phase.PROCESSING
-            # Also when it was stopped while it asked for the lock: of another's lock nothing is let go.
+            # Also after a cancellation during `lock`; this never releases another holder's lock.
             await self._store.unlock(self._holder)
         await asyncio.sleep(_RETRY_SECONDS)
         return False
@@ -372,7 +366,7 @@ class Collector:
         await self._transport.done(parcels)
 
     def _complete_to(self, taken: Collection[bytes]) -> int:
-        """The moment before which every emitter that was heard of late has sent all it had been given, and all is taken."""
+        """Return the time before which all active emitters have sent their uses, and all of those are in `taken` or merged."""
         now = self._clock()
         self._heard = {name: through for name, through in self._heard.items() if through > now - _ACTIVE_MS}
         left = (increment for id_, (_, increment) in self._pending.items() if id_ not in taken)

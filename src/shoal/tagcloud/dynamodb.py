@@ -1,9 +1,9 @@
 """The tag cloud in a DynamoDB table: the graph's or its own. Its items: `dynamodb_items`.
 
 A version is larger than any transaction: it is written as slices that nothing reads, then one write makes it the *intent*. Each
-slice is applied in a transaction that also deletes it, so exactly once. A final write completes the version. A process that
-takes the lock, or reads for a merge, first completes an intent that it finds. Readers of the head see completed versions only.
-Increments are found through the index, which may lag.
+slice is applied in a transaction that also deletes it, so exactly once. A final write completes the version. A process that takes
+the lock, or reads for a merge, first completes an intent that it finds. Readers of the head see completed versions only.
+Increments are found through the index, which is eventually consistent.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ from shoal.tagcloud.dynamodb_items import (
 )
 
 SLICE_CHANGES = 99
-"""With the slice itself they fill a transaction."""
+"""With the deletion of the slice itself they fill a transaction."""
 SLICE_BYTES = 300_000
 ALL = 10**9
-"""As a limit: none."""
+"""A limit that is never reached."""
 _SIDE_BY_SIDE = 16
 _FORGOTTEN_AT_ONCE = 2_000
-"""So much of a kind that is past a merge deletes at most; the rest waits for the next ones."""
+"""Maximum of expired items of a kind that a merge deletes; the rest is left to the next ones."""
 _RANKS_KEPT = 3
 
 _encoder = msgspec.msgpack.Encoder()
@@ -92,8 +92,6 @@ _decoder = msgspec.msgpack.Decoder(list[ItemChange])
 
 
 class Intents:
-    """The writing of versions to one table."""
-
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service
         self._spread = spread
@@ -102,11 +100,11 @@ class Intents:
         self._empty: set[int] = set()
 
     async def stored(self) -> StoredVersion:
-        """The newest finished version, and the intent of the next one."""
+        """Return the newest completed version, and the intent of the next one."""
         return stored_in(await self._service.get([STATE]))
 
     async def settled(self) -> State:
-        """The newest version, when no intent is left."""
+        """Complete any intent, and return the newest version."""
         while True:
             stored = await self.stored()
             if stored.next is None:
@@ -114,7 +112,6 @@ class Intents:
             await self._finish(stored.intent, stored.next)
 
     async def write(self, merge: Merge) -> None:
-        """Make a version durable. Raises `Overtaken` when there is another one."""
         before = await self.settled()
         if merge.head.version != before.version + 1:
             raise Overtaken("another version of the tag cloud was written meanwhile")
@@ -125,7 +122,7 @@ class Intents:
             await self._service.forget([address_of(item) for item in slices])
             raise Overtaken("another version of the tag cloud was written meanwhile")
         await self._finish(intent, after)
-        # The version is there: what is left over can wait.
+        # The version is complete: the cleanup can wait.
         with suppress(Unavailable):
             await self._tidy(after)
 
@@ -151,7 +148,7 @@ class Intents:
         return changes
 
     async def lying(self, increments: Sequence[bytes]) -> list[ItemKey]:
-        """Every piece of those of these increments that lie in the inbox."""
+        """Return the keys of all pieces of those of these increments that are in the inbox."""
         items = await self._service.get([inbox_at(id_) for id_ in increments], "of")
         return [piece_at(item["ID"]["S"], "body", number) for item in items for number in range(typed(item, "of"))]
 
@@ -165,11 +162,11 @@ class Intents:
         ]
 
     async def _lay_down(self, slices: Sequence[Item]) -> None:
-        """Each in a request of its own: together they may be more than one takes."""
+        """Store the slices in a request each, since together they may exceed the limit of one."""
         await self._each(lambda item: self._service.write("put_item", Item=item), slices)
 
     async def _decide(self, before: State, intent: str, after: State) -> bool:
-        """Make the slices what will be; False when somebody else was first."""
+        """Make the slices the intent; return False if another process was first."""
         stored = StoredVersion(before, intent, after)
         patience = Backoff(self._service.patience)
         while True:
@@ -188,7 +185,7 @@ class Intents:
                 return True
 
     async def _finish(self, intent: str, after: State) -> None:
-        """Apply what is left of an intent, and make its version the newest."""
+        """Apply the remaining slices of an intent, and make its version the newest."""
         await self._each(self._apply, await self._slices_of(f"{digits(after.version)}#{intent}#"))
         patience = Backoff(self._service.patience)
         while True:
@@ -233,7 +230,7 @@ class Intents:
                 return
 
     async def _each(self, work: Callable[[Item], Awaitable[object]], items: Sequence[Item]) -> None:
-        """Some at a time. When one fails, the others are ended all the same: nothing of it goes on by itself."""
+        """Run `work` concurrently, with a limit. After an error, the others are finished before it is raised."""
 
         async def one(item: Item) -> None:
             async with self._places:
@@ -247,7 +244,7 @@ class Intents:
         return Transaction(self._service.table, self._spread)
 
     async def _tidy(self, state: State) -> None:
-        """Forget what nobody reads any more, slices of those who died before they were decided among it."""
+        """Delete expired items, including slices of processes that died before their intent was written."""
         version, spread = state.version, self._spread
         past = [self._past(f"tagslice#{p}", f"{digits(version)}{END}") for p in range(spread)]
         past += [
@@ -273,7 +270,7 @@ class Intents:
         await self._service.forget([address_of(item) for item in found])
 
     def _after(self, before: State, merge: Merge) -> State:
-        """The state once the merge is in. A past day stays among the days until it was seen to be empty."""
+        """Return the state after the merge. A past day stays listed until it was seen to be empty."""
         head, first = merge.head, merge.before_day
         days = {day for day in before.days if day >= first or day not in self._empty}
         days |= {day for (_, day, _), n in merge.authors.items() if n and day >= first}
@@ -282,7 +279,7 @@ class Intents:
 
 
 def _is(version: int, intent: str = "") -> Condition:
-    """The state is of this version, with this intent or with none."""
+    """Return the condition that the state has this version, and this intent or none."""
     if intent:
         return still(version=version, intent=intent)
     if not version:
@@ -294,7 +291,6 @@ def _is(version: int, intent: str = "") -> Condition:
 
 
 def _cut(changes: Iterable[ItemChange]) -> Iterator[bytes]:
-    """Changes in slices that are small enough, encoded."""
     held: list[msgspec.Raw] = []
     size = 0
     for one in changes:
@@ -310,7 +306,7 @@ def _cut(changes: Iterable[ItemChange]) -> Iterator[bytes]:
 
 _PAGE = 5_000
 _CLOCKS_DIFFER_MS = 60_000
-"""By more the clocks of two machines never differ, unless one is wrong."""
+"""Clocks of two machines never differ by more, unless one is wrong."""
 _FREE = "attribute_not_exists(#until) OR #holder = :holder OR #until <= :now OR #since > :later"
 
 
@@ -336,12 +332,11 @@ class DynamoCloud:
 
     @property
     def capacity(self) -> Capacity:
-        """The cost of this store's requests so far."""
         return self._service.capacity
 
     @property
     def round_trips(self) -> int:
-        """Return how many requests were answered so far."""
+        """Number of requests answered so far."""
         return self._service.capacity.requests.total()
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
@@ -353,7 +348,7 @@ class DynamoCloud:
         return True
 
     async def _take_lock(self, holder: bytes, now: int, lasts: int) -> None:
-        """By the clocks of those who take it; one that was taken in the future says nothing."""
+        """Take the lock, by the clocks of its takers; a lock that was taken in the future is ignored."""
         values: dict[str, Value] = {
             "holder": holder,
             "now": now,
@@ -384,7 +379,7 @@ class DynamoCloud:
             version = digits(state.version)
             found = await asyncio.gather(*[self._all(kind, version) for kind in ("tagcloud", "tagranks")])
             cloud, ranks = (put_together(items).get(version) for items in found)
-            # Forgotten meanwhile: there are newer ones.
+            # Otherwise it was just deleted, and there are newer versions.
             if cloud is not None and ranks is not None:
                 return Head(state.version, state.at, state.complete_to, cloud, ranks)
 
@@ -468,7 +463,7 @@ class DynamoCloud:
         return {rule.name: rule for rule in map(rule_in, await self._service.stretch(*RULES, ALL))}
 
     async def write(self, merge: Merge) -> None:
-        # A caller that goes away takes only its answer along.
+        # If the caller is cancelled, the write continues.
         await self._finished(self._intents.write(merge))
 
     async def _finished(self, work: Awaitable[None]) -> None:
@@ -503,7 +498,7 @@ class DynamoCloud:
         ]
 
     async def _lying(self, limit: int) -> list[ItemKey]:
-        """The first pieces of the oldest increments in the inbox."""
+        """Return the keys of the first pieces of the oldest increments in the inbox."""
         found = await asyncio.gather(
             *[self._service.index(f"taginbox#{p}", "!", END, limit) for p in range(self._spread)]
         )
@@ -524,7 +519,7 @@ class DynamoCloud:
             await self._service.close()
 
     async def _all(self, id_: str, beginning: str) -> list[Item]:
-        """All items of one `ID` whose keys begin so."""
+        """Return all items of one `ID` whose sort key has this prefix."""
         return await self._service.stretch(ItemKey(id_, f"{beginning}#"), ItemKey(id_, f"{beginning}#{END}"), ALL)
 
 

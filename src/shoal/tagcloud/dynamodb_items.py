@@ -1,7 +1,7 @@
-"""The items of the tag cloud in the DynamoDB table of the graph: their keys, and what is in them. `ITEMS` lists them.
+"""The items of the tag cloud in the DynamoDB table of the graph: their keys and attributes. `ITEMS` lists them.
 
-Numbers in keys are as in `graph.dynamodb.items`. Tags lie in parts by the height of their ids, which are made of digests: so
-the parts are even, and one after the other they are in the order of a scan.
+Numbers in keys are as in `graph.dynamodb.items`. Tags are in parts by ranges of their ids, which are made of digests: so the
+parts are even, and in sequence they are in scan order.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ ITEMS = (
     ),
     ("tagslice#<p>", "<version>#<intent>#<slice>", "version, data", ""),
 )
-"""Every item: its `ID`, its `sort`, what else is in it, and its place in the index."""
+"""Every item: its `ID`, its `sort`, its other attributes, and its place in the index."""
 
 STATE = ItemKey("tags", "state")
 LOCK = ItemKey("tags", "lock")
 RULES = (ItemKey("tags", "rule#"), ItemKey("tags", "rule#\U0010ffff"))
 PIECE = 250_000
-"""So many bytes of one value an item takes; larger ones are cut in pieces."""
+"""Maximum bytes of one value in an item; larger values are split into pieces."""
 
 _encoder = msgspec.msgpack.Encoder()
 _NUMBERS = ("version", "at", "complete_to", "before_day")
@@ -46,7 +46,7 @@ _row_decoder = msgspec.msgpack.Decoder(TagRow)
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """The newest version without its bytes. `days` are those of which authors are stored, forgotten ones too."""
+    """The newest version without its data. `days` are those with stored authors, including expired ones."""
 
     version: int = 0
     at: int = 0
@@ -64,7 +64,7 @@ class StoredVersion(NamedTuple):
 
 
 class ItemChange(msgspec.Struct, frozen=True, array_like=True):
-    """One item as it will be; without values it is forgotten."""
+    """A new state of one item; without values it is deleted."""
 
     id: str
     sort: str
@@ -73,21 +73,17 @@ class ItemChange(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def address(self) -> ItemKey:
-        """Where it stands."""
         return ItemKey(self.id, self.sort)
 
     def item(self) -> Item:
-        """The item, of a change that is none to forget."""
         return item_of(self.address, self.values or {}, Spot(*self.spot) if self.spot else None)
 
 
 def change(address: ItemKey, values: Mapping[str, Value] | None, spot: Spot | None = None) -> ItemChange:
-    """Return the change that puts these values into an item, or deletes it for None."""
     return ItemChange(address.id, address.sort, dict(values) if values is not None else None, spot)
 
 
 def state_item(stored: StoredVersion) -> Item:
-    """Return the item that `stored_in` reads."""
     values: dict[str, Value] = {**_plain(stored.state)}
     if stored.next is not None:
         values |= {"intent": stored.intent, "next": _encoder.encode(stored.next)}
@@ -100,7 +96,7 @@ def _plain(state: State) -> dict[str, Value]:
 
 
 def stored_in(items: Iterable[Item]) -> StoredVersion:
-    """The state in its item; the beginning when there is none."""
+    """Decode the state from its item; the initial state if there is none."""
     for item in items:
         version, at, complete_to, before_day = (typed(item, name) for name in _NUMBERS)
         days = msgspec.msgpack.decode(typed(item, "days"), type=tuple[int, ...])
@@ -115,17 +111,17 @@ def stored_in(items: Iterable[Item]) -> StoredVersion:
 
 
 def pieces(data: bytes) -> list[bytes]:
-    """One at least."""
+    """Split a value into pieces, at least one."""
     return [data[start : start + PIECE] for start in range(0, max(1, len(data)), PIECE)]
 
 
 def piece_at(id_: str, before: str, number: int) -> ItemKey:
-    """Where a piece stands; `before` says of what."""
+    """Return the key of a piece; `before` is the prefix of its value."""
     return ItemKey(id_, f"{before}#{number:04d}")
 
 
 def put_together(items: Iterable[Item]) -> dict[str, bytes]:
-    """Whole values by what they are of, from items in order; what has lost a piece is left out."""
+    """Join the values in sorted items, by their prefix; a value with a missing piece is absent."""
     found: dict[str, list[Item]] = {}
     for item in items:
         found.setdefault(item["sort"]["S"].rpartition("#")[0], []).append(item)
@@ -137,7 +133,6 @@ def put_together(items: Iterable[Item]) -> dict[str, bytes]:
 
 
 def whole(id_: str, before: str, data: bytes, **more: Value) -> list[ItemChange]:
-    """All pieces of a value."""
     cut = pieces(data)
     return [
         change(piece_at(id_, before, number), {"data": part, "of": len(cut), **more}) for number, part in enumerate(cut)
@@ -148,49 +143,42 @@ def whole(id_: str, before: str, data: bytes, **more: Value) -> list[ItemChange]
 
 
 def part_of(id_: int, spread: int) -> int:
-    """In which part a tag lies: those of greater ids in later ones."""
+    """Return the part of a tag: greater ids are in later parts."""
     return min(spread - 1, ((id_ + 2**63) * spread) >> 63)
 
 
 def row_at(id_: int, spread: int) -> ItemKey:
-    """Where a tag stands."""
     return ItemKey(f"tag#{part_of(id_, spread)}", digits(id_))
 
 
 def row_change(row: TagRow, spread: int) -> ItemChange:
-    """A tag as it is now."""
     return change(row_at(row.id, spread), None if row.blank else {"data": _encoder.encode(row)})
 
 
 def row_in(item: Item) -> TagRow:
-    """The tag in an item."""
     return _row_decoder.decode(typed(item, "data"))
 
 
 def day_at(tag: int, day: int, spread: int) -> str:
-    """The `ID` of the authors of a tag on a day."""
     return f"tagday#{day}#{part_of(tag, spread)}"
 
 
 def author_at(key: AuthorKey, spread: int) -> ItemKey:
-    """Where it stands how often a member used a tag on a day."""
+    """Return the key of how often a member used a tag on a day."""
     tag, day, member = key
     return ItemKey(day_at(tag, day, spread), f"{digits(tag)}#{digits(member)}")
 
 
 def author_in(item: Item) -> tuple[AuthorKey, int]:
-    """Whose, and how often."""
     tag, member = item["sort"]["S"].split("#")
     return (number_of(tag), int(item["ID"]["S"].split("#")[1]), number_of(member)), typed(item, "n")
 
 
 def rule_at(name: str) -> ItemKey:
-    """Where a rule stands."""
     return ItemKey("tags", f"rule#{name}")
 
 
 def rule_in(item: Item) -> TagRule:
-    """The rule in an item."""
     return TagRule(item["sort"]["S"].removeprefix("rule#"), item["denied"]["BOOL"], typed(item, "target"))
 
 
@@ -198,32 +186,29 @@ def rule_in(item: Item) -> TagRule:
 
 
 def done_at(id_: bytes) -> ItemKey:
-    """Where it stands that a version contains an increment."""
+    """Return the key of the item that says that a version contains an increment."""
     return ItemKey(f"tagdone#{id_.hex()}", "done")
 
 
 def done_spot(id_: bytes, at: int, spread: int) -> Spot:
-    """Where such an item is found by its time."""
+    """Return the index key of such an item, by its time."""
     return Spot(f"tagdone#{_part_of_bytes(id_, spread)}", f"{digits(at)}#{id_.hex()}")
 
 
 def inbox_id(id_: bytes) -> str:
-    """The `ID` of an increment in the inbox."""
     return f"taginbox#{id_.hex()}"
 
 
 def inbox_at(id_: bytes, piece: int = 0) -> ItemKey:
-    """Where a piece of an increment lies in the inbox."""
     return piece_at(inbox_id(id_), "body", piece)
 
 
 def inbox_spot(id_: bytes, at: int, spread: int) -> Spot:
-    """Where an increment in the inbox is found by when it came (Unix ns)."""
+    """Return the index key of an increment in the inbox, by its arrival (Unix ns)."""
     return Spot(f"taginbox#{_part_of_bytes(id_, spread)}", f"{digits(at)}#{id_.hex()}")
 
 
 def increment_of(item: Item) -> bytes:
-    """The id of the increment that an item of one is about."""
     return bytes.fromhex(item["ID"]["S"].partition("#")[2])
 
 

@@ -1,8 +1,8 @@
 """Heat of tags: exponentially decaying sums, and rankings that are updated incrementally.
 
 The heat in a window with half-life h is the sum over uses of 2 ** ((written - now) / h). All heats decay alike, so their order
-changes only with uses. A heat is stored as `value * 2**step` with `now` at the epoch; powers of two move between the two
-without rounding.
+changes only with uses. A heat is stored as `value * 2**step` with `now` at the epoch; powers of two move between the two without
+rounding.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Heat(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def rank(self) -> float:
-        """Its logarithm: the greater, the hotter, at whichever moment; `NEVER` for none."""
+        """Its logarithm, which orders heats independently of the current time; `NEVER` for none."""
         return math.log2(self.value) + self.step if self.value > 0.0 else NEVER
 
 
@@ -36,7 +36,7 @@ COLD = Heat()
 
 
 def heats_of(written: int) -> tuple[Heat, Heat, Heat]:
-    """The heats of one use of a post written at this moment (Unix ms), in all windows."""
+    """Return the heats of one use of a post written at this time (Unix ms), in all windows."""
     hour, day, week = (math.modf(written / half_life) for half_life in HALF_LIVES_MS)
     return (
         Heat(math.exp2(hour[0]), int(hour[1])),
@@ -46,35 +46,38 @@ def heats_of(written: int) -> tuple[Heat, Heat, Heat]:
 
 
 def heated(heat: Heat, window: int, written: int, by: int) -> Heat:
-    """The heat after `by` uses of a post written at this moment (Unix ms) came, or went."""
+    """Return the heat after `by` uses of a post written at this time (Unix ms) were added or removed."""
     one = heats_of(written)[window]
     return joined(heat, Heat(by * one.value, one.step))
 
 
 def joined(one: Heat, other: Heat) -> Heat:
-    """The sum of two heats."""
     if one.value == 0.0:
         return other
     if one.step < other.step:
         one, other = other, one
-    # What is more than a thousand half-lives older is nothing beside the other.
+    # A heat that is more than a thousand half-lives older is negligible.
     return Heat(one.value + math.ldexp(other.value, max(other.step - one.step, -2_000)), one.step)
 
 
 def warmth(heat: Heat, window: int, now: int) -> float:
-    """How many uses of this very moment (Unix ms) the heat is worth."""
+    """Return the number of uses made right now (Unix ms) that the heat is worth."""
     if heat.value <= 0.0:
         return 0.0
     return math.exp2(min(1_000.0, max(-1_000.0, heat.rank - now / HALF_LIVES_MS[window])))
 
 
 def surprise(day: float, week: float, members: int, loudest: float) -> float:
-    """How much more a tag is used today than its own past lets one expect, and by how many.
+    """Return how unexpected today's use of a tag is, compared with its own past, and by how many members.
 
-    `day` and `week`: its warmth in these windows; `members`: who used it of late; `loudest`: the share of uses by the one
-    who used it most, 0 to 1. The Poisson log-likelihood ratio o ln(o/e) - (o - e) of Dunning (1993, "Accurate Methods for the
-    Statistics of Surprise and Coincidence") with o uses observed and e expected at the week's pace (and one more, so that a
-    single use is no surprise), times the share of it that is not one member's voice.
+    The Poisson log-likelihood ratio o ln(o/e) - (o - e) of Dunning (1993, "Accurate Methods for the Statistics of Surprise and
+    Coincidence") with o uses observed and e expected at the week's pace (plus one, so that a single use is no surprise), times
+    the fraction of uses by other members.
+
+    Args:
+        day, week: Its warmth in these windows.
+        members: Number of recent users.
+        loudest: The fraction of uses by the member who used it most, 0 to 1.
     """
     expected = week * HALF_LIVES_MS[DAY] / HALF_LIVES_MS[WEEK] + 1.0
     if members < 2 or day <= expected:
@@ -83,13 +86,13 @@ def surprise(day: float, week: float, members: int, loudest: float) -> float:
 
 
 class Ranking(msgspec.Struct, array_like=True):
-    """The greatest ranks, by id. Whatever is not in it has a rank of at most `floor`."""
+    """The greatest ranks, by id. All other tags have a rank of at most `floor`."""
 
     ranks: dict[int, float] = {}
     floor: float = NEVER
 
     def move(self, id_: int, rank: float, most: int) -> None:
-        """A tag has this rank now. Of more than twice `most` tags the lowest are let go."""
+        """Set the rank of a tag. Beyond twice `most` tags, the lowest are dropped."""
         if rank > self.floor:
             self.ranks[id_] = rank
             if len(self.ranks) > 2 * most:
@@ -103,11 +106,11 @@ class Ranking(msgspec.Struct, array_like=True):
         self.ranks = {id_: rank for id_ in ordered[:most] if (rank := self.ranks[id_]) > self.floor}
 
     def first(self, most: int) -> list[int]:
-        """The ids with the greatest ranks, greatest first, ties by id."""
+        """Return the ids with the greatest ranks, in descending order, ties by id."""
         return self._ordered(most)
 
     def runs_dry(self, wanted: int) -> bool:
-        """Whether tags that were let go may be among the first `wanted`."""
+        """Return whether dropped tags may be among the top `wanted`."""
         return len(self.ranks) < wanted and self.floor > NEVER
 
     def _ordered(self, most: int) -> list[int]:
@@ -115,12 +118,9 @@ class Ranking(msgspec.Struct, array_like=True):
 
 
 class Rankings(msgspec.Struct, array_like=True):
-    """One for each order, by its name."""
-
     by_order: dict[str, Ranking] = {}
 
     def of(self, order: str) -> Ranking:
-        """The ranking of this order; an empty one at first."""
         return self.by_order.setdefault(order, Ranking())
 
 
@@ -129,10 +129,9 @@ _decoder: msgspec.msgpack.Decoder[Rankings] = msgspec.msgpack.Decoder(Rankings)
 
 
 def encode(rankings: Rankings) -> bytes:
-    """Rankings as bytes."""
     return _encoder.encode(rankings)
 
 
 def decode(data: bytes) -> Rankings:
-    """Rankings from their bytes; empty ones from none."""
+    """Decode rankings; empty bytes are empty rankings."""
     return _decoder.decode(data) if data else Rankings()

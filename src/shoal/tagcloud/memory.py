@@ -1,4 +1,4 @@
-"""The tag cloud in dictionaries: the reference for every other store, and what a network in memory uses."""
+"""An in-memory tag cloud: the reference for every other store, and the store of an in-memory network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shoal.tagcloud.contract import (
 
 
 class MemoryCloud:
-    """See `contract.CloudStore`. `clock` gives seconds, for the lock."""
+    """See `contract.CloudStore`. `clock` returns seconds, for the lock."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -121,4 +121,4 @@ class MemoryCloud:
         return len(self._inbox)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources to release."""

@@ -31,12 +31,12 @@ from shoal.tagcloud.contract import (
 from shoal.tagcloud.heat import COLD, Heat, Ranking, Rankings, heats_of, joined
 
 _MOST_FORMS = 16
-"""Spellings of a tag that are told apart; rarer ones are not kept."""
+"""Spellings of a tag that are counted separately; rarer ones are dropped."""
 TagDay = tuple[int, int]
 
 
 class TagTally:
-    """Differences that uses make to one tag. Days before the horizon are not told apart."""
+    """Differences that uses make to one tag. Days before the horizon are not counted separately."""
 
     __slots__ = ("days", "forms", "heats", "n", "name")
 
@@ -49,14 +49,14 @@ class TagTally:
 
 
 class Tally(NamedTuple):
-    """Differences that uses make: by the id of the tag, and how much more members used a tag on a day."""
+    """Differences that uses make: by tag id, and by tag, day and member."""
 
     tags: dict[int, TagTally]
     authors: dict[AuthorKey, int]
 
 
 def tally(uses: Iterable[Use], horizon: int) -> Tally:
-    """Add up uses. `horizon`: the first day (since 1970-01-01 UTC) whose authors are kept."""
+    """Add up uses. `horizon` is the first day (since 1970-01-01 UTC) whose authors are kept."""
     by_name: dict[str, tuple[int, TagTally]] = {}
     authors: dict[AuthorKey, int] = {}
     for use in uses:
@@ -71,7 +71,7 @@ def tally(uses: Iterable[Use], horizon: int) -> Tally:
             tag.n += by
             tag.forms[form] = tag.forms.get(form, 0) + by
             heats = tag.heats
-            # As `joined` adds them, for the many that are of one time.
+            # As `joined`, with a fast path for the common case of equal steps.
             for window, (one, held) in enumerate(zip(once, heats, strict=True)):
                 if one.step == held.step:
                     heats[window] = Heat(held.value + by * one.value, one.step)
@@ -85,12 +85,11 @@ def tally(uses: Iterable[Use], horizon: int) -> Tally:
 
 
 def shrinking(found: Tally) -> set[TagDay]:
-    """The days on which a member's uses became fewer: who was loudest must be looked for anew."""
+    """Return the days on which a member's uses decreased, so that the most active member must be determined again."""
     return {(tag, day) for (tag, day, _), by in found.authors.items() if by < 0}
 
 
 def authors_after(found: Tally, before: Mapping[AuthorKey, int]) -> dict[AuthorKey, int]:
-    """How often members used tags now."""
     return {key: before.get(key, 0) + by for key, by in found.authors.items() if by}
 
 
@@ -102,10 +101,11 @@ def rows_after(
     author_counts: Mapping[AuthorKey, int],
     horizon: int,
 ) -> dict[int, TagRow]:
-    """The rows of all tags that the uses touch, as they are now.
+    """Return the new rows of all tags that the uses touch.
 
-    `before` and `after`: the authors that are touched, as they were and as they are; `crowds`: all authors of the days that
-    shrink, as they were.
+    Args:
+        before, after: The touched authors before and after the merge.
+        author_counts: All authors of the days in `shrinking`, before the merge.
     """
     members: dict[TagDay, int] = {}
     loudest: dict[TagDay, int] = {}
@@ -154,7 +154,7 @@ def _summed(one: tuple[Heat, Heat, Heat], other: list[Heat]) -> tuple[Heat, Heat
 
 
 def _forms(held: Mapping[str, int], by: Mapping[str, int]) -> dict[str, int]:
-    """The spellings with the most uses; with a use that is not known to have begun yet, too."""
+    """Return the spellings with the most uses, including negative counts of uses whose addition has not arrived yet."""
     every = dict(held)
     for form, more in by.items():
         n = every.get(form, 0) + more
@@ -168,12 +168,10 @@ def _forms(held: Mapping[str, int], by: Mapping[str, int]) -> dict[str, int]:
 
 
 _BUCKETS = 16
-"""So many are remembered: repeats come soon, if they come."""
+"""Buckets that are cached: repeats arrive soon, if at all."""
 
 
 class Sizes(NamedTuple):
-    """How many tags of an order are shown, and how many more are held ready to move up."""
-
     shown: int = 250
     reserve: int = 1_000
 
@@ -182,7 +180,7 @@ SIZES = Sizes()
 
 
 class MergedTags:
-    """Tags that count together: under the name of the one that the others were merged into."""
+    """Tags that count together, under the name of the one that the others were merged into."""
 
     def __init__(self, rules: Mapping[str, TagRule]) -> None:
         self._rules = rules
@@ -192,7 +190,7 @@ class MergedTags:
                 self._followers.setdefault(rule.target, []).append(rule.name)
 
     def of(self, names: Iterable[str]) -> dict[int, tuple[str, list[str]]]:
-        """By the id of the leader: its name, and the names of those that count with it."""
+        """Return, by the id of the leader, its name and the names of the tags merged into it."""
         leaders = {leader(name, self._rules) for name in names}
         return {tag_id(name): (name, self._followers.get(name, [])) for name in leaders}
 
@@ -209,7 +207,7 @@ NOTHING = Amendment()
 
 
 class Merger:
-    """Merges into one store. `clock` gives Unix milliseconds."""
+    """Merges into one store. `clock` returns Unix milliseconds."""
 
     def __init__(self, store: CloudStore, clock: Callable[[], int], sizes: Sizes = SIZES) -> None:
         self._store = store
@@ -228,7 +226,7 @@ class Merger:
     ) -> Head:
         """Write the version after `head`. Raises `Overtaken`, or `Unavailable`: then nothing was written.
 
-        What is amended counts as it is given, with all that was merged before: give no increments with rows.
+        Amended rows replace the stored ones, with everything merged before: give no increments together with rows.
         """
         now = self._clock()
         fresh = await self._fresh(head.version, increments)
@@ -254,7 +252,7 @@ class Merger:
         try:
             await self._store.write(merge)
         except BaseException:
-            # Perhaps it was written all the same: what is remembered here may be too little.
+            # It may have been written all the same, so the cached marks may be incomplete.
             self._marks.clear()
             raise
         self._remember(fresh, merge.head.version)
@@ -289,7 +287,6 @@ class Merger:
         self._marked_to = version
 
     async def _counted(self, found: Tally, horizon: int) -> tuple[dict[int, TagRow], dict[AuthorKey, int]]:
-        """The rows and authors that the uses touch, as they will be."""
         if not found.tags:
             return {}, {}
         before = await self._store.tags(found.tags)
@@ -301,7 +298,7 @@ class Merger:
 
 
 class _State:
-    """The rankings and the cloud of the next version. `rows` are those that change, as they will be."""
+    """The rankings and the cloud of the next version. `rows` are the changed ones, with their new values."""
 
     def __init__(
         self, store: CloudStore, sizes: Sizes, now: int, groups: MergedTags, rows: Mapping[int, TagRow]
@@ -311,11 +308,11 @@ class _State:
         self._now = now
         self._groups = groups
         self._rows = rows
-        # By the id of the leader, with all that count with it.
+        # By the id of the leader, combined with the tags merged into it.
         self._joined: dict[int, TagRow] = {}
 
     async def after(self, head: Head, touched: Collection[str]) -> tuple[Cloud, bytes]:
-        """Return the cloud as it is shown after a merge, and the rankings as bytes."""
+        """Return the cloud as it is shown after a merge, and the encoded rankings."""
         rankings = heat.decode(head.state)
         before = clouds.decode(head.cloud)
         await self._join(touched)
@@ -323,7 +320,7 @@ class _State:
             self._rank(rankings, row)
         for name in touched:
             if (id_ := tag_id(name)) not in self._joined:
-                # It counts with another now.
+                # It counts as another tag now.
                 for order in ORDERS:
                     rankings.of(order).ranks.pop(id_, None)
         for order in ORDERS:
@@ -332,7 +329,7 @@ class _State:
         orders = {order: rankings.of(order).first(self._sizes.shown) for order in ORDERS}
         wanted = dict.fromkeys(id_ for ids in orders.values() for id_ in ids)
         kept = {id_: before.entries[id_] for id_ in wanted if id_ in before.entries and id_ not in self._joined}
-        # What has moved up was not shown before.
+        # Tags that moved up were not in the previous cloud.
         if missing := [id_ for id_ in wanted if id_ not in kept and id_ not in self._joined]:
             await self._join([row.name for row in (await self._store.tags(missing)).values()])
         entries = {
@@ -343,7 +340,7 @@ class _State:
         )
 
     async def _join(self, names: Iterable[str]) -> None:
-        """Put together what counts together, for these tags."""
+        """Combine the tags that count together with these."""
         groups = self._groups.of(names)
         ids = groups.keys() | {tag_id(name) for _, followers in groups.values() for name in followers}
         others = [id_ for id_ in ids if id_ not in self._rows]
@@ -358,7 +355,7 @@ class _State:
             rankings.of(order).move(row.id, rank, self._sizes.reserve)
 
     async def _refill(self, rankings: Rankings, order: str) -> None:
-        """So many were taken back that what was let go may be among the first again: the store is asked for them."""
+        """Refill a ranking from the store, since dropped tags may be among its top again."""
         window = WINDOWS["day"] if order == "rising" else WINDOWS.get(order, -1)
         most = self._sizes.reserve
         found = await self._store.top(window, most)
@@ -373,7 +370,6 @@ class _State:
 
 
 def _touched(rules: Iterable[TagRule], held: Mapping[str, TagRule]) -> set[str]:
-    """The names of tags that rules are about, or were about."""
     about = {rule.name for rule in rules}
     about |= {rule.target for rule in rules if rule.target}
     about |= {held[rule.name].target for rule in rules if rule.name in held and held[rule.name].target}

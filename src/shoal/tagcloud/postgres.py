@@ -1,7 +1,7 @@
 """The tag cloud in a PostgreSQL database, in the schema `shoal`: the graph's own or another one.
 
-A merge is one transaction that first locks the row of the newest version, so of two that would write the same one the
-second finds it written. Its rows go in slices, a statement each.
+A merge is one transaction that first locks the row of the newest version, so of two that would write the same one the second
+finds it written. Its rows are written in slices, one statement each.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ from shoal.tagcloud.contract import (
 
 _READERS = 4
 _WRITERS = 4
-"""A merge takes one of them for a while; locks and increments go on beside it."""
+"""A merge occupies one of them for a while; the others serve locks and increments."""
 _SLICE = 2_000
-"""So many rows a statement writes."""
 _FORGOTTEN_AT_ONCE = 50_000
-"""So many authors of past days a merge deletes; the rest waits for the next ones, and is not given meanwhile."""
+"""Maximum of authors of past days that a merge deletes; reads ignore the rest, which is left to the next merges."""
 
 LEDGER = VersionLedger("the tag cloud", "tag_version", sql.MIGRATIONS)
 
@@ -52,7 +51,7 @@ class PostgresCloud:
 
     @classmethod
     async def open(cls, url: str, *, read_only: bool = False, patience: float = PATIENCE) -> PostgresCloud:
-        """Open the cloud in this database, or make it there; how many do so at once does not matter. Raises `Unavailable`."""
+        """Open or create the cloud in this database; safe to run concurrently. Raises `Unavailable`."""
         async with AsyncExitStack() as undo:
             settings = {"default_transaction_read_only": "on"} if read_only else {}
             reading = ConnectionPool(url, _READERS, settings, patience)
@@ -61,7 +60,7 @@ class PostgresCloud:
             if not read_only:
                 writing = ConnectionPool(url, _WRITERS, {"synchronous_commit": "on"}, patience)
                 undo.push_async_callback(writing.close)
-                # The schema is made by one alone, with all that Shoal keeps in it.
+                # The migration of the graph creates the schema, under a lock.
                 await writing.use(migrate, patience=LONG_PATIENCE)
                 await writing.use(partial(migrate, ledger=LEDGER), patience=LONG_PATIENCE)
             await reading.use(partial(check_version, ledger=LEDGER))
@@ -70,7 +69,7 @@ class PostgresCloud:
 
     @property
     def round_trips(self) -> int:
-        """How many statements were sent so far, each a round trip."""
+        """Statements sent so far, each a round trip."""
         return self._reading.asked + (self._writing.asked if self._writing else 0)
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
@@ -158,7 +157,7 @@ class PostgresCloud:
 
 
 def _statements(merge: Merge) -> Iterator[tuple[str, Sequence[Any]]]:
-    """All that a merge changes; what changes nothing is left out."""
+    """Yield the statements of a merge, without those that would change nothing."""
     head, parts = merge.head, Parts(merge)
     rules = [(rule.name, rule.denied, rule.target) for rule in parts.rules]
     for statement, rows, width in (

@@ -1,6 +1,6 @@
-"""The tables and the SQL of the tag cloud in PostgreSQL, in one place, named. Tables: docs/data-layout.md.
+"""The tables and named SQL statements of the tag cloud in PostgreSQL. Tables: docs/data-layout.md.
 
-They are in the schema `shoal`, beside the graph's if it is in the same database. Rows travel in arrays, one a column.
+They are in the schema `shoal`, next to the graph's if it is in the same database. Rows are passed as arrays, one for each column.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ MIGRATIONS: tuple[Migration, ...] = (
     );
     """),
 )
-"""Schema versions in order; the greatest of `shoal.tag_version` says how many have been applied. They only ever grow at the end."""
+"""Schema versions in order, append-only; the greatest number in `shoal.tag_version` is the number of applied ones."""
 
 
-# By the server's clock, so those of the processes may differ. A lock whose end lies further off than it was ever taken for:
-# that clock was set back.
+# By the server's clock, so clocks of the processes may differ. A lock that ends later than it can have been taken for means that
+# the clock was set back.
 LOCK = """
     INSERT INTO shoal.tag_lock AS held (holder, until, seconds)
     VALUES ($1, clock_timestamp() + make_interval(secs => $2::double precision), $2)
@@ -98,7 +98,7 @@ COUNTS = """
     CROSS JOIN LATERAL (SELECT * FROM shoal.tag_count WHERE id = w.id OFFSET 0) AS c"""
 TOP = "SELECT id, name, n, data FROM shoal.tag_count ORDER BY {column} DESC, id LIMIT $1"
 SCAN = "SELECT id, name, n, data FROM shoal.tag_count WHERE id > $1 ORDER BY id LIMIT $2"
-# Days that are forgotten may not have been deleted yet.
+# Expired days may not have been deleted yet.
 AUTHORS = """
     SELECT a.tag, a.day, a.member, a.n FROM unnest($1::integer[], $2::bigint[], $3::bigint[]) AS w (day, tag, member)
     CROSS JOIN LATERAL (
@@ -113,7 +113,7 @@ INBOX = "SELECT id, body FROM shoal.tag_inbox ORDER BY seq LIMIT $1"
 INBOX_PUT = "INSERT INTO shoal.tag_inbox (id, body) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING"
 INBOX_SIZE = "SELECT count(*) FROM shoal.tag_inbox"
 
-# Makes the row or locks it: of two who write a version, one waits here for the other.
+# Creates or locks the row: of two writers of a version, one waits here for the other.
 VERSION_LOCK = """
     INSERT INTO shoal.tag_state (one) VALUES (true) ON CONFLICT (one) DO UPDATE SET one = true RETURNING version"""
 STATE_PUT = """

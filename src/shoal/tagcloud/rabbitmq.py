@@ -1,10 +1,9 @@
 """Tag cloud increments over RabbitMQ: a fan-out exchange with durable queues, single active consumers, and deduplicated
 deliveries.
 
-`send` returns once every queue has the increment on disk. A collector acknowledges it when it is in a version; what is
-redelivered after a crash is dropped if counted. Every collector consumes every queue; the broker delivers to the first and
-fails over. A collector that is first on more queues than its share requeues itself on one. Receipts are valid for one
-connection.
+`send` returns once every queue has the increment on disk. A collector acknowledges it when it is in a version; redeliveries after
+a crash are dropped if already counted. Every collector consumes every queue; the broker delivers to the first and fails over. A
+collector that is first on more queues than its fair share requeues itself on one. Receipts are valid for one connection.
 """
 
 from __future__ import annotations
@@ -30,30 +29,31 @@ _numbers = itertools.count(1)
 _ARGUMENTS: dict[str, FieldValue] = {
     "x-queue-type": "quorum",
     "x-single-active-consumer": True,
-    # Half an hour of hard work without any collector; after that events wait in their outbox, and not here.
+    # Half an hour of maximum load without any collector; after that events wait in their outbox instead.
     "x-max-length": 1_000_000,
     "x-overflow": "reject-publish",
-    # Newer brokers throw away what was delivered some twenty times: so many collectors may die, or go to the end of a line.
+    # Newer brokers drop a message after about twenty deliveries: collectors may die or requeue themselves more often.
     "x-delivery-limit": 1_000_000,
 }
 
 
 Deliver = Callable[["QueuePlace", int, bytes], Awaitable[None]]
-"""Gets where a delivery came from, its number there, and the message."""
+"""Called with the queue place, the delivery number there, and the message."""
 
 
 class QueueNames:
-    """The names of one network's exchange and queues. `namespace` tells networks on one broker apart."""
+    """The names of one network's exchange and queues. `namespace` separates networks on one broker."""
 
     def __init__(self, namespace: str) -> None:
         self.exchange = f"{namespace}.tags"
         self.queues = [f"{namespace}.tags.{number}" for number in range(1, QUEUES + 1)]
         self.census = f"{namespace}.tags.census"
         self.roll = f"{namespace}.tags.collectors"
-        """A queue that stays empty. Every collector consumes it: of the others the broker counts only who is first."""
+        """A queue that stays empty, consumed by every collector: for the other queues the broker counts only the active consumer.
+        """
 
     async def declare(self, channel: AbstractChannel) -> None:
-        """Make what is not there. Emitters do so too: an increment must be safe though no collector ever ran."""
+        """Declare what does not exist. Emitters do so too: an increment must be safe even if no collector ever ran."""
         await channel.exchange_declare(self.exchange, exchange_type="fanout", durable=True)
         await channel.exchange_declare(self.census, exchange_type="fanout", durable=True)
         await channel.queue_declare(self.roll, durable=True, arguments={"x-queue-type": "quorum"})
@@ -62,38 +62,35 @@ class QueueNames:
             await channel.queue_bind(queue, self.exchange)
 
     async def collectors(self, channel: AbstractChannel) -> int:
-        """How many collectors there are."""
         return (await depth_of(channel, self.roll)).consumers
 
 
 class QueuePlace:
-    """A place in the line for one queue, on a channel of its own."""
-
     def __init__(self, queue: str, channel: AbstractChannel, deliver: Deliver) -> None:
         self.queue = queue
         self.channel = channel
         self._deliver = deliver
         self._ticket = ""
         self.first_since = 0
-        """The moment, by a count of such moments, from which on this is the first in line; 0 when it may not be."""
+        """The order number at which this became the first consumer; 0 if it may not be first."""
 
     async def stand(self) -> None:
-        """Go to the end of the line."""
+        """Subscribe at the end of the line."""
         self._ticket, self.first_since = f"{self.queue}.{next(_numbers)}", 0
         await self.channel.basic_consume(self.queue, self._came, consumer_tag=self._ticket)
 
     async def leave(self) -> None:
-        """Nothing comes any more when this returns; what came goes to the next at `give_back`."""
+        """Unsubscribe. Nothing is delivered afterwards; unacknowledged deliveries are redelivered after `give_back`."""
         await self.channel.basic_cancel(self._ticket)
         self._ticket = ""
 
     async def give_back(self) -> None:
-        """Have what came and has no receipt delivered to others. The numbers of all that came are void."""
+        """Requeue unacknowledged deliveries. The numbers of all deliveries become invalid."""
         await self.channel.basic_recover(requeue=True)
 
     async def _came(self, delivered: DeliveredMessage) -> None:
         tag = getattr(delivered.delivery, "delivery_tag", None)
-        # What came just before this collector left is given back with the rest.
+        # Deliveries from just before a cancellation are given back with the rest.
         if tag is None or getattr(delivered.delivery, "consumer_tag", None) != self._ticket:
             return
         self.first_since = self.first_since or next(_numbers)
@@ -101,27 +98,25 @@ class QueuePlace:
 
 
 def too_many(places: Sequence[QueuePlace], collectors: int) -> QueuePlace | None:
-    """The place that one of so many collectors should give up, if any: the one in which it was first last.
+    """Return the place that a collector should give up, if any: the one in which it became first most recently.
 
-    It then goes round among the others until it finds one that has room; with so many queues somebody has.
+    It then rotates among the others until it finds one with capacity; with this number of queues, one has.
     """
     first = sorted((place for place in places if place.first_since), key=lambda place: place.first_since)
     return first[-1] if len(first) > -(-QUEUES // max(1, collectors)) else None
 
 
 _REMEMBERED = 10_000
-"""So many ids of increments that are done are known here, for the copies that other queues bring soon after."""
+"""Ids of finished increments that are remembered, for the copies that other queues deliver soon after."""
 
 
 class QueueReceipt(NamedTuple):
-    """From which place in the line for a queue it came, and under which number."""
-
     place: QueuePlace
     tag: int
 
 
 class Deliveries:
-    """Increments by id, with a receipt for each of their deliveries; `arrived` are those that nobody has looked at."""
+    """Increments by id, with a receipt for each of their deliveries; `arrived` are those not taken yet."""
 
     def __init__(self) -> None:
         self._parcels: dict[bytes, Parcel] = {}
@@ -131,7 +126,7 @@ class Deliveries:
         self.taken = 0
 
     def arrive(self, parcel: Parcel, receipt: QueueReceipt) -> bool:
-        """A delivery came. False when its increment is done: then the receipt can be given at once."""
+        """Add a delivery. Returns False if its increment is done, so that it can be acknowledged at once."""
         self.taken += 1
         if parcel.id in self._done:
             return False
@@ -142,16 +137,15 @@ class Deliveries:
         return True
 
     def again(self) -> None:
-        """Have everything that is not done looked at once more."""
+        """Make `take` return everything that is not done once more."""
         self.arrived = list(self._parcels.values())
 
     def take(self) -> list[Parcel]:
-        """Take the increments that have arrived since the last call."""
         taken, self.arrived = self.arrived, []
         return taken
 
     def done(self, ids: Iterable[bytes]) -> list[QueueReceipt]:
-        """These are done: the receipts to give for them."""
+        """Mark increments as done; return the receipts to acknowledge."""
         given: list[QueueReceipt] = []
         for id_ in ids:
             self._parcels.pop(id_, None)
@@ -162,7 +156,7 @@ class Deliveries:
         return given
 
     def forget(self, place: QueuePlace) -> None:
-        """Forget a place's deliveries: the broker gives them to others. Those that also came from elsewhere stay."""
+        """Forget a place's deliveries, which the broker redelivers. Increments that also came from other places stay."""
         for id_, receipts in list(self._receipts.items()):
             left = [receipt for receipt in receipts if receipt.place is not place]
             if left:
@@ -171,37 +165,36 @@ class Deliveries:
                 del self._receipts[id_], self._parcels[id_]
 
     def clear(self) -> None:
-        """The connection has ended."""
+        """Forget all deliveries of a connection that ended."""
         self._parcels.clear()
         self._receipts.clear()
         self.arrived.clear()
 
     def by_place(self) -> Counter[QueuePlace]:
-        """How many deliveries from each place wait for their receipt."""
         return Counter(receipt.place for receipts in self._receipts.values() for receipt in receipts)
 
 
 _log = logging.getLogger(__name__)
 
 MOST_BYTES = 1_000_000
-"""Largest increment that is accepted, in bytes. Emitters send a tenth of that at most."""
+"""Largest accepted increment, in bytes. Emitters send a tenth of that at most."""
 _LOOK_SECONDS = 0.2
 _STILL_SECONDS = 5.0
-"""A queue in which something waits for so long while no collector has anything of it gives to nobody any more."""
+"""A queue with waiting messages, of which no collector has any for this long, is stuck."""
 
 
 class CollectorReport(msgspec.Struct, array_like=True):
-    """A collector's report: unacknowledged deliveries by queue, and how many there ever were."""
+    """A collector's report: unacknowledged deliveries by queue, and the total number of deliveries ever."""
 
     held: dict[str, int]
     taken: int
 
 
 class RabbitTransport:
-    """See `contract.Transport`. A process that is not `collecting` sends, and may ask what waits; nothing arrives there.
+    """See `contract.Transport`. A process that is not `collecting` can send and count, but receives nothing.
 
-    `prefetch`: increments of a queue that a collector has in hand at most. `turn_seconds`: how often it looks whether it is first
-    in too many lines.
+    `prefetch` limits unacknowledged increments of a queue. `turn_seconds` is how often a collector checks whether it is first on
+    too many queues.
     """
 
     def __init__(self, url: str, namespace: str, *, collecting: bool, prefetch: int, turn_seconds: float) -> None:
@@ -214,7 +207,7 @@ class RabbitTransport:
         self._counting: AbstractChannel | None = None
         self._looking: AbstractChannel | None = None
         self._roll_call = RollCall(self._names.census, CollectorReport, self._report if collecting else None)
-        # Two connections: a broker that is short of memory stops to read from those that publish, receipts too.
+        # Two connections: a broker that is short of memory stops reading from publishers, including their acknowledgments.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._lost) if collecting else None
         self._turns: asyncio.Task[None] | None = None
@@ -224,9 +217,9 @@ class RabbitTransport:
     async def open(
         cls, url: str, namespace: str = "shoal", *, collecting: bool, prefetch: int = 1_000, turn_seconds: float = 1.0
     ) -> RabbitTransport:
-        """Connect, or begin to try.
+        """Connect, or start trying in the background.
 
-        Raises `InvalidInput` for a URL that is none of a broker, `MisconfiguredEngine` where the broker refuses us.
+        Raises `InvalidInput` for an invalid URL, `MisconfiguredEngine` if the broker refuses us.
         """
         transport = cls(url, namespace, collecting=collecting, prefetch=prefetch, turn_seconds=turn_seconds)
         try:
@@ -245,7 +238,7 @@ class RabbitTransport:
             self._turns.cancel()
             await asyncio.wait([self._turns])
         if self._taking is not None and self._taking.up:
-            # Answered after all that was said before: the receipts have arrived.
+            # The reply arrives after the acknowledgments sent before were processed.
             with contextlib.suppress(Unavailable):
                 await self._taking.ask(self._said())
         for link in filter(None, (self._taking, self._putting)):
@@ -257,7 +250,7 @@ class RabbitTransport:
         await self._putting.publish("", [bytes([len(id_)]) + id_ + body], exchange=self._names.exchange)
 
     async def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
-        # Whoever begins to look has not seen what another one left undone.
+        # A new reader has not seen what the previous one left undone.
         self._deliveries.again()
         while True:
             self._came.clear()
@@ -274,19 +267,19 @@ class RabbitTransport:
 
     async def _give(self, receipts: Sequence[QueueReceipt]) -> None:
         for place, tag in receipts:
-            # A connection that has ended takes none, and delivers again.
+            # A connection that has ended redelivers anyway.
             with contextlib.suppress(Exception):
                 await place.channel.basic_ack(tag, wait=False)
 
     async def waiting(self) -> int:
-        """A collector that does not answer has one increment in hand."""
+        """Count waiting increments; a collector that does not answer counts as holding one."""
         return await self._putting.ask(self._count())
 
     async def _count(self) -> int:
         counting = self._counting
         if counting is None:
             raise Unavailable("the message broker cannot be reached")
-        # Asked before and after: what moves from a queue into somebody's hands meanwhile is counted.
+        # Ask before and after, to count increments that move from a queue to a collector in between.
         collectors = await self._names.collectors(counting)
         before = await self._roll_call.take(collectors)
         waiting = {queue: (await depth_of(counting, queue)).messages for queue in self._names.queues}
@@ -329,7 +322,7 @@ class RabbitTransport:
             await self._give([receipt])
 
     async def _cancelled(self, _frame: object) -> None:
-        """Somebody deleted the queue."""
+        """Reconnect, because the queue was deleted."""
         if self._taking is not None:
             self._taking.renew()
 
@@ -346,25 +339,25 @@ class RabbitTransport:
                     if self._putting.up and await self._putting.ask(self._stands_still()):
                         self._taking.renew()
                 except Unavailable:
-                    # It may have left a line and not be in it again.
+                    # It may have unsubscribed without subscribing again.
                     self._taking.renew()
 
     async def _take_turn(self) -> None:
-        """Give up one queue, if this collector has more than its share of them."""
+        """Give up one queue, if this collector is first on more than its share."""
         if self._looking is None:
             return
         given_up = too_many(self._places, await self._names.collectors(self._looking))
         if given_up is not None:
             await given_up.leave()
-            # From here on none of its numbers may be named to the broker.
+            # From here on its delivery numbers must not be acknowledged.
             self._deliveries.forget(given_up)
             await given_up.give_back()
             await given_up.stand()
 
     async def _stands_still(self) -> bool:
-        """Return whether a queue has given nothing to anybody for some seconds, although something waits there.
+        """Return whether a queue has delivered nothing for some seconds, although messages are waiting.
 
-        Seen once after some hundred restarts of RabbitMQ 3.10, on a busy machine: every collector stood in every line.
+        Seen once after some hundred restarts of RabbitMQ 3.10, on a busy machine, with every collector subscribed to every queue.
         """
         counting = self._counting
         if counting is None:
@@ -373,7 +366,7 @@ class RabbitTransport:
         collectors = await self._names.collectors(counting) if waiting else 0
         reports = await self._roll_call.take(collectors)
         if reports.silent:
-            # Whoever is silent may have something.
+            # A silent collector may hold messages.
             waiting = []
         now = asyncio.get_running_loop().time()
         self._still = {queue: self._still.get(queue, now) for queue in waiting if not _held(reports, queue)}
@@ -393,4 +386,4 @@ def _held(reports: Roll[CollectorReport], queue: str) -> int:
 
 
 async def _nothing(_message: DeliveredMessage) -> None:
-    """Nothing is ever sent there."""
+    """Do nothing: no messages are ever sent there."""

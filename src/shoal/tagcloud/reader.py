@@ -1,10 +1,9 @@
-"""The tag cloud as every surface reads it: the newest version is remembered, and looked up again once a second.
+"""Cached reads of the tag cloud: the newest version is kept in memory, and checked once a second.
 
-What an admin denied is nowhere in it, and what was merged into another tag is there as that one. While the store is away,
-what is remembered goes on being shown.
+Denied tags are absent, and merged tags appear as their target. While the store is away, the cached version is served.
 
-The cloud has no marks by which an answer could be remembered. `cloud`, `sized`, `uses` and `summary` are compared instead
-(`read_sets.compared`). Warmth moves all the time: pages that are to be remembered ask for what is made of it.
+The cloud has no version tokens by which a response could be cached. `cloud`, `sized`, `uses` and `summary` are compared instead
+(`cache.dependencies.compared`). Warmth changes continuously: cached pages use values derived from it.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ from shoal.tagcloud.contract import DAY_MS, CloudStore, TagRule
 from shoal.tagcloud.merger import SIZES, MergedTags, Sizes
 
 _LEAST = 0.001
-"""Least warmth, in uses of this moment, at which a tag is in a window's cloud."""
+"""Minimum warmth, in uses made right now, for a tag to be in a window's cloud."""
 
 _SERVES_MS = 10_000
 
 
 class _Held(NamedTuple):
-    """The newest version as it is remembered, when it was looked up, and the moment for which warmth is computed."""
+    """The cached version, when it was checked, and the time for which warmth is computed."""
 
     looked: int
     now: int
@@ -68,18 +67,16 @@ class _Held(NamedTuple):
     sized: dict[tuple[str, int], list[SizedTag]]
 
     def hides(self, name: str) -> bool:
-        """Whether an admin denied this tag."""
         return name in self.rules and self.rules[name].denied
 
     def cloud_of(self, order: str, limit: int) -> Shown:
-        """Return the first tags of an order."""
         if (order, limit) not in self.shown:
             self.shown[order, limit] = _shown(self, order, limit)
         return self.shown[order, limit]
 
 
 class TagCloud:
-    """Reads of one cloud, and what admins say of it. `clock` gives Unix milliseconds, `seconds` how long a look holds."""
+    """Reads of one cloud, and the admins' rules. `clock` returns Unix milliseconds; a check is valid for `seconds`."""
 
     def __init__(
         self, store: CloudStore, *, clock: Callable[[], int] = now_ms, seconds: float = 1.0, sizes: Sizes = SIZES
@@ -92,7 +89,7 @@ class TagCloud:
         self._looking = asyncio.Lock()
 
     async def cloud(self, order: str = "all", limit: int = MAX_WORDS) -> Shown:
-        """The first tags of an order: `all` (uses), `hour`, `day`, `week` (heat), `rising` (surprise).
+        """Return the top tags of an order: `all` (uses), `hour`, `day`, `week` (heat), `rising` (surprise).
 
         Raises `InvalidInput` for another order, or a limit outside 1 to 200.
         """
@@ -100,7 +97,7 @@ class TagCloud:
         return await compared(partial(self._cloud, order, limit))
 
     async def sized(self, order: str, limit: int) -> list[SizedTag]:
-        """The first tags of an order, as they are drawn. Raises as `cloud`."""
+        """Return the top tags of an order with their sizes. Raises as `cloud`."""
         _check(order, limit)
         return await compared(partial(self._sized, order, limit))
 
@@ -115,20 +112,18 @@ class TagCloud:
         return held.sized[order, limit]
 
     async def tag(self, name: str) -> Counted | None:
-        """A tag, in numbers; None when nobody uses it or it is denied. Raises `InvalidInput` for what is no tag."""
+        """Return the figures of a tag; None if it is unused or denied. Raises `InvalidInput` for an invalid tag."""
         name = check_tag(name)
         return (await self.counted((name,))).get(name)
 
     async def uses(self, names: Collection[str]) -> dict[str, DailyUses]:
-        """As `counted`, without the reasons."""
-
         async def ask() -> dict[str, DailyUses]:
             return {name: uses_of(tag) for name, tag in (await self.counted(names)).items()}
 
         return await compared(ask)
 
     async def summary(self, name: str) -> TagSummary | None:
-        """How lively a tag is; as `tag`."""
+        """Return the activity of a tag; as `tag`."""
         name = check_tag(name)
 
         async def ask() -> TagSummary | None:
@@ -138,14 +133,14 @@ class TagCloud:
         return await compared(ask)
 
     def today(self) -> int:
-        """The day, in days since 1970-01-01 UTC. An answer that is made of it holds until the day ends."""
+        """Return the day, in days since 1970-01-01 UTC. A response made with it is valid until the day ends."""
         now = self.clock()
         day = now // DAY_MS
         good_until((day + 1) * DAY_MS, now)
         return day
 
     async def counted(self, names: Collection[str]) -> dict[str, Counted]:
-        """These tags (canonical) by the names asked for, in one read of the store; unused and denied ones are left out."""
+        """Return these tags (canonical) by the requested names, in one read of the store; unused and denied ones are absent."""
         held = await self._latest()
         groups = held.groups.of(names)
         rows = await self._store.tags({tag_id(name) for lead, others in groups.values() for name in (lead, *others)})
@@ -167,27 +162,25 @@ class TagCloud:
         return {name: found[lead] for name in names if (lead := leader(name, held.rules)) in found}
 
     async def shown_as(self, names: Collection[str]) -> dict[str, str]:
-        """Which tag each of these is shown as: itself, or the one that it was merged into. Denied ones are left out."""
+        """Return the tag as which each is shown: itself, or the one that it was merged into. Denied ones are absent."""
         held = await self._latest()
         leads = {name: leader(name, held.rules) for name in names}
         return {name: lead for name, lead in leads.items() if not held.hides(lead)}
 
     async def group(self, name: str) -> tuple[str, ...]:
-        """All tags that count together with this one; none when it is denied."""
+        """Return all tags that count together with this one; empty if it is denied."""
         held = await self._latest()
         ((lead, others),) = held.groups.of((name,)).values()
         return () if held.hides(lead) else (lead, *others)
 
     async def rules(self) -> list[TagRule]:
-        """Return the admins' rules, by name."""
         return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
 
     async def deny(self, name: str) -> TagRule:
-        """Show a tag nowhere. Raises `InvalidInput` for one that counts as another."""
+        """Hide a tag everywhere. Raises `InvalidInput` for one that counts as another."""
         return await self.rule(ruling.denying(name))
 
     async def allow(self, name: str) -> TagRule:
-        """Show it again."""
         return await self.rule(ruling.allowing(name))
 
     async def merge(self, name: str, target: str) -> TagRule:
@@ -195,24 +188,23 @@ class TagCloud:
         return await self.rule(ruling.merging(name, target))
 
     async def unmerge(self, name: str) -> TagRule:
-        """Count it for itself again."""
         return await self.rule(ruling.unmerging(name))
 
     async def rule(self, decide: ruling.Decide) -> TagRule:
-        """Have a rule hold that is decided by those before it. Raises `InvalidInput` when it cannot be."""
+        """Set a rule that `decide` derives from the current ones. Raises the `InvalidInput` of `decide`."""
         rule = await ruling.lay_down(self._store, decide, self.clock, self._sizes)
-        # A look that began before the rule must not be remembered after it.
+        # A read that began before the rule must not be cached after it.
         async with self._looking:
             self._held = None
         return rule
 
     async def _latest(self) -> _Held:
-        # It has no mark in the graph.
+        # The cloud has no version token in the graph.
         not_noted()
         if (held := self._fresh()) is not None:
             return held
         async with self._looking:
-            # Whoever waited meanwhile has the same answer.
+            # Another task may have refreshed it while this one waited.
             if (held := self._fresh()) is None:
                 held = self._held = await self._look(self._held)
         return held
@@ -227,7 +219,7 @@ class TagCloud:
             if held is not None and held.version == await self._store.version():
                 return _looked_at(held, now)
             head = await self._store.head()
-            # Rules are read last: they are of that version or of a later one, never of an earlier.
+            # Rules are read last, so they are of that version or a later one.
             rules = await self._store.rules()
         except Unavailable:
             if held is None:
@@ -245,14 +237,14 @@ def _check(order: str, limit: int) -> None:
 
 
 def _looked_at(held: _Held, now: int) -> _Held:
-    """Note a look. Computed words serve for a while: no warmth changes by more than a few thousandths."""
+    """Record a check. Computed words stay valid for a while, in which warmth changes by a few thousandths at most."""
     if abs(now - held.now) < _SERVES_MS:
         return held._replace(looked=now)
     return held._replace(looked=now, now=now, shown={}, sized={})
 
 
 def _shown(held: _Held, order: str, limit: int) -> Shown:
-    # Only so many that are shown: what is denied makes room.
+    # Denied tags do not count towards the limit.
     chosen = [found for _, found in zip(range(limit), _entries(held, order), strict=False)]
     sizes = levels([heavy for _, heavy in chosen])
     words = [_word(held, one, heavy, level) for (one, heavy), level in zip(chosen, sizes, strict=True)]
@@ -260,7 +252,6 @@ def _shown(held: _Held, order: str, limit: int) -> Shown:
 
 
 def _entries(held: _Held, order: str) -> Iterator[tuple[CloudEntry, float]]:
-    """Yield the entries that may be shown, each with its present weight."""
     for id_ in held.cloud.orders.get(order, ()):
         one = held.cloud.entries[id_]
         heavy = weight(one, order, held.now)

@@ -31,9 +31,9 @@ async def amend(
     clock: Callable[[], int] = now_ms,
     sizes: Sizes = SIZES,
 ) -> Amendment:
-    """Hand the current rules to `decide`, and write the change that it returns; `NOTHING` writes none.
+    """Call `decide` with the current rules, and write the change that it returns; `NOTHING` writes none.
 
-    Raises what `decide` raises, and `Unavailable` when nobody gets the lock.
+    Raises the errors of `decide`, and `Unavailable` if the lock cannot be taken.
     """
     holder = secrets.token_bytes(16)
     for _ in range(_TRIES):
@@ -46,7 +46,7 @@ async def amend(
         except Overtaken:
             pass
         finally:
-            # Let go of the lock even when the caller was cancelled while asking for it.
+            # Release the lock even if the caller was cancelled while taking it.
             await store.unlock(holder)
         await asyncio.sleep(_RETRY_SECONDS)
     raise Unavailable("the tag cloud is busy", retry_after=1.0)
@@ -56,7 +56,7 @@ Decide = Callable[[Rules], TagRule]
 
 
 def denying(name: str) -> Decide:
-    """The tag is not to be shown, nor those that count as it."""
+    """Return the decision to hide the tag, and those that count as it."""
     name = check_tag(name)
 
     def decide(rules: Rules) -> TagRule:
@@ -68,13 +68,13 @@ def denying(name: str) -> Decide:
 
 
 def allowing(name: str) -> Decide:
-    """The tag may be shown again; one that was not denied is left as it is."""
+    """Return the decision to show the tag again; idempotent."""
     name = check_tag(name)
     return lambda rules: TagRule(name, target=_target(rules, name))
 
 
 def merging(name: str, target: str) -> Decide:
-    """The tag counts as another. There are no chains: neither that one counts as a third, nor others as this one."""
+    """Return the decision to count the tag as another. Chains are invalid in both directions."""
     name, target = check_tag(name), check_tag(target)
 
     def decide(rules: Rules) -> TagRule:
@@ -95,15 +95,15 @@ def merging(name: str, target: str) -> Decide:
 
 
 def unmerging(name: str) -> Decide:
-    """The tag counts for itself again; one that was not merged is left as it is."""
+    """Return the decision to count the tag by itself again; idempotent."""
     name = check_tag(name)
     return lambda rules: TagRule(name, denied=name in rules and rules[name].denied)
 
 
 async def lay_down(store: CloudStore, decide: Decide, clock: Callable[[], int], sizes: Sizes) -> TagRule:
-    """Have a rule hold from the next version on; one that holds already changes nothing.
+    """Set a rule from the next version on. Idempotent.
 
-    Raises `InvalidInput` when it cannot be, `Unavailable` when nobody gets the lock.
+    Raises the `InvalidInput` of `decide`, and `Unavailable` if the lock cannot be taken.
     """
     decided: list[TagRule] = []
 

@@ -1,7 +1,7 @@
-"""The tag cloud in an SQLite file of its own, beside the graph's.
+"""The tag cloud in an SQLite file of its own, next to the graph's.
 
-WAL with `synchronous=FULL`. A merge is one transaction of a few dozen many-row statements in a thread that writes; what reads
-many rows has a thread and a connection too, and the head is read where it is asked for. Several processes may have the file open.
+WAL with `synchronous=FULL`. A merge is one transaction of a few dozen many-row statements in a writer thread; reads of many rows
+have a thread and a connection too, and the head is read on the event loop. Several processes may have the file open.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class SqliteCloud:
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> Self:
-        """Open or create the file. Raises `Unavailable` for one that cannot be had, or that a newer Shoal wrote.
+        """Open or create the file. Raises `Unavailable` for one that cannot be opened, or that a newer Shoal wrote.
 
-        For reading only, a file that is not there is an empty cloud: it may have been dropped, and is not made.
+        With `read_only`, a missing file is an empty cloud, and is not created: it may have been dropped.
         """
         try:
             return await asyncio.to_thread(cls, path, read_only=read_only)
@@ -162,7 +162,7 @@ class SqliteCloud:
         self._connections.close()
 
     def _read(self, statement: str) -> list[Any]:
-        """A few rows, on the event loop: less than handing it to a thread costs."""
+        """Read a few rows on the event loop, which is cheaper than a thread switch."""
         return asked(lambda read: fetched(read, statement), self._reading)
 
     async def _aside(self, read: Callable[[sqlite3.Connection], T]) -> T:
@@ -170,7 +170,7 @@ class SqliteCloud:
         return await timed("sqlite", "tags", work)
 
     async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        """A caller that goes away takes only its answer along."""
+        """Run a change in the writer thread; it continues if the caller is cancelled."""
         if self._writing is None:
             raise ShoalError("the store was opened for reading only")
         work = asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
@@ -178,10 +178,10 @@ class SqliteCloud:
 
 
 def _arrive(path: Path, undo: ExitStack) -> tuple[bool, int]:
-    """Whether no other process has the store open to write, and the file that we hold to say that we have, until it is closed.
+    """Return whether no other process has the store open for writing, and the lock file that we hold open until `undo`.
 
-    The lock in the table outlives a process that is killed, this one does not: the first process to come need not wait
-    for the rest of the thirty seconds. Later ones wait until that is settled.
+    The lock in the table outlives a killed process, unlike the lock file: the first process to open the store need not wait for
+    the rest of the thirty seconds. Later ones wait until it has opened.
     """
     file = private_files.open_file(f"{path}-lock", os.O_RDWR)
     undo.callback(os.close, file)
@@ -223,7 +223,6 @@ def _write_merge(connection: sqlite3.Connection, merge: Merge) -> None:
 def _in_slices(
     connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]], width: int
 ) -> list[Any]:
-    """A many-row statement for all rows; what it answers."""
     found: list[Any] = []
     for prepared, values in in_rows(statement, rows, width):
         found += connection.execute(prepared, values)

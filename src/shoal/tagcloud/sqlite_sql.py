@@ -1,6 +1,6 @@
-"""The SQL of the tag cloud's SQLite file, in one place, named. Tables: docs/data-layout.md.
+"""The named SQL statements of the tag cloud's SQLite file. Tables: docs/data-layout.md.
 
-What writes or reads many rows is made for 1, 2, 4 ... 256 of them (`graph.sqlite.sql.for_rows`).
+Statements that write or read many rows are made for 1, 2, 4 ... 256 of them (`graph.sqlite.sql.for_rows`).
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ MIGRATIONS: tuple[Migration, ...] = (
     )
     """),
 )
-"""Schema versions in order; `PRAGMA user_version` says how many have been applied. They only ever grow at the end."""
+"""Schema versions in order, append-only; `PRAGMA user_version` is the number of applied ones."""
 
 _LIST = "(SELECT value FROM json_each(?))"
 
-# A lock whose end lies further off than it was ever taken for: the clock was set back.
+# A lock that ends later than it can have been taken for means that the clock was set back.
 LOCK = """
     INSERT INTO lock (one, holder, until, seconds) VALUES (1, :holder, :now + :seconds, :seconds)
     ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until, seconds = excluded.seconds
@@ -92,7 +92,7 @@ INBOX = "SELECT id, body FROM inbox ORDER BY seq LIMIT ?"
 INBOX_PUT = "INSERT INTO inbox (id, body) VALUES (?, ?) ON CONFLICT DO NOTHING"
 INBOX_SIZE = "SELECT count(*) FROM inbox"
 
-# For many rows. Joins, for `(a, b) IN (VALUES ...)` would read the whole table.
+# For many rows. Joins, because `(a, b) IN (VALUES ...)` would scan the whole table.
 MERGED = "WITH wanted (id) AS (VALUES {rows}) SELECT i.id FROM wanted CROSS JOIN increment AS i USING (id)"
 AUTHORS = """
     WITH wanted (day, tag, member) AS (VALUES {rows})

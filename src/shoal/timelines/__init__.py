@@ -1,1 +1,1 @@
-"""Home timelines: bounded lists of entry ids, a cache of what the graph says."""
+"""Home timelines: bounded lists of entry ids, which cache data of the graph."""

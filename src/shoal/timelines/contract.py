@@ -19,8 +19,6 @@ reached.
 
 A ranking cache keeps the order of the first page of a ranked feed for an hour, so that later pages neither repeat nor skip
 entries. It may drop a ranking at any time; the feed is then ranked again.
-
-Glossary (`docs/glossary.md`): floor, seat.
 """
 
 from __future__ import annotations
@@ -40,75 +38,61 @@ Ids = NDArray[np.int64]
 
 
 class Window(NamedTuple):
-    """A part of a timeline: ids in the order asked for, and the floor above which it is complete."""
+    """A range of a timeline: ids in the requested order, and the floor above which it is complete."""
 
     ids: list[int]
     floor: int
 
 
 class Timelines(Protocol):
-    """Home timelines of many members."""
+    @property
+    def length(self) -> int: ...
 
     @property
-    def length(self) -> int:
-        """How many entries a timeline holds."""
-        ...
-
-    @property
-    def seat_type(self) -> type[np.signedinteger[Any]]:
-        """The integer type of seats."""
-        ...
+    def seat_type(self) -> type[np.signedinteger[Any]]: ...
 
     def seats(self, members: Sequence[int]) -> Seats:
-        """The seats of those members that may be warm, in no promised order."""
+        """Return the slots of those members that may be warm, unordered."""
         ...
 
     async def create(self, member: int) -> None:
-        """Begin an empty timeline (floor 0) that is to be filled: writes reach it from now on; nothing happens to a warm one."""
+        """Create an empty timeline (floor 0) that is to be filled: writes reach it from now on. Idempotent."""
         ...
 
     async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
-        """As `union`, and from now on the timeline can be read."""
+        """Do `union`, and make the timeline readable."""
         ...
 
     async def push(self, entry: int, seats: Seats) -> int:
-        """Put an entry on many timelines; how many were written (those whose floor is above it are passed over)."""
+        """Add an entry to many timelines; return how many were written (those whose floor is above it are skipped)."""
         ...
 
-    async def remove(self, entry: int, seats: Seats) -> None:
-        """Take an entry off many timelines."""
-        ...
+    async def remove(self, entry: int, seats: Seats) -> None: ...
 
     async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
-        """Merge entries that are complete above `floor`; the timeline's own floor rises to it, or past what no longer fits."""
+        """Merge entries that are complete above `floor`. The timeline's floor rises to it, or higher if not all entries fit."""
         ...
 
-    async def subtract(self, member: int, ids: Sequence[int]) -> None:
-        """Take entries off one timeline."""
-        ...
+    async def subtract(self, member: int, ids: Sequence[int]) -> None: ...
 
     async def read(self, member: int, at: Cursor) -> Window | None:
-        """Return this part of what is above the floor, in the cursor's direction; None when cold or not filled."""
+        """Return a range above the floor, in the cursor's direction; None if the timeline is cold or not filled."""
         ...
 
     async def floor(self, member: int) -> int | None:
-        """The floor of a warm timeline; None when cold."""
+        """Return the floor of a warm timeline; None if it is cold."""
         ...
 
-    async def drop(self, members: Sequence[int]) -> None:
-        """Make these timelines cold and forget them."""
-        ...
+    async def drop(self, members: Sequence[int]) -> None: ...
 
     async def drop_idle(self, seconds: float) -> None:
-        """Make cold what nobody has read for so long."""
+        """Make timelines cold that were not read for this long."""
         ...
 
-    async def clear(self) -> None:
-        """Make every timeline cold."""
-        ...
+    async def clear(self) -> None: ...
 
     async def members(self, most: int) -> list[int]:
-        """Up to so many members whose timelines are warm, in no promised order."""
+        """Return up to `most` members whose timelines are warm, unordered."""
         ...
 
 
@@ -116,19 +100,17 @@ KEPT_SECONDS = 3_600
 
 
 class Readings(Protocol):
-    """Packed readings by id. Raises `Unavailable` where they are shared and cannot be reached."""
+    """A cache of packed rankings by id. Raises `Unavailable` if it is shared and cannot be reached."""
 
     async def keep(self, id_: int, data: bytes) -> None:
-        """Keep a reading for an hour."""
+        """Keep a ranking for an hour."""
         ...
 
-    async def get(self, id_: int) -> bytes | None:
-        """Return a reading that is kept."""
-        ...
+    async def get(self, id_: int) -> bytes | None: ...
 
 
 class MemoryReadings:
-    """Readings in this process, up to so many bytes together: the oldest make room."""
+    """Rankings in this process, up to `most_bytes` in total; the oldest are evicted."""
 
     def __init__(self, most_bytes: int = 16 << 20, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most_bytes
@@ -154,12 +136,8 @@ class MemoryReadings:
 
 @dataclass(slots=True)
 class PushTally:
-    """Counts of this process since it began.
-
-    Glossary (`docs/glossary.md`): loud.
-    """
+    """Counters of this process since its start."""
 
     pushed: int = 0
-    """Entries that were written into warm timelines."""
     pulled: int = 0
-    """Lists of loud sources that were read for a page of a home timeline."""
+    """Lists of high-fan-out sources read for a page of a home timeline."""

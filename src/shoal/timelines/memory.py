@@ -7,8 +7,6 @@ writes. Memory is reserved once and committed page by page as rows come into use
 In shared memory, the owner of the store writes and the other processes read. A reader copies a row and then checks that the
 *version* of all timelines is unchanged, which proves that the copy is consistent. A write takes microseconds, so retries are
 rare. A reader asks the owner to warm up a cold timeline. Without an owner, timelines are unavailable and pages are pulled.
-
-Glossary (`docs/glossary.md`): floor, seat.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ _EMPTY: Seats = np.empty(0, np.int32)
 
 @dataclass(frozen=True, slots=True)
 class TimelineRows:
-    """Memory for timelines: zeroed arrays of one place a member, and of the places of all rings, one after the other."""
+    """Memory for timelines: zeroed arrays with one element for each member, and the concatenated slots of all rings."""
 
     rings: NDArray[np.int64]
     next: NDArray[np.int32]
@@ -43,7 +41,7 @@ class TimelineRows:
 
     @classmethod
     def own(cls, capacity: int, length: int) -> TimelineRows:
-        """Rows in memory of this process alone."""
+        """Allocate rows in private memory of this process."""
         return cls(
             _reserve(capacity * length),
             np.zeros(capacity, np.int32),
@@ -54,10 +52,10 @@ class TimelineRows:
 
 
 class MemoryTimelines:
-    """Timelines of up to `capacity` warm members with up to `length` entries each: 8 bytes an entry, 24 a member, and an index.
+    """Timelines of up to `capacity` warm members with up to `length` entries: 8 bytes an entry, 24 a member, and an index.
 
-    When every row is taken, those read longest ago (a sixteenth of all) become cold; `on_drop` is told, because seats that
-    somebody keeps are worth nothing from then on.
+    When every row is used, the least recently read sixteenth becomes cold; `on_drop` is called, because cached slots become
+    invalid.
     """
 
     def __init__(
@@ -76,11 +74,11 @@ class MemoryTimelines:
         self._rings = self._flat.reshape(capacity, length)
         self._next, self._floor, self._member, self._read_at = rows.next, rows.floors, rows.members, rows.read_at
         self._row: dict[int, int] = {}
-        # Those that are not filled yet.
+        # Members whose timelines are not filled yet.
         self._begun: set[int] = set()
         self._free: list[int] = []
         self._used = 0
-        # No id in a timeline and no floor is above this.
+        # An upper bound of all ids in timelines and all floors.
         self._newest = 0
         self.on_drop: Callable[[], None] = _nothing
 
@@ -128,7 +126,7 @@ class MemoryTimelines:
             return 0
         rows = seats.astype(np.intp)
         if entry > self._newest:
-            # In order, as most come: above every floor.
+            # In order, as usual: above every floor.
             self._newest = entry
         else:
             floors = self._floor[rows]
@@ -142,7 +140,7 @@ class MemoryTimelines:
         slots += 1
         slots *= slots != self.length
         self._next[rows] = slots
-        # An id that is on the ring twice may go once without anything being lost: the floor only need not be too low.
+        # An id that is in the ring twice may be evicted once without loss: a floor that is too high is safe.
         self._floor[rows] = np.maximum(self._floor[rows], evicted, out=evicted)
         return len(rows)
 
@@ -174,7 +172,7 @@ class MemoryTimelines:
             ring[np.isin(ring, np.array(ids, np.int64))] = 0
 
     def _write(self, row: int, ids: Ids, floor: int) -> None:
-        """Lay a row out anew, oldest first, so that the next writes push the oldest out."""
+        """Rewrite a row, oldest first, so that the next writes evict the oldest."""
         self._newest = max(self._newest, floor, int(ids[-1]) if len(ids) else 0)
         ring = self._rings[row]
         ring[: len(ids)] = ids
@@ -203,11 +201,9 @@ class MemoryTimelines:
         self.forget_all()
 
     def forget_all(self) -> None:
-        """Make every timeline cold."""
         self._forget(list(self._row))
 
     def idle(self, seconds: float) -> list[int]:
-        """Members whose timelines nobody has read for so long."""
         rows = np.nonzero(self._read_at[: self._used] < self._clock() - seconds)[0]
         return [member for row in rows if self._row.get(member := int(self._member[row])) == row]
 
@@ -221,7 +217,7 @@ class MemoryTimelines:
 
 
 def window(ring: Ids, floor: int, newest: int, at: Cursor) -> Window:
-    """Return a part of the timeline that is on a ring. No id on it is above `newest`."""
+    """Return a range of the timeline in a ring. No id in it is above `newest`."""
     ids = ring[ring > max(floor, at.after)]
     if at.before <= newest:
         ids = ids[ids < at.before]
@@ -234,7 +230,7 @@ def window(ring: Ids, floor: int, newest: int, at: Cursor) -> Window:
 
 
 def _reserve(slots: int) -> NDArray[np.int64]:
-    """Zeroed memory that costs nothing until it is written to."""
+    """Reserve zeroed memory that is only committed when written."""
     memory = mmap.mmap(-1, max(slots, 1) * 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
     memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.int64)
@@ -244,7 +240,7 @@ _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 def _nothing() -> None:
-    """Nobody keeps seats."""
+    """Do nothing: no slots are cached."""
 
 
 _TRIES = 200
@@ -253,11 +249,10 @@ _PAUSE_SECONDS = 0.000_1
 
 @dataclass(frozen=True, slots=True)
 class SharedRows:
-    """The memory, and the numbers beside it: each a place in `words`."""
+    """The shared memory; `version`, `newest` and `used` are indexes in `words`."""
 
     rows: TimelineRows
     filled: NDArray[np.int8]
-    """Which rows can be read."""
     words: memoryview
     version: int
     newest: int
@@ -266,7 +261,7 @@ class SharedRows:
 
 
 class OwnersTimelines(MemoryTimelines):
-    """Timelines of the owner, which others may read. What another owner had left there is gone."""
+    """Timelines of the owner, which other processes may read. The timelines of the previous owner are cleared."""
 
     def __init__(self, length: int, shared: SharedRows) -> None:
         super().__init__(len(shared.filled), length, rows=shared.rows)
@@ -278,11 +273,11 @@ class OwnersTimelines(MemoryTimelines):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Nothing may be waited for within the block, which may stand within another."""
+        """Return a context for a write, which may be nested and must not await."""
         shared, words = self._shared, self._shared.words
         self._depth += 1
         if self._depth == 1:
-            # An owner that was killed may have left it odd.
+            # A killed owner may have left it odd.
             words[shared.version] = (words[shared.version] + 1) | 1
             shared.barrier()
         try:
@@ -329,7 +324,7 @@ class OwnersTimelines(MemoryTimelines):
 
 
 class ReadTimelines:
-    """Timelines of the owner, read by another process. `warm` has the owner warm one up; it raises `Unavailable`."""
+    """Timelines of the owner, read by another process. `warm` makes the owner warm up a timeline; it raises `Unavailable`."""
 
     def __init__(
         self,
@@ -344,7 +339,7 @@ class ReadTimelines:
         self._warm = warm
         self._clock = clock
         self._rings = shared.rows.rings.reshape(-1, length)
-        # Where a member was found last; it may be somewhere else by now.
+        # Where a member was found last; the row may have been reassigned.
         self._row: dict[int, int] = {}
 
     @property

@@ -6,9 +6,7 @@ another history of its server (before a failover, or a restart from an old snaps
 lost. So is a timeline of another history of the stores, because the data it was filled with may have been lost. Writes do not
 check this.
 
-A cached ranking is one string that expires by itself.
-
-Glossary (`docs/glossary.md`): floor, seat.
+A cached ranking is one string with an expiry.
 """
 
 from __future__ import annotations
@@ -29,11 +27,10 @@ from shoal.timelines.contract import KEPT_SECONDS, Window
 
 Members = NDArray[np.int64]
 _Sent = tuple[int, Members]
-"""An entry, and for whom it is."""
 
 _PREFIX = "t"
 _PUSHES = 300
-"""Keys in a call: less than 0.5 ms of the server, of a slow one 2 ms, cuts and all."""
+"""Keys in a call: less than 0.5 ms of the server, 2 ms of a slow one, including cuts."""
 _REMOVALS = 50
 _READS = 16
 _CUTS = 4
@@ -42,10 +39,10 @@ _BEGUN = 10_000
 
 
 class RedisTimelines:
-    """Timelines of up to `length` entries, for members whose ids are their seats.
+    """Timelines of up to `length` entries, for members whose ids are their slots.
 
-    One that nobody reads for `idle_seconds` is forgotten. `slack`: how far a string may outgrow its length before it is cut, as a
-    part of it. `mark`: two bytes that name the histories of the stores.
+    A timeline that is not read for `idle_seconds` expires. `slack` is how far a string may outgrow its length before it is cut,
+    as a fraction of it. `mark` returns two bytes that identify the histories of the stores.
     """
 
     def __init__(
@@ -65,7 +62,7 @@ class RedisTimelines:
         self._mark = mark
         self._room = 8 * length
         spare = int(length * slack)
-        # When three fifths are used it is cut, later for some than for others; a tenth is left for those that have to wait.
+        # Strings are cut when three fifths of the slack are used, spread over more lengths; a tenth is reserved for delayed cuts.
         self._full = scripts.HEAD_BYTES + self._room + 8 * (spare * 3 // 5)
         self._spread = max(1, spare * 3 // 10)
         self._half = (scripts.HEAD_BYTES + self._room + 8 * spare) // 2
@@ -89,7 +86,7 @@ class RedisTimelines:
         self._begun[member] = beginning
 
     async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
-        # Ours only: what another process began since may lack what was pushed before.
+        # Only fill our own: one that another process created since may lack earlier pushes.
         await self._merge(member, ids, floor, b"f", self._begun.pop(member, b""))
 
     async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
@@ -116,7 +113,7 @@ class RedisTimelines:
     async def _push(self, sent: list[_Sent]) -> list[int]:
         members, owners = _together(sent)
         keys = keys_of(_PREFIX, members)
-        # Younger than any floor in all likelihood: then floors are not looked at.
+        # Most likely newer than any floor: then floors are not checked.
         recent = (self._clock() - _LATE_SECONDS) * 1000
         late = [b"0" if milliseconds_of(entry) > recent else b"1" for entry, _ in sent]
 
@@ -167,7 +164,7 @@ class RedisTimelines:
         return data.startswith(self._mark(), scripts.MARK_AT)
 
     def _visible(self, data: bytes) -> tuple[Members, int]:
-        """The entries above the floor in the order in which they came, and the floor."""
+        """Return the entries above the floor in arrival order, and the floor."""
         row = np.frombuffer(data, "<i8", offset=scripts.FLOOR_AT)
         kept = max(1, len(row) - self.length)
         floor = int(row[:kept].max())
@@ -184,7 +181,7 @@ class RedisTimelines:
         await self._all(scripts.DROP, np.array(members, np.int64))
 
     async def drop_idle(self, seconds: float) -> None:
-        # At the age of `idle_seconds` they go by themselves.
+        # Timelines expire after `idle_seconds`.
         if seconds < self._idle:
             async for page in self._nodes.ids(_PREFIX):
                 await self._all(scripts.DROP_IDLE, page, int(self._idle - seconds))
@@ -205,28 +202,26 @@ class RedisTimelines:
         return list(found)[:most]
 
     async def _all(self, script: Script, members: Members, *arguments: bytes | int) -> list[PartialAnswer]:
-        """Run a script that is given keys, and the same for all of them."""
+        """Run a script for many timelines, with the same arguments for all."""
         keys = keys_of(_PREFIX, members)
         return await self._nodes.each(
             script, shards_of(members), lambda at: (keys[at].tobytes(), *arguments), batch=_PUSHES, bulk=True
         )
 
     async def _one(self, script: Script, member: int, *arguments: bytes | int) -> Any:
-        """Run a script for one timeline."""
         every = np.array([member], np.int64)
         key = keys_of(_PREFIX, every).tobytes()
         parts = await self._nodes.each(script, shards_of(every), lambda _: (key, *arguments), batch=1)
         return parts[-1].result
 
     async def close(self) -> None:
-        """Finish what was asked for."""
         await self._pushing.close()
         await self._removing.close()
         await self._reading.close()
 
 
 def _in_order(ids: Members) -> Members:
-    """Each once, oldest first. Most come that way."""
+    """Return unique ids, oldest first. Most are in order already."""
     return ids if (ids[1:] > ids[:-1]).all() else np.unique(ids)
 
 
@@ -235,13 +230,11 @@ def _packed(entry: int) -> bytes:
 
 
 def _together(sent: list[_Sent]) -> tuple[Members, NDArray[np.intp]]:
-    """All members, and whose entry each of them is to get."""
     members = np.concatenate([seats for _, seats in sent])
     return members, np.repeat(np.arange(len(sent)), [len(seats) for _, seats in sent])
 
 
 def _runs(owners: NDArray[np.intp]) -> list[tuple[int, int]]:
-    """Equal neighbours, and how many of them there are."""
     if not len(owners):
         return []
     starts = np.concatenate(([0], np.flatnonzero(np.diff(owners)) + 1, [len(owners)]))
@@ -269,7 +262,7 @@ return {refused, first(1, 'GET', ARGV[1])}
 
 
 class RedisReadings:
-    """Readings that several processes share. Their ids say their shard, as those of objects do."""
+    """Rankings that several processes share. Their ids contain their shard, like object ids."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes

@@ -1,15 +1,13 @@
 """Scripts that change and read timelines inside Redis.
 
-A timeline is one string: a head of 32 bytes - the history of the server that began it (16), the beginning it is of (7, of which
-2 mark the histories of the stores), `b` for begun or `f` for filled, and the floor (8) - and then the entries, 8 bytes each
-(little-endian), in the order in which they came. A push appends 8 bytes. Of the entries the last `room` count; what stands
-before them has been pushed out, the greatest of that is the floor, and it is cut off now and then. An entry that was taken off
-leaves a zero.
+A timeline is one string: a header of 32 bytes, and then the entries, 8 bytes each (little-endian), in arrival order. The header
+has the history of the server on which it was created (16), a creation id (7, of which 2 mark the histories of the stores), `b`
+for created or `f` for filled, and the floor (8). A push appends 8 bytes. Only the last `room` bytes of entries count; the entries
+before them have been pushed out, their maximum is the floor, and they are cut off from time to time. A removed entry leaves a
+zero.
 
-Positive 64-bit integers have the order of the floating-point numbers with the same bits (below 0x7FF0 << 48, which ids
-reach in 2058), so Lua compares them as such: nothing is converted, nothing rounded.
-
-Glossary (`docs/glossary.md`): floor.
+Positive 64-bit integers have the order of the floating-point numbers with the same bits (below 0x7FF0 << 48, which ids reach in
+2058), so Lua compares them as such, without conversion or rounding.
 """
 
 from __future__ import annotations

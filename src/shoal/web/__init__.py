@@ -1,4 +1,4 @@
-"""The web app: pages for people, on the same feeds and services as the API.
+"""The web app: server-rendered HTML pages on the same queries and commands as the API.
 
-Every page works without scripts: forms post, and lists have links to their next page. Scripts add comfort.
+Every page works without scripts: forms post, and lists link to their next page.
 """

@@ -31,43 +31,36 @@ _Proof = Annotated[str, Meta(max_length=100)]
 
 
 class ForgottenQuery(msgspec.Struct, frozen=True):
-    """Whether a mail was just asked for."""
-
     sent: bool = False
 
 
 class Forgotten(Form, frozen=True, kw_only=True):
-    """Whose password it is."""
-
     username: _Typed = ""
 
 
 class ProofPath(msgspec.Struct, frozen=True):
-    """The proof that the link of a mail carries."""
-
     proof: _Proof
 
 
 class ProofForm(Form, frozen=True, kw_only=True):
-    """The button of a page to which a mail led."""
+    """The confirmation form of a page that an email linked to."""
 
     proof: _Proof
 
 
 class ResetForm(Form, frozen=True, kw_only=True):
-    """A password, chosen by whoever reads the mail of the member."""
+    """A new password, authorized by the token from a password-reset email."""
 
     proof: _Proof
     password: _Typed = ""
 
 
 async def forgotten(visit: Visit, query: ForgottenQuery) -> Response:
-    """The form to ask for a mail, and what to do once it is sent."""
     return await _forgotten(visit, sent=query.sent)
 
 
 async def ask(visit: Visit, asked: Forgotten) -> Response:
-    """Have a mail sent, if there is such a member: the answer is the same if not."""
+    """Send a password-reset email if the member exists. The response is the same if not."""
     visit.check_sent(asked)
     if not visit.front.settings.mail:
         return await _forgotten(visit)
@@ -108,12 +101,10 @@ async def _forgotten(
 
 
 async def reset_form(visit: Visit, query: ProofPath) -> Response:
-    """The form for a new password."""
     return await _reset(visit, query.proof)
 
 
 async def reset(visit: Visit, asked: ResetForm) -> Response:
-    """Replace the password, and log in."""
     visit.check_sent(asked)
     try:
         member = await login_attempts.reset_password(visit.anonymous, asked.proof, asked.password)
@@ -129,7 +120,7 @@ async def reset(visit: Visit, asked: ResetForm) -> Response:
     try:
         oauth.check_welcome(member)
     except NotAllowed:
-        # The page to log in says why, and what there is to do.
+        # The login page shows why the login was refused and what the member can do.
         return visit.go("/login")
     return await begin(visit, member, "/")
 
@@ -151,13 +142,11 @@ async def _reset(visit: Visit, proof: str, wrong: str = "") -> Response:
 
 
 async def confirm_form(visit: Visit, query: ProofPath) -> Response:
-    """The page at which an address is confirmed."""
     _ = visit.words.text
     return await _button(visit, query.proof, "confirm", _("Confirm the address"), MailKind.CONFIRM, MailKind.CHANGE)
 
 
 async def confirm(visit: Visit, asked: ProofForm) -> Response:
-    """Confirm an address."""
     visit.check_sent(asked)
     _ = visit.words.text
     try:
@@ -176,12 +165,11 @@ async def confirm(visit: Visit, asked: ProofForm) -> Response:
 
 
 async def undo_form(visit: Visit, query: ProofPath) -> Response:
-    """The page at which an address is brought back."""
     return await _button(visit, query.proof, "undo", visit.words.text("Bring the address back"), MailKind.UNDO)
 
 
 async def undo(visit: Visit, asked: ProofForm) -> Response:
-    """Bring an address back, and log everybody out."""
+    """Restore the previous email address and log out all sessions."""
     visit.check_sent(asked)
     _ = visit.words.text
     try:
@@ -234,19 +222,16 @@ _Secret = Annotated[str, Meta(max_length=2_000)]
 
 
 class PasswordForm(Form, frozen=True, kw_only=True):
-    """The password that one has, and the one that one wants."""
-
     current_password: _Secret = ""
     new_password: _Secret = ""
 
 
 async def show_password(visit: Visit, query: SettingsQuery) -> Response:
-    """The form for another password."""
     return await _password_page(visit, saved=query.saved)
 
 
 async def save(visit: Visit, asked: PasswordForm) -> Response:
-    """Replace the password. Everybody else is logged out; this browser stays."""
+    """Replace the password. All other sessions are logged out."""
     member, front = visit.checked(asked), visit.front
     try:
         await login_attempts.change_password(visit.anonymous, member.id, asked.current_password, asked.new_password)
@@ -282,25 +267,20 @@ PASSWORD_ROUTES = (
 
 
 class EmailQuery(SettingsQuery, frozen=True):
-    """Whether a mail was just sent, and to which address."""
-
     sent: Annotated[str, Meta(max_length=300)] = ""
 
 
 class EmailForm(Form, frozen=True, kw_only=True):
-    """The address that one wants, and the password."""
-
     email: _Typed = ""
     password: _Typed = ""
 
 
 async def show_email(visit: Visit, query: EmailQuery) -> Response:
-    """The address that one has, with the form for another."""
     return await _email_page(visit, saved=query.saved, sent=_address(query.sent))
 
 
 async def change(visit: Visit, asked: EmailForm) -> Response:
-    """Have a mail sent to another address: it is theirs once they open the link in it."""
+    """Send a confirmation email to the new address. The address changes once its link is used."""
     member, _ = visit.checked(asked), visit.words.text
     if not visit.front.settings.mail:
         return await _email_page(visit)
@@ -325,7 +305,6 @@ async def change(visit: Visit, asked: EmailForm) -> Response:
 
 
 async def again(visit: Visit, asked: Form) -> Response:
-    """Have the mail sent again by which one confirms the address that one has."""
     member, front = visit.checked(asked), visit.front
     login = await members.login_of(front.writes, member)
     if login is None or not login.email or login.confirmed or not front.settings.mail:
@@ -347,7 +326,7 @@ async def _email_rate_limited(visit: Visit, error: TooManyMails, typed: str = ""
 
 
 def _address(text: str) -> str:
-    """Return an address that a page may repeat; empty for any other text that somebody put into a link."""
+    """Return the address if it is valid, else an empty string: the text comes from a link and the page repeats it."""
     try:
         return check_email(text)
     except InvalidInput:

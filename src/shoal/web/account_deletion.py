@@ -24,19 +24,18 @@ from shoal.web.settings_layout import settings_page
 
 
 class LeaveForm(Form, frozen=True, kw_only=True):
-    """The password, and that one means it."""
+    """The password and an explicit confirmation."""
 
     password: Annotated[str, Meta(max_length=2_000)] = ""
     sure: bool = False
 
 
 async def show(visit: Visit, _query: None) -> Response:
-    """Say what deleting the account means, with the form for it."""
     return await _page(visit)
 
 
 async def leave(visit: Visit, asked: LeaveForm) -> Response:
-    """Hide the account and have it deleted; the browser is logged out, and shown the receipt."""
+    """Deactivate the account and schedule its deletion. The browser is logged out and redirected to the receipt."""
     member, _ = visit.checked(asked), visit.words.text
     if not asked.sure:
         return await _page(visit, {"sure": _("Tick this, if you mean it.")})
@@ -64,26 +63,24 @@ ROUTES = (
 
 
 class CountLine(NamedTuple):
-    """One kind of what was deleted, and how much of it."""
-
     words: str
     n: str
 
 
 class DepartureView(NamedTuple):
-    """A departure in words."""
+    """An account deletion as text for the receipt page."""
 
     name: str
     until: str
-    """The moment at which the deletion begins."""
+    """When the deletion begins."""
     begun: bool
     done: str
-    """When the last of it was deleted; empty: it is not done."""
+    """When the deletion was completed; empty until then."""
     lines: list[CountLine]
 
 
 def departure_view(visit: Visit, departure: Departure) -> DepartureView:
-    """Return a departure as a page shows it. Kinds of which there was nothing are left out."""
+    """Return an account deletion for the receipt page, without the kinds whose count is 0."""
     words = visit.words
     lines = [
         CountLine(label, words.number(n))
@@ -131,31 +128,27 @@ _Typed = Annotated[str, Meta(max_length=2_000)]
 
 
 class GoodbyePath(msgspec.Struct, frozen=True):
-    """The text that opens a receipt: a member was told it when they left."""
+    """The secret of a receipt, which the member was given when they deleted the account."""
 
     receipt: Annotated[str, Meta(max_length=100)]
 
 
 class ComeBack(Form, frozen=True, kw_only=True):
-    """A name and a password."""
-
     username: _Typed = ""
     password: _Typed = ""
 
 
 async def receipt(visit: Visit, query: GoodbyePath) -> Response:
-    """The receipt, for whoever has its address."""
     found = departure_view(visit, await account_deletions.receipt(visit.front.writes, query.receipt))
     return await page(visit, "goodbye", title=visit.words.text("Goodbye"), departure=found)
 
 
 async def form(visit: Visit, _query: None) -> Response:
-    """The form to keep an account that is to be deleted."""
     return await ask(visit)
 
 
 async def come_back(visit: Visit, asked: ComeBack) -> Response:
-    """Keep the account, and log in."""
+    """Cancel the deletion and log in."""
     visit.check_sent(asked)
     try:
         member = await login_attempts.come_back(visit.anonymous, asked.username, asked.password)
@@ -166,7 +159,6 @@ async def come_back(visit: Visit, asked: ComeBack) -> Response:
 
 
 async def ask(visit: Visit, name: str = "", wrong: str = "", status: int = 200) -> Response:
-    """Return the form to come back, with what was wrong."""
     title = visit.words.text("Keep the account")
     return await page(visit, "come_back", status=status, title=title, name=name, wrong=wrong)
 

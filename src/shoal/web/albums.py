@@ -29,22 +29,17 @@ from shoal.web.view_models import Face, Photo, PostView, face_of, photo_of, post
 
 
 class CoverView(msgspec.Struct, frozen=True):
-    """An album in a list."""
-
     id: int
     title: str
     path: str
     number: str
-    """How many photos, in words."""
     first: tuple[Photo, ...]
     covered: bool
     here: bool = False
-    """Whether it has what the page is about."""
+    """Whether the album contains the post that the page is about."""
 
 
 class PhotoInAlbum(msgspec.Struct, frozen=True):
-    """A photo of an album, and where its post is."""
-
     photo: Photo
     post: PostView
     path: str
@@ -52,7 +47,7 @@ class PhotoInAlbum(msgspec.Struct, frozen=True):
 
 
 class AlbumView(msgspec.Struct, frozen=True):
-    """An album with a part of its photos."""
+    """An album with one page of its photos."""
 
     id: int
     title: str
@@ -66,12 +61,11 @@ class AlbumView(msgspec.Struct, frozen=True):
 
 
 def album_path(visit: Visit, member: Member, album: Album) -> str:
-    """Return the address of an album."""
     return visit.url(f"/@{member.name}/albums/{album.id}")
 
 
 def cover_of(visit: Visit, member: Member, cover: Cover, having: Collection[int] = ()) -> CoverView:
-    """Return an album in a list. `having`: ids of those that have what the page is about."""
+    """Return an album in a list. `having` contains the ids of the albums that contain the post that the page is about."""
     return CoverView(
         cover.album.id,
         cover.album.title,
@@ -84,12 +78,11 @@ def cover_of(visit: Visit, member: Member, cover: Cover, having: Collection[int]
 
 
 def number_of(visit: Visit, n: int) -> str:
-    """Return a number of photos in words."""
+    """Return "n photos" in the viewer's language."""
     return visit.words.plural("%(n)s photo", "%(n)s photos", n) % {"n": visit.words.number(n)}
 
 
 def album_of(visit: Visit, found: AlbumPage) -> AlbumView:
-    """Return an album with a part of its photos."""
     album, owner = found.album, found.owner.member
     return AlbumView(
         album.id,
@@ -114,21 +107,16 @@ _Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
 
 class AlbumPath(HandlePath, frozen=True, kw_only=True):
-    """An album of a member, and where in it a page begins."""
-
     id: Id
     offset: _Offset = 0
 
 
 class CreateAlbumForm(Form, frozen=True, kw_only=True):
-    """An album to be made."""
-
     title: _Text = ""
     description: _Text = ""
 
 
 async def several(visit: Visit, path: HandlePath) -> Response:
-    """A page of a member's albums."""
     member = await member_of(visit, path.handle)
     found = await feed.of_member(visit.front.reads, visit.viewer_id, member.id, path.before or MAX_TIME)
     covers = [cover_of(visit, member, one) for one in found.covers]
@@ -139,7 +127,6 @@ async def several(visit: Visit, path: HandlePath) -> Response:
 
 
 async def one(visit: Visit, path: AlbumPath) -> Response:
-    """An album, with a part of its photos."""
     found = await album_at(visit, path)
     shown = album_of(visit, found)
     following = visit.url(f"/@{path.handle}/albums/{path.id}", offset=found.next) if found.next else ""
@@ -150,7 +137,6 @@ async def one(visit: Visit, path: AlbumPath) -> Response:
 
 
 async def create(visit: Visit, asked: CreateAlbumForm) -> Response:
-    """Make an album, and go on to the choice of its photos."""
     member = visit.checked(asked)
     try:
         made = await albums.create(visit.front.writes, member.id, asked.title, asked.description)
@@ -162,7 +148,7 @@ async def create(visit: Visit, asked: CreateAlbumForm) -> Response:
 
 
 async def album_at(visit: Visit, path: AlbumPath, limit: int = feed.PHOTOS) -> AlbumPage:
-    """Return a part of the album at a path. Raises `NotFound`, also for one that is somebody else's."""
+    """Return a page of the album at the path. Raises `NotFound`, also if the album belongs to another member."""
     found = await feed.page(visit.front.reads, visit.viewer_id, path.id, path.offset, limit)
     if found.owner.member.name != path.handle.lower():
         raise NotFound("There is no such album")
@@ -209,7 +195,11 @@ _Choice = Annotated[str, Meta(max_length=60)]
 
 
 class AlbumForm(Form, frozen=True, kw_only=True):
-    """A change of an album: `keep` its words, `delete` it, or `earlier`, `later`, `first` or `out` with the id of a photo."""
+    """A change to an album.
+
+    `do` is `keep` (save title and description), `delete`, or `earlier`, `later`, `first` or `out` followed by the id of a
+    photo.
+    """
 
     id: Id
     do: _Do
@@ -218,27 +208,21 @@ class AlbumForm(Form, frozen=True, kw_only=True):
 
 
 class PhotosForm(Form, frozen=True, kw_only=True):
-    """Photos that are to come to an album."""
-
     id: Id
     photos: Annotated[tuple[_Choice, ...], Meta(max_length=_MOST_CHOSEN)] = ()
 
 
 class OrderForm(Form, frozen=True, kw_only=True):
-    """The order of an album's photos."""
-
     id: Id
     media: Annotated[tuple[Id, ...], Meta(max_length=_ALL)] = ()
 
 
 class PostAlbumsPath(BeforeQuery, frozen=True, kw_only=True):
-    """An own post."""
-
     id: Id
 
 
 class PostAlbumsForm(Form, frozen=True, kw_only=True):
-    """`put` or `take`, with the id of an album, or `new`; and the photos of the post that are meant."""
+    """`do` is `put` or `take` with the id of an album, or `new`; `media` are the photos of the post to add or remove."""
 
     id: Id
     do: _Do
@@ -247,12 +231,10 @@ class PostAlbumsForm(Form, frozen=True, kw_only=True):
 
 
 async def edit(visit: Visit, path: AlbumPath) -> Response:
-    """The form of an own album, with all its photos."""
     return await _edit(visit, path)
 
 
 async def change(visit: Visit, asked: AlbumForm) -> Response:
-    """Change an own album."""
     member, writes = visit.checked(asked), visit.front.writes
     verb, _, id_ = asked.do.partition(":")
     path = AlbumPath(handle=member.name, id=asked.id)
@@ -277,7 +259,7 @@ async def change(visit: Visit, asked: AlbumForm) -> Response:
 
 
 def moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
-    """Return an order with one moved: a place `earlier` or `later`, or to be the `first`; others as they are."""
+    """Return the order with one item moved: one position `earlier` or `later`, or to the start (`first`)."""
     if id_ not in order:
         return list(order)
     at = order.index(id_)
@@ -290,7 +272,7 @@ def moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
 
 
 async def arrange(visit: Visit, asked: OrderForm) -> Response:
-    """Put the photos of an own album in an order; for a script that moved one by hand."""
+    """Save the order of the photos in a member's own album, for the drag-and-drop script."""
     member = visit.checked(asked)
     await albums.arrange(visit.front.writes, member.id, asked.id, asked.media)
     if visit.partial:
@@ -299,7 +281,7 @@ async def arrange(visit: Visit, asked: OrderForm) -> Response:
 
 
 async def offer(visit: Visit, path: AlbumPath) -> Response:
-    """Own photos, newest first, to choose some for an album."""
+    """List the member's own photos, newest first, to add some to an album."""
     member = visit.member
     reads = visit.front.reads
     album = await own_album(visit.front.graph, member.id, path.id)
@@ -318,7 +300,6 @@ async def offer(visit: Visit, path: AlbumPath) -> Response:
 
 
 async def put_in(visit: Visit, asked: PhotosForm) -> Response:
-    """Put the chosen photos into an own album."""
     member = visit.checked(asked)
     chosen: dict[int, list[int]] = {}
     for one in asked.photos:
@@ -332,12 +313,12 @@ async def put_in(visit: Visit, asked: PhotosForm) -> Response:
 
 
 async def of_post(visit: Visit, path: PostAlbumsPath) -> Response:
-    """Own albums, to put the photos of a post into some of them."""
+    """List the member's own albums, to add the photos of a post to some of them."""
     return await _of_post(visit, path.id)
 
 
 async def put_post(visit: Visit, asked: PostAlbumsForm) -> Response:
-    """Put photos of an own post into an album, or take them out of it."""
+    """Add photos of the member's own post to an album, or remove them."""
     member = visit.checked(asked)
     post = await own_post(visit.front.graph, member.id, asked.id)
     media = asked.media or post.media

@@ -38,48 +38,39 @@ _MEGABYTE = 1_000_000
 
 
 class ImportingView(NamedTuple):
-    """An archive that is being worked on."""
-
     words: str
     share: int
-    """Percent that are done; 0 where it is not known."""
+    """Percent done; 0 if unknown."""
 
 
 class OmittedView(NamedTuple):
-    """Things that are left out for one reason."""
-
     words: str
     examples: str
 
 
 class SampleView(NamedTuple):
-    """One of the first posts."""
-
     day: str
     text: str
     photos: str
 
 
 class ArchiveReportView(NamedTuple):
-    """The report of an archive."""
-
     network: str
     period: str
     amounts: tuple[str, ...]
     there: str
-    """How much was here already; empty for nothing."""
+    """How much was imported before; empty for nothing."""
     samples: tuple[SampleView, ...]
     omitted: tuple[OmittedView, ...]
     notes: tuple[str, ...]
     empty: bool
-    """Whether there is nothing to take in."""
+    """Whether there is nothing to import."""
 
 
 class ArchiveView(NamedTuple):
-    """The page: at most one of the last four is there."""
+    """The import page. At most one of `importing`, `looked`, `done` and `error` is set."""
 
     largest: str
-    """How large an archive may be."""
     file: str
     token: str = ""
     importing: ImportingView | None = None
@@ -89,7 +80,6 @@ class ArchiveView(NamedTuple):
 
 
 def archive_view(visit: Visit, state: ArchiveState | None, most_bytes: int) -> ArchiveView:
-    """Return the page of an import."""
     words = visit.words
     view = ArchiveView(_size(words, most_bytes), state.file if state else "", state.token if state else "")
     if state is None:
@@ -103,7 +93,7 @@ def archive_view(visit: Visit, state: ArchiveState | None, most_bytes: int) -> A
 
 
 def importing_view(visit: Visit, state: ArchiveState) -> ImportingView | None:
-    """Return how far an archive is that is being worked on; None for another one."""
+    """Return the progress of an archive that is being processed, or None in any other phase."""
     if state.phase not in WORK:
         return None
     words = visit.words
@@ -232,42 +222,39 @@ def _size(words: Translated, size: int) -> str:
 
 _FORM = 1 << 16
 _NAME = 100
-"""Characters of the name of a file that are kept."""
+"""Maximum length of a stored file name, in characters."""
 
 
 class ImportQuery(msgspec.Struct, frozen=True):
-    """The page, or only how far it is."""
+    """`only="state"` asks for the progress alone."""
 
     only: Literal["", "state"] = ""
 
 
 class ArchiveForm(Form, frozen=True, kw_only=True):
-    """An archive."""
-
     file: Upload | None = None
 
 
 class TakeInForm(Form, frozen=True, kw_only=True):
-    """Whom the posts of an archive are for at the most, and which archive it is."""
+    """The archive to import and the widest visibility that its posts get."""
 
     token: Annotated[str, msgspec.Meta(max_length=16)] = ""
     widest: Literal["public", "unlisted", "followers"] = "public"
 
 
 async def show_import(visit: Visit, query: ImportQuery) -> Response:
-    """The form for an archive, or how far the one is that was sent."""
     if query.only:
         state = await asyncio.to_thread(_shelf(visit).state, visit.member.id)
         view = importing_view(visit, state) if state is not None else None
         if view is not None:
             return part(visit, "importing", importing=view)
-        # It is another page now.
+        # The phase has changed, so the whole page has to be reloaded.
         return Response(status_code=204, headers={"HX-Redirect": visit.url("/settings/import")})
     return await _page(visit)
 
 
 async def send(visit: Visit, asked: ArchiveForm) -> Response:
-    """Keep an archive, and have it looked at."""
+    """Store the archive and start its analysis."""
     member, file = visit.checked(asked), asked.file
     if file is None:
         return await _page(visit, {"file": visit.words.text("Please choose a file.")})
@@ -282,7 +269,7 @@ async def send(visit: Visit, asked: ArchiveForm) -> Response:
 
 
 async def take(visit: Visit, asked: TakeInForm) -> Response:
-    """Have an archive taken in that was looked at."""
+    """Start the import of an analysed archive."""
     member, shelf = visit.checked(asked), _shelf(visit)
     state = await asyncio.to_thread(shelf.state, member.id)
     if state is not None and (state.phase, state.token) == ("looked", asked.token):
@@ -292,7 +279,7 @@ async def take(visit: Visit, asked: TakeInForm) -> Response:
 
 
 async def discard(visit: Visit, asked: Form) -> Response:
-    """Forget an archive, or the report of one; one that is being taken in stops."""
+    """Delete an archive or its report, and stop an import that is running."""
     member = visit.checked(asked)
     await asyncio.to_thread(_shelf(visit).discard, member.id)
     return visit.go("/settings/import")
@@ -313,7 +300,6 @@ def _shelf(visit: Visit) -> ArchiveShelf:
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """Return the rows. The settings say how large an archive may be."""
     return (
         routing.page("/settings/import", show_import, ImportQuery),
         routing.form(
@@ -330,15 +316,14 @@ def routes(settings: Settings) -> tuple[Route, ...]:
 
 
 _AT_ONCE = 4
-"""Archives that one process sends at a time."""
+"""Archives that one process streams concurrently."""
 _RETRY_SECONDS = 60.0
 
 _under_way: set[int] = set()
-"""Members who are being sent their archive: one each."""
+"""Members whose archive is being streamed; at most one archive per member."""
 
 
 async def show_export(visit: Visit, _params: None) -> Response:
-    """The contents of an archive, and its size."""
     member, words = visit.member, visit.words
     found = await profiles_by_id(visit.front.graph, member.id, (member.id,))
     posts = found[0].posts if found else 0
@@ -349,13 +334,13 @@ async def show_export(visit: Visit, _params: None) -> Response:
 
 
 async def download(visit: Visit, asked: Form) -> Response:
-    """Send all data of the member as a zip, which is made while it is sent."""
+    """Stream all data of the member as a zip file, built while it is sent."""
     member, _ = visit.checked(asked), visit.words.text
     if member.id in _under_way or len(_under_way) >= _AT_ONCE:
         raise Unavailable(
             _("An archive is being sent already. Please try again in a minute."), retry_after=_RETRY_SECONDS
         )
-    # From now on, and not only when the first piece is asked for: there is time for another request in between.
+    # Reserve the slot now, not when the first piece is read: another request could come in between.
     _under_way.add(member.id)
     try:
         await note_alone(visit.front.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))
@@ -368,7 +353,7 @@ async def download(visit: Visit, asked: Form) -> Response:
 
 
 class _Archive(StreamingResponse):
-    """An archive on its way. Its member is under way until it is sent or breaks off."""
+    """A streamed archive that releases the member's slot once it is sent or the connection breaks."""
 
     def __init__(self, visit: Visit, member: Member, headers: Mapping[str, str]) -> None:
         super().__init__(_pieces(visit, member), headers=headers, media_type="application/zip")

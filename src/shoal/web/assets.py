@@ -27,20 +27,20 @@ from shoal.http.routes import Body, Route
 from shoal.mastodon_api.context import Context
 
 _LEAST_BYTES = 1_000
-"""Size from which a body is compressed: a smaller one goes in one packet anyhow."""
+"""Smallest body that is compressed, in bytes; a smaller one fits into one packet anyway."""
 _LEVEL = 3
-"""A page of 80 KB takes 0.25 ms and becomes 11 KB; level 6 takes three times as long for 9.6 KB."""
+"""At level 3 a page of 80 KB takes 0.25 ms and shrinks to 11 KB; level 6 takes three times as long for 9.6 KB."""
 _GZIP = 16 + zlib.MAX_WBITS
 _ACCEPTED = re.compile(r"(?:^|,)\s*gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*(?:,|$))[^,]*)?(?:,|$)", re.IGNORECASE)
 
 
 def takes_gzip(request: Request) -> bool:
-    """Return whether who asks reads what is compressed (RFC 9110, section 12.5.3)."""
+    """Return whether the client accepts gzip (RFC 9110, section 12.5.3)."""
     return _ACCEPTED.search(request.headers.get("accept-encoding", "")) is not None
 
 
 def pack(request: Request, response: Response) -> None:
-    """Compress the body of an answer that is whole, if who asks reads that and it is worth it."""
+    """Compress the body of a complete response if the client accepts gzip and the body is large enough."""
     response.headers.add_vary_header("Accept-Encoding")
     if len(response.body) < _LEAST_BYTES or not takes_gzip(request):
         return
@@ -59,25 +59,22 @@ _TYPES = {
 }
 _TOKENS = "styles/tokens.css"
 SHEET = "styles/app.css"
-"""Name of all style sheets together."""
+"""Name of the file that joins all style sheets."""
 
 
 class Asset(NamedTuple):
-    """A file: its type, its bytes, and the same compressed (gzip)."""
-
     content_type: str
     data: bytes
     packed: bytes
 
 
 class Assets(NamedTuple):
-    """All files by name, and a word that is another one whenever one of them changes."""
+    """All files by name, and a version that changes with any of them."""
 
     version: str
     found: dict[str, Asset]
 
     def get(self, name: str) -> Asset:
-        """Return a file. Raises `NotFound`."""
         if name not in self.found:
             raise NotFound("There is no such file")
         return self.found[name]
@@ -85,12 +82,10 @@ class Assets(NamedTuple):
 
 @cache
 def assets() -> Assets:
-    """Return the files, read once in a process."""
     return read_assets(files("shoal.web") / "static")
 
 
 def read_assets(folder: Traversable) -> Assets:
-    """Return the files of a folder."""
     read = dict(sorted(_files(folder, "")))
     sheets = [name for name in read if name.endswith(".css") and name != _TOKENS]
     read[SHEET] = b"\n".join(read.pop(name) for name in (_TOKENS, *sheets))
@@ -118,7 +113,7 @@ _Word = Annotated[str, Meta(max_length=80)]
 
 
 class AssetPath(msgspec.Struct, frozen=True):
-    """The version that a page was made with, and the name of a file."""
+    """The version for which the page was rendered, and the name of a file."""
 
     version: _Word
     name: _Word
@@ -126,7 +121,7 @@ class AssetPath(msgspec.Struct, frozen=True):
 
 
 async def asset(context: Context, params: AssetPath) -> object:
-    """A file of the web app. With its present version in the address it may be kept for ever."""
+    """Send a file of the web app. If the URL has the current version, browsers may cache the file permanently."""
     name = f"{params.folder}/{params.name}" if params.folder else params.name
     found = assets().get(name)
     packed = takes_gzip(context.request)

@@ -26,12 +26,11 @@ from shoal.web.request_context import Visit
 
 
 def verb_words(words: Translated, verb: AuditVerb) -> str:
-    """Return an act in words."""
     return all_verbs(words)[verb]
 
 
 def all_verbs(words: Translated) -> dict[AuditVerb, str]:
-    """Return all acts in words, in the order of the enumeration."""
+    """Return a label for each verb, in the order of the enumeration."""
     _ = words.text
     return {
         AuditVerb.MEMBER_SUSPENDED: _("Member suspended"),
@@ -95,7 +94,7 @@ def all_verbs(words: Translated) -> dict[AuditVerb, str]:
 
 
 def detail_words(words: Translated, name: str, value: str | int) -> str:
-    """Return a detail of an entry in words; its value as it is stored, where that is for programs."""
+    """Return a detail of an entry as text. A value without a translation is shown as stored."""
     _ = words.text
     shown = words.number(value) if isinstance(value, int) else _values(words).get(value, value)
     label = {
@@ -139,33 +138,29 @@ def _values(words: Translated) -> dict[str, str]:
 
 
 class AuditLine(msgspec.Struct, frozen=True):
-    """An entry of the audit log."""
-
     id: int
     when: When
     verb: str
-    """The act in words."""
     actor: str
-    """The name that somebody had, with an @; words where nobody was logged in."""
+    """The actor's user name at the time of the action, with an @; a description if no member was logged in."""
     actor_path: str
-    """Leads to their other acts; empty where nobody was logged in."""
+    """Path of the actor's entries; empty if no member was logged in."""
     target: str
-    """Empty where the words of the act say all."""
+    """Empty if the verb says it all."""
     target_path: str
-    """Leads to what else was done to it; empty where it has no id."""
+    """Path of the entries about the target; empty if it has no id."""
     address: str
     reason: str
     details: tuple[str, ...]
 
 
 def lines_of(visit: Visit, entries: Sequence[DatedEntry]) -> list[AuditLine]:
-    """Return entries as the page shows them; no read."""
     return [_line_of(visit, one) for one in entries]
 
 
 def _line_of(visit: Visit, dated: DatedEntry) -> AuditLine:
     words, entry = visit.words, dated.entry
-    # The address of a log-in that failed is gone with the member, but not that somebody outside made it.
+    # A deleted member's failed log-ins lose their address, but the entry still shows that they came from outside.
     outside = dated.address or entry.holder_id
     nobody = words.text("Nobody who was logged in") if outside else words.text("The server or its operator")
     return AuditLine(
@@ -192,13 +187,13 @@ def _target(dated: DatedEntry) -> str:
 
 _ENTRIES = 40
 _NOBODY = -1
-"""An id that nobody has: of a name that nobody has."""
+"""An id that no object has, for a name that does not exist."""
 
 _Who = Annotated[str, Meta(max_length=300)]
 
 
 class AuditLogQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A page of the audit log. Who acted and who or what it was about: a user name, or an id."""
+    """A page of the audit log. `actor` and `target` are user names or ids."""
 
     actor: _Who = ""
     target: _Who = ""
@@ -206,7 +201,7 @@ class AuditLogQuery(BeforeQuery, frozen=True, kw_only=True):
 
 
 async def show(visit: Visit, query: AuditLogQuery) -> Response:
-    """Entries, newest first: all, those of an actor, those about a target, or those of one kind of act."""
+    """List entries, newest first: all, or those of one actor, target or verb."""
     me = visit.member
     if me.role.rank < Role.ADMIN.rank:
         raise NotAllowed(visit.words.text("This page is for admins."))
@@ -233,7 +228,7 @@ async def show(visit: Visit, query: AuditLogQuery) -> Response:
 
 
 async def _id_of(visit: Visit, who: str) -> int | None:
-    """Return the id that is meant by a user name or an id; None for an empty text."""
+    """Return the id for a user name or an id; None for an empty text."""
     name = who.strip()
     found = await id_called(visit.front.graph, name) if name else None
     return _NOBODY if name and found is None else found

@@ -22,23 +22,23 @@ _HOUR, _MINUTE = 3_600, 60
 
 
 class PasswordRefusal(NamedTuple):
-    """The words of a page that asks for a password again, with the status and the headers of the answer."""
+    """The message, status and headers of a refused login."""
 
     words: str
     status: int
     headers: dict[str, str]
     locked: bool = False
-    """Whether the account takes no passwords from here for a while: see `LockedOut`."""
+    """Whether password logins to the account are locked from this address: see `LockedOut`."""
 
     def on(self, response: Response) -> Response:
-        """Return the page that says it, with the status and the headers."""
+        """Return the response with the status and headers of the refusal."""
         response.status_code = self.status
         response.headers.update(self.headers)
         return response
 
 
 def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | TooMany) -> PasswordRefusal:
-    """Return what is answered to a wrong password, to a member who may not come in, and to one wrong password too many."""
+    """Return the response to a wrong password, to a member who may not log in, or to too many attempts."""
     _ = words.text
     match error:
         case TooMany():
@@ -61,9 +61,9 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
 
 
 async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) -> Response:
-    """Log a member in who knows the password, and send the browser on its way.
+    """Log in a member whose password was verified, and redirect the browser.
 
-    Where a code of a second factor is wanted that is the page which asks for it, unless it was `proved`.
+    The target is the page that asks for the second factor, if the member has one and it was not verified already (`proved`).
     """
     begun = await sessions.begin(visit.front.writes, member, proved=proved, origin=visit.origin)
     asks = HALFWAY in begun.token.scopes
@@ -73,7 +73,7 @@ async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) 
 
 
 async def log_in(visit: Visit, response: Response, begun: NewToken) -> None:
-    """Log the browser in with an answer to it. The member who was logged in there before is logged out."""
+    """Set the login cookie on the response. The member who was logged in before is logged out."""
     if visit.browser.login:
         await sessions.leave(visit.front.writes, visit.browser.login)
     if visit.viewer is not None and visit.viewer.id != begun.token.member_id:
@@ -82,7 +82,6 @@ async def log_in(visit: Visit, response: Response, begun: NewToken) -> None:
 
 
 async def code_refusal(visit: Visit, member: Member, code: str) -> PasswordRefusal | None:
-    """Use a code of a second factor, and return what is answered where it does not count; None where it does."""
     try:
         if await login_attempts.code_counts(visit.anonymous, member, code):
             return None
@@ -98,7 +97,7 @@ async def code_refusal(visit: Visit, member: Member, code: str) -> PasswordRefus
 
 
 def passkey_refusal(words: Translated, error: Unauthenticated | NotAllowed | TooMany) -> PasswordRefusal:
-    """Return what is answered to a passkey that opens nothing, to a member who may not come in, and to one too many."""
+    """Return the response to an unknown passkey, to a member who may not log in, or to too many attempts."""
     if isinstance(error, NotAllowed | TooMany):
         return password_refusal(words, error)
     return PasswordRefusal(
@@ -107,5 +106,5 @@ def passkey_refusal(words: Translated, error: Unauthenticated | NotAllowed | Too
 
 
 def goal(to: str) -> str:
-    """Return the path to go to afterwards: the start page for what is none of ours."""
+    """Return the path to redirect to: `to` if it is local, else the start page."""
     return to if is_local(to) else "/"

@@ -29,25 +29,21 @@ from shoal.web.view_models import PostView, post_of
 
 
 class CommentForm(msgspec.Struct, frozen=True):
-    """A comment that is being written."""
-
     answers: int
-    """The post that it answers."""
     text: str
     visibility: str
     audience: str
-    """Its readers, in a word."""
+    """The visibility as one word."""
     request: str
     depth: int
-    """How far what it answers is to the side; -1 for the post of the page."""
+    """Depth of the comment that is answered; -1 for the post of the page."""
     most: int
     more: str
-    """Where it is written with pictures and all the rest."""
+    """URL of the full compose form, with pictures and all options."""
     wrong: str = ""
 
 
 def comment_form(visit: Visit, said: Writing, depth: int, *, wrong: str = "") -> CommentForm:
-    """Return the form of a comment, as it was typed or as it begins."""
     return CommentForm(
         answers=said.reply_to,
         text=said.text,
@@ -62,20 +58,17 @@ def comment_form(visit: Visit, said: Writing, depth: int, *, wrong: str = "") ->
 
 
 DEEPEST = 4
-"""Beyond, comments stand below each other: a line must stay wide enough to read."""
+"""Deeper comments are not indented any further: a line must stay wide enough to read."""
 
 
 class ThreadView(msgspec.Struct, frozen=True):
-    """Posts above and below a post."""
-
     above: tuple[PostView, ...]
     below: tuple[PostView, ...]
     more: str
-    """Where further comments are; empty where all are here."""
+    """URL of further comments; empty if all are shown."""
 
 
 def thread_of(visit: Visit, post: Post, found: Thread) -> ThreadView:
-    """Return the thread of a post as its page shows it."""
     depths = {post.id: -1}
     below = []
     for entry in found.below:
@@ -89,33 +82,31 @@ _Depth = Annotated[int, Meta(ge=-1, le=100)]
 
 
 class AnswerQuery(msgspec.Struct, frozen=True):
-    """A post that is answered, and how far it is to the side."""
+    """The post that is answered, and its depth in the thread."""
 
     id: Id
     depth: _Depth = 0
 
 
 class NewComment(Form, frozen=True, kw_only=True):
-    """A comment as it was typed."""
-
     id: Id
     text: Annotated[str, Meta(max_length=200_000)] = ""
     spoiler: Annotated[str, Meta(max_length=2_000)] = ""
     visibility: Annotated[str, Meta(max_length=20)] = ""
     request: Annotated[str, Meta(max_length=100)] = ""
     depth: _Depth = -1
-    """How far what it answers is to the side; -1 for the post of the page."""
+    """Depth of the comment that is answered; -1 for the post of the page."""
 
 
 class VoteForm(Form, frozen=True, kw_only=True):
-    """Options that were chosen in a poll."""
+    """The indices of the chosen options."""
 
     id: Id
     choices: Annotated[tuple[Annotated[int, Meta(ge=0, le=1_000)], ...], Meta(max_length=100)] = ()
 
 
 async def answer(visit: Visit, asked: AnswerQuery) -> Response:
-    """The form to answer a comment, below it; without a script it is a page of its own."""
+    """Return the comment form for a script to insert. Without a script, redirect to the compose page."""
     member = visit.member
     if not visit.partial:
         return visit.go("/compose", reply_to=asked.id)
@@ -124,7 +115,7 @@ async def answer(visit: Visit, asked: AnswerQuery) -> Response:
 
 
 async def comment(visit: Visit, asked: NewComment) -> Response:
-    """Write a comment. A script gets it as it stands in the thread, and an empty form for the next one."""
+    """Create a comment. A script gets the rendered comment and an empty form for the next one."""
     member = visit.checked(asked)
     answered = await seen_post(visit, asked.id)
     said = answering(member, answered)
@@ -173,7 +164,7 @@ async def _refused(
 
 
 async def vote(visit: Visit, asked: VoteForm) -> Response:
-    """Vote in a poll; a script gets it with the result."""
+    """Vote in a poll. A script gets the poll with its results."""
     member = visit.checked(asked)
     poll = await access_poll(visit.front.graph, member.id, asked.id)
     if not asked.choices:

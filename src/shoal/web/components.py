@@ -31,7 +31,7 @@ _BLURS = (
 
 
 def samples(now_ms: int) -> Iterator[tuple[str, Entry]]:
-    """Yield a post in each state, with the name of the state."""
+    """Yield the name of each state with a post in that state."""
     ann = _member(1, "ann", "Ann Arden")
     ben = _member(2, "benedikt_with_a_long_name", "Benedikt von der Langen Straße am Wasserfall")
     photos = [_photo(n, *size) for n, size in enumerate(((1500, 1000), (1000, 1500), (1600, 900), (1200, 1200)))]
@@ -121,7 +121,6 @@ _RELATIONS = {
 
 
 async def show(visit: Visit, _params: None) -> Response:
-    """All components."""
     entries = list(samples(visit.now_ms))
     author = entries[0][1].author.member
     people = [

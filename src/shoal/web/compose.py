@@ -51,12 +51,10 @@ _ZONES = """
     Asia/Kolkata Asia/Dhaka Asia/Bangkok Asia/Jakarta Asia/Shanghai Asia/Singapore Asia/Tokyo Asia/Seoul Australia/Perth
     Australia/Sydney Pacific/Auckland
 """
-"""Time zones that are offered; any other may be typed."""
+"""Time zones offered in the form; any other may be typed."""
 
 
 class SheetChoice(msgspec.Struct, frozen=True):
-    """One of several values."""
-
     value: str
     words: str
     chosen: bool
@@ -65,7 +63,7 @@ class SheetChoice(msgspec.Struct, frozen=True):
 
 
 class Sheet(msgspec.Struct, frozen=True):
-    """The form, whole."""
+    """The complete form as the template shows it."""
 
     action: str
     back: str
@@ -75,38 +73,36 @@ class Sheet(msgspec.Struct, frozen=True):
     pictures: tuple[PictureCard, ...]
     refused: tuple[Refused, ...]
     wrong: Mapping[str, str]
-    """Errors in words, by the name of the part of the form; "" for those that belong to none."""
+    """Errors by part of the form; "" for an error that belongs to no part."""
     visibilities: tuple[SheetChoice, ...]
     languages: tuple[SheetChoice, ...]
     durations: tuple[SheetChoice, ...]
     options: tuple[str, ...]
-    """Options of a poll as typed, with empty lines up to the maximum."""
+    """Poll options as typed, padded with empty lines up to the maximum."""
     zones: tuple[str, ...]
     most: int
-    """Characters of a text."""
+    """Maximum length of the text, in characters."""
     most_pictures: int
     most_description: int
     takes: str
-    """The accepted files, in words."""
     accepts: str
-    """The content types that the file picker offers."""
+    """Content types that the file picker offers."""
     place_words: str
     draft: str
-    """The name under which a browser keeps the draft; empty in an edit."""
+    """The key under which the browser stores the draft; empty when editing."""
     lacking: str
-    """The question about pictures without a description; empty if there is none to ask."""
+    """The question about pictures without a description; empty if there is nothing to ask."""
     answers: PostView | None = None
     recipients: str = ""
-    """The recipients of a message as typed."""
     is_message: bool = False
     is_edit: bool = False
     may_schedule: bool = True
     waits: bool = False
-    """Whether something is still being made ready."""
+    """Whether some media is still being processed."""
 
 
 class SheetState(msgspec.Struct, frozen=True, kw_only=True):
-    """A form as typed, and all that is known about it."""
+    """The form as typed, with its media, errors and context."""
 
     said: Writing
     media: Sequence[Media] = ()
@@ -121,7 +117,6 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sheet_of(visit: Visit, member: Member, shown: SheetState) -> Sheet:
-    """Return the form of a new post, or of the one that is edited."""
     _, limits, said, edits = visit.words.text, visit.front.writes.limits, shown.said, shown.edits
     cards = cards_of(visit, shown.media, said.pictures, lacking=shown.lacking)
     is_message = shown.recipients is not None
@@ -171,7 +166,7 @@ def _heading(words: Translated, shown: SheetState) -> str:
 
 
 def _draft(member: Member, shown: SheetState) -> str:
-    """Return the name under which a browser keeps the draft."""
+    """Return the key under which the browser stores the draft; empty when editing."""
     if shown.edits:
         return ""
     if shown.recipients is not None:
@@ -197,7 +192,7 @@ def _visibilities(words: Translated, said: Writing, edits: Post | None) -> tuple
 
 
 def visibility_words(words: Translated) -> dict[Visibility, tuple[str, str, str]]:
-    """Return the name of each visibility, a plain sentence about it, and its icon."""
+    """Return the name, description and icon of each visibility."""
     _ = words.text
     return {
         Visibility.PUBLIC: (
@@ -241,7 +236,6 @@ def _durations(visit: Visit, chosen: int, edits: Post | None) -> tuple[SheetChoi
 
 
 def span_words(words: Translated, seconds: int) -> str:
-    """Return a time span in words."""
     if seconds % _DAY == 0:
         return words.plural("%(n)s day", "%(n)s days", seconds // _DAY) % {"n": seconds // _DAY}
     if seconds % _HOUR == 0:
@@ -288,7 +282,7 @@ def _lacking(words: Translated, cards: Sequence[PictureCard]) -> str:
 
 
 def local_time(ms: int, zone: str) -> str:
-    """Return a moment (Unix ms) as a local time of a zone, the way a field for it takes it."""
+    """Return a time (Unix ms) as local time in the format of a `datetime-local` field."""
     return datetime.fromtimestamp(ms / 1_000, ZoneInfo(zone)).strftime("%Y-%m-%dT%H:%M")
 
 
@@ -301,25 +295,21 @@ _FIELDS = {
     "expires_in": "poll",
     "scheduled_at": "at",
 }
-"""The part of the form in which a field of the services stands, where it has another name."""
+"""The part of the form for each field of the commands that has another name there."""
 _PARTS = {"recipients", "text", "spoiler", "pictures", "poll", "place", "at", "visibility", "language"}
 _ORDER = tuple(Visibility)
 
 
 class ComposeQuery(msgspec.Struct, frozen=True):
-    """The beginning of a new post."""
-
     tag: Annotated[str, Meta(max_length=400)] = ""
     text: Annotated[str, Meta(max_length=20_000)] = ""
     reply_to: Id = NO_ID
     scheduled: Id = NO_ID
-    """A scheduled post that is to be written again."""
     again: Id = NO_ID
-    """A post of one's own that is to be written again: it is deleted once the new one is posted."""
+    """A post of the member to rewrite; it is deleted once the new post is published."""
 
 
 async def new(visit: Visit, query: ComposeQuery) -> Response:
-    """The form of a new post, of a comment, or of a scheduled post that is written again."""
     member = visit.member
     if query.scheduled:
         return await sheet(visit, member, SheetState(said=await _planned(visit, member, query.scheduled)))
@@ -331,7 +321,7 @@ async def new(visit: Visit, query: ComposeQuery) -> Response:
 
 
 def begun(member: Member) -> Writing:
-    """Return an empty form as this member wants it."""
+    """Return an empty form with the member's defaults."""
     return Writing(
         visibility=member.default_visibility.value,
         sensitive=member.default_sensitive,
@@ -342,17 +332,16 @@ def begun(member: Member) -> Writing:
 
 
 def answering(member: Member, entry: Entry) -> Writing:
-    """Return an empty form to answer a post: it names whom that concerns, and is for no more people than the post."""
+    """Return an empty reply form that mentions the participants and is no more widely visible than the post."""
     parent = entry.post
     visibility = max(parent.visibility, member.default_visibility, key=_ORDER.index)
-    # They are told of it by their names alone.
+    # Only the mentions cause their notifications.
     names = [entry.author.member.name, *(mention.name for mention in parent.mentions)]
     text = "".join(f"@{name} " for name in dict.fromkeys(names) if name != member.name)
     return replace(begun(member), reply_to=as_id(parent.id), visibility=visibility.value, text=text)
 
 
 async def seen_post(visit: Visit, post_id: int) -> Entry:
-    """Return a post that the viewer may see. Raises `NotFound`."""
     found = await hydrate(visit.front.reads.graph, visit.viewer_id, (post_id,), unasked=False)
     if not found:
         raise NotFound("There is no such post")
@@ -374,7 +363,6 @@ async def _again(visit: Visit, member: Member, id_: int) -> Writing:
 
 
 async def sheet(visit: Visit, member: Member, shown: SheetState, *, status: int = 200) -> Response:
-    """Return the page with the form as it stands."""
     said = shown.said
     media = await own_files(visit, member, [one.id for one in said.pictures])
     answers = shown.answers
@@ -387,21 +375,20 @@ async def sheet(visit: Visit, member: Member, shown: SheetState, *, status: int 
 
 
 def _lost(visit: Visit, said: Writing, there: set[int]) -> Sequence[Refused]:
-    """Return what is told of pictures that are gone: files that no post has are kept for a day."""
+    """Return a refusal for each picture that no longer exists: files without a post are deleted after a day."""
     words = visit.words.text("It was deleted: files that stand in no post are kept for a day. Please add it again.")
     name = visit.words.text("A picture")
     return [Refused(name, words) for one in said.pictures if one.id not in there]
 
 
 async def send(visit: Visit, asked: Writing) -> Response:
-    """Create or schedule the post, or show the form again with the reason why not."""
     return await submit(visit, visit.checked(asked), SheetState(said=asked), _posted)
 
 
 async def submit(
     visit: Visit, member: Member, typed: SheetState, create: Callable[[Visit, Member, Writing], Awaitable[str]]
 ) -> Response:
-    """Create what was typed, or show the form again with the reason why not. `create` returns the path to go to."""
+    """Create the post, or show the form again with the reason for the refusal. `create` returns the path to redirect to."""
     said, refused = await taken(visit, member, typed.said)
     shown = replace(typed, said=said, refused=refused)
     if said.asks != member.asks_descriptions:
@@ -419,18 +406,18 @@ async def submit(
 
 
 async def taken(visit: Visit, member: Member, asked: Writing) -> tuple[Writing, tuple[Refused, ...]]:
-    """Return the form with the files that came with it among its pictures, and those that were not taken."""
+    """Return the form with the uploaded files among its pictures, and the files that were refused."""
     pictures, refused = await take_files(visit, member, asked.files)
     return replace(asked, files=(), pictures=(*asked.pictures, *pictures)), refused
 
 
 def lacks_descriptions(said: Writing) -> bool:
-    """Return whether to ask about a picture without a description first."""
+    """Return whether to ask about a picture without a description before posting."""
     return said.asks and said.do != "anyway" and any(is_blank(one.description) for one in said.pictures)
 
 
 async def _posted(visit: Visit, member: Member, said: Writing) -> str:
-    """Create or schedule a post, and return the path of its page or of the list of scheduled posts."""
+    """Create or schedule a post and return the path of its page, or of the list of scheduled posts."""
     writes, draft, at = visit.front.writes, draft_of(said), moment_of(said)
     writes.pressure.check()
     if draft.parent_id and not draft.media and not says_something(said.text):
@@ -448,21 +435,20 @@ async def _posted(visit: Visit, member: Member, said: Writing) -> str:
 
 
 def says_something(text: str) -> bool:
-    """Return whether a comment says more than whom it answers."""
+    """Return whether a comment contains more than mentions."""
     return any(not word.startswith("@") and not is_blank(word) for word in text.split())
 
 
 async def _drop(visit: Visit, member: Member, id_: int) -> None:
-    """Delete the post, or cancel the scheduled one, in whose place another was written."""
+    """Delete the post, or cancel the scheduled post, that was rewritten."""
     writes = visit.front.writes
     node = (await writes.graph.obj_get((id_,))).get(id_)
-    # It may have been posted, cancelled or deleted in between.
+    # The old post may have been published, cancelled or deleted in the meantime.
     with contextlib.suppress(NotFound):
         await (posts.delete if isinstance(node, Post) else scheduled_posts.cancel)(writes, member.id, id_)
 
 
 def wrong_of(visit: Visit, error: ShoalError) -> dict[str, str]:
-    """Return what is wrong in words, by the part of the form."""
     _, field = visit.words.text, error.field or "" if isinstance(error, InvalidInput) else ""
     part = _FIELDS.get(field, field)
     if str(error) == "Text can't be blank":
@@ -473,13 +459,12 @@ def wrong_of(visit: Visit, error: ShoalError) -> dict[str, str]:
 
 
 def form_bytes(settings: Settings) -> int:
-    """Return how large a form with files may be."""
+    """Return the maximum size in bytes of a form with files."""
     pictures = settings.max_media_per_post * settings.max_upload_bytes
     return max(pictures, settings.max_video_bytes) + _FORM_BYTES
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """The rows; the settings say how large a form with files may be."""
     return (
         routing.page("/compose", new, ComposeQuery),
         routing.form("/compose", send, Writing, max_body=form_bytes(settings)),

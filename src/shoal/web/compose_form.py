@@ -1,4 +1,4 @@
-"""Everything that a form to write with sends, and what becomes of it."""
+"""The fields of the compose form, and their conversion from and to posts, drafts and polls."""
 
 from __future__ import annotations
 
@@ -28,24 +28,20 @@ NO_ID = cast("Id", 0)
 
 
 class FileOfPost(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of the post, and what is said of it."""
-
     id: Id
     description: Annotated[str, Meta(max_length=20_000)] = ""
     across: _Percent = MIDDLE
-    """The point that a cut keeps, in percent of the width from the left."""
+    """The focal point, in percent of the width from the left."""
     down: _Percent = MIDDLE
-    """Its height in percent, from the top."""
+    """The focal point, in percent of the height from the top."""
 
     @property
     def focus(self) -> tuple[float, float]:
-        """Return the point as media have it."""
+        """Return the focal point in the coordinates of media: -1 to 1, with y pointing up."""
         return self.across / 50 - 1, 1 - self.down / 50
 
 
 class Writing(Form, frozen=True, kw_only=True):
-    """A post or comment as it stands in the form."""
-
     text: _Text = ""
     spoiler: _Line = ""
     sensitive: bool = False
@@ -53,35 +49,34 @@ class Writing(Form, frozen=True, kw_only=True):
     visibility: VisibilityName = "public"
     pictures: Annotated[tuple[FileOfPost, ...], Meta(max_length=100)] = ()
     files: Annotated[tuple[Upload, ...], Meta(max_length=100)] = ()
-    """Files that come with the form itself, where no script sent them before."""
+    """Files sent with the form itself, if no script uploaded them before."""
     options: Annotated[tuple[_Line, ...], Meta(max_length=20)] = ()
     multiple: bool = False
     hide_totals: bool = False
     seconds: Annotated[int, Meta(ge=0, le=10_000_000_000)] = 0
-    """How long the poll is open; 0 in an edit: as long as it was to be."""
+    """How long the poll is open; 0 in an edit keeps the duration."""
     latitude: _Word = ""
     longitude: _Word = ""
     at: _Word = ""
-    """When it is to be posted, as a browser writes a local time: `2026-11-24T18:30`."""
+    """When to publish the post, as a browser sends a local time: `2026-11-24T18:30`."""
     zone: _Word = "UTC"
     reply_to: Id = NO_ID
     instead_of: Id = NO_ID
-    """A post, or a scheduled post, of one's own that goes when this one is posted."""
+    """A post or scheduled post of the member that is deleted when this one is published."""
     request: _Word = ""
-    """Tells a form that is sent twice."""
+    """Idempotency key of the form."""
     asks: bool = False
-    """Whether to ask before a picture is posted without a description."""
+    """Whether to ask before publishing a picture without a description."""
     do: _Word = "post"
     """The button: `post`, `anyway`, `add`, or `up`, `down` and `remove` with the id of a picture."""
 
 
 def as_id(number: int) -> Id:
-    """Return a number as the type of ids in forms. It stays a plain int: stores and encoders refuse kinds of it."""
+    """Return the number with the type of ids in forms. It stays a plain int: stores and encoders refuse subclasses."""
     return cast("Id", number)
 
 
 def of_post(post: Post, media: Sequence[Media], poll: Poll | None) -> Writing:
-    """Return a post as it stands in the form."""
     return replace(
         Writing(text=post.text, spoiler=post.spoiler, sensitive=post.sensitive, language=post.language),
         visibility=post.visibility.value,
@@ -96,7 +91,7 @@ def of_post(post: Post, media: Sequence[Media], poll: Poll | None) -> Writing:
 
 
 def of_draft(draft: Draft, media: Sequence[Media]) -> Writing:
-    """Return a scheduled draft as it stands in the form, without its time."""
+    """Return the form that edits a scheduled draft, without its time."""
     asked, place = draft.poll, draft.place
     return Writing(
         text=draft.text,
@@ -116,13 +111,12 @@ def of_draft(draft: Draft, media: Sequence[Media]) -> Writing:
 
 
 def picture_of(media: Media) -> FileOfPost:
-    """Return a file as it stands in the form."""
     across, down = round((media.focus[0] + 1) * 50), round((1 - media.focus[1]) * 50)
     return FileOfPost(id=as_id(media.id), description=media.description, across=across, down=down)
 
 
 def draft_of(said: Writing) -> Draft:
-    """Return what is to be posted. Raises `InvalidInput` for a place that cannot be read."""
+    """Return the draft. Raises `InvalidInput` for a location that cannot be parsed."""
     return Draft(
         text=said.text,
         spoiler=said.spoiler,
@@ -137,7 +131,6 @@ def draft_of(said: Writing) -> Draft:
 
 
 def place_of(said: Writing) -> tuple[float, float] | None:
-    """Return the latitude and the longitude. Raises `InvalidInput` for what is no number, and where one is missing."""
     given = [said.latitude.strip().replace(",", "."), said.longitude.strip().replace(",", ".")]
     if not any(given):
         return None
@@ -148,7 +141,7 @@ def place_of(said: Writing) -> tuple[float, float] | None:
 
 
 def poll_of(said: Writing) -> PollDraft | None:
-    """Return the poll; None where no option is filled in."""
+    """Return the poll, or None if no option is filled in."""
     options = tuple(option for option in said.options if option.strip())
     if not options:
         return None
@@ -156,12 +149,12 @@ def poll_of(said: Writing) -> PollDraft | None:
 
 
 def moment_of(said: Writing) -> int:
-    """Return when it is to be posted, in Unix milliseconds; 0 for now. Raises `InvalidInput` for a zone or a time that is none."""
+    """Return when to publish the post, in Unix milliseconds; 0 for now. Raises `InvalidInput` for an invalid time or zone."""
     return moment_in(said.at, said.zone) if said.at.strip() else 0
 
 
 def moment_in(at: str, zone: str) -> int:
-    """Return a local time of a zone in Unix milliseconds. Raises `InvalidInput`."""
+    """Return a local time of a zone in Unix milliseconds. Raises `InvalidInput` for an invalid time or zone."""
     try:
         place = ZoneInfo(zone.strip() or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -173,7 +166,7 @@ def moment_in(at: str, zone: str) -> int:
 
 
 def arranged(said: Writing) -> Writing:
-    """Return the form after one of the buttons at a picture was pressed."""
+    """Return the form after one of the buttons of a picture (`do`) was pressed."""
     verb, _, number = said.do.partition(":")
     ids = [str(picture.id) for picture in said.pictures]
     if number not in ids:

@@ -20,19 +20,16 @@ from shoal.web.view_models import Face, face_of
 
 
 class ContactView(NamedTuple):
-    """Somebody who was found."""
-
     face: Face
     words: str
-    """Why they were found."""
+    """Why the member was found."""
     chosen: bool
-    """Whether they are to be followed unless the member says otherwise: a name alone is not enough."""
+    """Whether the member is selected by default; a match by name alone is not."""
     known: bool
-    """Whether the member follows them, or has asked to."""
+    """Whether the viewer follows the member or has requested to."""
 
 
 def match_of(visit: Visit, found: ContactMatch) -> ContactView:
-    """Return somebody who was found."""
     _ = visit.words.text
     known = found.following or found.requested
     if known:
@@ -58,18 +55,15 @@ class FollowListForm(Form, frozen=True, kw_only=True):
 
 
 class ChosenForm(Form, frozen=True, kw_only=True):
-    """Members to follow."""
-
     ids: Annotated[tuple[Id, ...], Meta(max_length=_MOST_AT_ONCE)] = ()
 
 
 async def show(visit: Visit, query: SettingsQuery) -> Response:
-    """The form for a follow list."""
     return await _form(visit, saved=query.saved)
 
 
 async def look(visit: Visit, asked: FollowListForm) -> Response:
-    """Show who of a list is here."""
+    """Show which accounts of the list have a member here."""
     visit.checked(asked)
     try:
         found = await _found(visit, asked)
@@ -90,7 +84,6 @@ async def look(visit: Visit, asked: FollowListForm) -> Response:
 
 
 async def follow(visit: Visit, asked: ChosenForm) -> Response:
-    """Follow those who were chosen."""
     visit.checked(asked)
     await follow_all(visit, asked.ids)
     return saved_at(visit, "contacts")

@@ -43,27 +43,24 @@ from shoal.web.view_models import Face, PostView, face_of, post_of
 
 _ADDRESSED = re.compile(r"\s*@(\w+)(?:@[\w.-]+)?(?=[\s,:]|$)[,:]?")
 _NAMES = 3
-"""Members who are named; of more, only how many."""
+"""Names that a list entry shows; the others are only counted."""
 
 
 class ConversationView(msgspec.Struct, frozen=True):
-    """A conversation in a list."""
-
     id: int
     path: str
     faces: tuple[Face, ...]
     names: str
     last: str
-    """How its newest message begins."""
+    """An excerpt of the newest message."""
     mine: bool
-    """Whether that is the viewer's."""
+    """Whether the newest message is the viewer's."""
     photos: int
     when: When
     unread: bool
 
 
 def talk_of(visit: Visit, found: Conversation) -> ConversationView:
-    """Return a conversation in a list."""
     last, post = found.last, found.last.post
     known = {one.member.name for one in found.people} | ({visit.viewer.name} if visit.viewer else set())
     return ConversationView(
@@ -80,7 +77,6 @@ def talk_of(visit: Visit, found: Conversation) -> ConversationView:
 
 
 def talk_names(visit: Visit, found: Conversation) -> str:
-    """Return the names of the others in a conversation."""
     shown = [one.member.shown_name for one in found.people]
     if len(shown) <= _NAMES:
         return ", ".join(shown)
@@ -90,7 +86,7 @@ def talk_names(visit: Visit, found: Conversation) -> str:
 
 
 def messages_of(visit: Visit, entries: Sequence[Entry], known: Collection[str]) -> list[PostView]:
-    """Return the messages of a conversation, oldest first, without the names that each begins with: all read it anyway."""
+    """Return the messages, oldest first, without the mentions of participants that each begins with."""
     ordered = sorted(entries, key=lambda entry: entry.post.id)
     return [post_of(visit, msgspec.structs.replace(entry, post=_plain(entry, known))) for entry in ordered]
 
@@ -100,7 +96,7 @@ def _plain(entry: Entry, known: Collection[str]) -> msgspec.Struct:
 
 
 def unaddressed(text: str, known: Collection[str]) -> str:
-    """Return a text without the names of these members that it begins with."""
+    """Return the text without leading mentions of these members."""
     at = 0
     while (match := _ADDRESSED.match(text, at)) is not None and match[1].lower() in known:
         at = match.end()
@@ -109,40 +105,36 @@ def unaddressed(text: str, known: Collection[str]) -> str:
 
 
 def addressed(message: str, names: Sequence[str], domain: str = "") -> str:
-    """Return a text that mentions all of these members, so that they can read it."""
+    """Return the text with mentions of all these members, so that they can read it."""
     mentioned = mentions_of(message, domain)
     missing = [f"@{name}" for name in names if name.lower() not in mentioned]
     return " ".join([*missing, message]) if missing else message
 
 
 _MESSAGES = 200
-"""Messages of a conversation that its page shows."""
+"""Messages that the page of a conversation shows."""
 
 
 class TalkPath(BeforeQuery, frozen=True, kw_only=True):
-    """A conversation, by the post that began it."""
+    """A conversation, by the id of its first post."""
 
     id: Id
 
 
 class MessageForm(Form, frozen=True, kw_only=True):
-    """A message to those in a conversation."""
-
     id: Id
     text: Annotated[str, Meta(max_length=100_000)] = ""
     request: Annotated[str, Meta(max_length=100)] = ""
-    """Tells a form that is sent twice."""
+    """Idempotency key of the form."""
 
 
 class TalkForm(Form, frozen=True, kw_only=True):
-    """A conversation that is to go from the list, or to count as unread."""
-
     id: Id
     do: Literal["remove", "unread"]
 
 
 async def several(visit: Visit, query: BeforeQuery) -> Response:
-    """A page of the member's conversations, the most recently active first."""
+    """List the member's conversations, the most recently active first."""
     member = visit.member
     found = await feed.page(visit.front.reads, member.id, query.cursor())
     talks = [talk_of(visit, one) for one in found.items]
@@ -154,7 +146,7 @@ async def several(visit: Visit, query: BeforeQuery) -> Response:
 
 
 async def one(visit: Visit, path: TalkPath) -> Response:
-    """A conversation; opening it marks it as read."""
+    """Show a conversation and mark it as read."""
     member = visit.member
     found = await feed.one(visit.front.reads, member.id, path.id)
     if found.unread:
@@ -163,7 +155,6 @@ async def one(visit: Visit, path: TalkPath) -> Response:
 
 
 async def answer(visit: Visit, asked: MessageForm) -> Response:
-    """Send a message to everybody in a conversation."""
     member = visit.checked(asked)
     found = await feed.one(visit.front.reads, member.id, asked.id)
     if is_blank(asked.text):
@@ -184,7 +175,6 @@ async def answer(visit: Visit, asked: MessageForm) -> Response:
 
 
 async def change(visit: Visit, asked: TalkForm) -> Response:
-    """Take a conversation off the list, or mark it as unread."""
     member = visit.checked(asked)
     if asked.do == "remove":
         await verbs.remove(visit.front.writes, member.id, asked.id)
@@ -212,7 +202,7 @@ async def _one(visit: Visit, found: Conversation, typed: str = "", wrong: str = 
 
 
 async def _entries(visit: Visit, found: Conversation) -> tuple[list[Entry], bool]:
-    """Return the messages of a conversation; where the first is gone, those around the newest."""
+    """Return the messages and whether there are more. If the first post is gone, return those around the newest."""
     reads, viewer, last = visit.front.reads, visit.viewer_id, found.last.post
     try:
         around = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)
@@ -242,40 +232,35 @@ _Recipients = Annotated[str, Meta(max_length=4_000)]
 
 
 class MessageQuery(msgspec.Struct, frozen=True):
-    """The recipients of a new message, by their user names."""
-
     recipients: _Recipients = ""
 
 
 class NewMessageForm(Writing, frozen=True, kw_only=True):
-    """A message as typed, and its recipients."""
+    """The compose form with the recipients of a message."""
 
     recipients: _Recipients = ""
 
 
 async def new(visit: Visit, query: MessageQuery) -> Response:
-    """The form of a new message."""
     member = visit.member
     names = " ".join(f"@{name.lstrip('@')}" for name in _words(query.recipients))
     return await sheet(visit, member, SheetState(said=_direct(begun(member)), recipients=names))
 
 
 async def send(visit: Visit, asked: NewMessageForm) -> Response:
-    """Send the message, or show the form again with the reason why not."""
     member = visit.checked(asked)
     typed = SheetState(said=_direct(asked), recipients=asked.recipients)
     return await submit(visit, member, typed, partial(_sent, recipients=asked.recipients))
 
 
 def _direct(said: Writing) -> Writing:
-    """Return the fields of the form that a message has."""
+    """Return only the form fields that a message has, with direct visibility."""
     kept = {name: getattr(said, name) for name in ("text", "spoiler", "sensitive", "language", "pictures", "files")}
     sending = {name: getattr(said, name) for name in ("form_token", "request", "asks", "do")}
     return Writing(**kept, **sending, visibility=Visibility.DIRECT.value)
 
 
 async def _sent(visit: Visit, member: Member, said: Writing, *, recipients: str) -> str:
-    """Send a message, and return the path of its page."""
     writes = visit.front.writes
     writes.pressure.check()
     names = _names(visit, recipients)
@@ -292,7 +277,7 @@ async def _sent(visit: Visit, member: Member, said: Writing, *, recipients: str)
 
 
 def _names(visit: Visit, recipients: str) -> list[str]:
-    """Return the user names of the recipients. Raises `InvalidInput` for none, for too many and for other words."""
+    """Return the user names of the recipients. Raises `InvalidInput` for none, too many, or an invalid or unknown name."""
     _ = visit.words.text
     here = ("", visit.front.writes.domain.lower())
     found: dict[str, None] = {}

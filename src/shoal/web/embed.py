@@ -1,4 +1,4 @@
-"""A post on pages elsewhere: the code that puts it there, the page in the frame, and what programs ask for (oEmbed).
+"""Posts embedded in other sites: the embed code, the page in the frame, and the oEmbed endpoint.
 
 oEmbed: https://oembed.com
 """
@@ -30,7 +30,7 @@ from shoal.web.syndication import may_embed
 from shoal.web.view_models import post_of
 
 _WIDTH, _LEAST, _MOST = 520, 220, 1_000
-"""Pixels that a frame is wide."""
+"""Width of a frame in pixels: default, minimum, maximum."""
 _HEAD, _FOOT, _LINE = 76, 64, 24
 _LINES = 12
 _POLICY = (
@@ -46,13 +46,11 @@ _OURS = re.compile(r"/(?:embed/)?@(\w{1,100})/(\d{1,19})/?")
 
 
 class EmbedPath(msgspec.Struct, frozen=True):
-    """A post."""
-
     id: Id
 
 
 class OEmbedQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The address of a post, and how large it may be shown."""
+    """The URL of a post, and the maximum size of the embed in pixels."""
 
     url: Annotated[str, Meta(max_length=2_000)]
     maxwidth: Annotated[int, Meta(ge=0, le=100_000)] = 0
@@ -80,14 +78,14 @@ class OEmbed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def code(visit: Visit, path: EmbedPath) -> Response:
-    """The code that puts a post on another page, and how it looks there."""
+    """Show the embed code of a post, with a preview."""
     entry = await post_with_id(visit, path.id)
     made = _frame_code(visit.front, entry, _WIDTH, _height(entry, _WIDTH)) if may_embed(entry.post) else ""
     return await page(visit, "embed", title=visit.words.text("Embed"), post=post_of(visit, entry), code=made)
 
 
 async def framed(visit: Visit, path: PostPath) -> Response:
-    """A post as it is shown in a frame on another page: as strangers see it, without scripts."""
+    """Render a post for a frame on another site: as an anonymous viewer sees it, without scripts."""
     stranger = Visit(visit.front, visit.request, visit.browser, None, visit.words, visit.now_ms)
     entry = await _public(visit.front, path.handle, path.id)
     network = isolated(visit.front.settings.title)
@@ -128,7 +126,7 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
 
 
 async def _at_address(front: Front, address: str) -> Entry:
-    """Return the post that an address of ours leads to. Raises `NotFound` for any other."""
+    """Return the post at a URL of this server. Raises `NotFound` for any other URL."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -140,7 +138,7 @@ async def _at_address(front: Front, address: str) -> Entry:
 
 
 async def _public(front: Front, name: str, id_: int) -> Entry:
-    """Return a post that may be embedded, as strangers see it. Raises `NotFound`."""
+    """Return an embeddable post as an anonymous viewer sees it. Raises `NotFound`."""
     found = await hydrate(front.reads.graph, None, (id_,), unasked=False)
     if not found or found[0].author.member.name != name.lower() or not may_embed(found[0].post):
         raise NotFound("There is no such post")
@@ -157,7 +155,7 @@ def _frame_code(front: Front, entry: Entry, width: int, height: int) -> str:
 
 
 def _height(entry: Entry, width: int) -> int:
-    """Return how high a frame of this width must be, about: a page without scripts cannot tell the one around it."""
+    """Estimate the height of a frame in pixels: a page without scripts cannot report its height to the embedding page."""
     shown = [one for one in entry.media if one.width and one.height] if not entry.post.spoiler else []
     ratio = shown[0].width / shown[0].height if len(shown) == 1 else 1.5
     photos = width / min(max(ratio, 0.8), 2.5) if shown else 0

@@ -27,21 +27,16 @@ _PREFIX = "Validation failed: "
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """An error, as it is told to people."""
-
     status: int
     title: str
     words: str
     hint: str
-    """The next step that the page suggests."""
     request_id: str = ""
-    """For whoever asks the operator; only where something went wrong on our side."""
+    """For support requests; set only for server errors."""
     search: bool = False
-    """Whether a search may help."""
 
 
 def trouble_of(words: Translated, reply: Reply, request_id: str) -> Trouble:
-    """Return what is said about a refusal."""
     _ = words.text
     seconds = dict(reply.headers).get("Retry-After", "1")
     told = _translated_reason(reply.body)
@@ -83,17 +78,17 @@ def trouble_of(words: Translated, reply: Reply, request_id: str) -> Trouble:
 
 
 def _translated_reason(body: Any) -> str:
-    # What OAuth calls an error is a word for programs; its description is for people.
+    # OAuth's `error` is a code for programs; `error_description` is the text for people.
     error = body.get("error_description") or body.get("error", "") if isinstance(body, Mapping) else ""
     return str(error).removeprefix(_PREFIX)
 
 
 _OURS = 500
-"""From this status on something is wrong on our side: the frame of the page reads nothing then."""
+"""Server errors start at this status; their pages read no data."""
 
 
 async def error_page(visit: Visit, error: Exception) -> Response:
-    """Return the page of an error; for a script, a word to show."""
+    """Return the error page; for a script, a short message."""
     request_id = _id_of(visit.request)
     reply = reply_for(error, where=f"{visit.request.scope.get(ROUTE, '(no such page)')} ({request_id})")
     trouble = trouble_of(visit.words, reply, request_id)
@@ -102,13 +97,12 @@ async def error_page(visit: Visit, error: Exception) -> Response:
 
 
 class Refusals:
-    """Pages for requests that were refused before they came to a handler: too many, too large, not to be read."""
+    """Error pages for requests refused before they reach a handler: rate limited, too large, or malformed."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
 
     def __call__(self, reply: Reply, request: Request) -> Response:
-        """Return the page of a refusal."""
         front = self._front
         visit = Visit(front, request, browser_of(front, request), None, spoken(request), time.time_ns() // 1_000_000)
         trouble = trouble_of(visit.words, reply, _id_of(request))

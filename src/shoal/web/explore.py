@@ -35,14 +35,14 @@ _MOST = 2_000
 
 
 class DirectoryPageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """An order of the directory, and where in it a page begins."""
+    """The order of the directory, and the offset of the page."""
 
     order: Literal["followed", "active", "new"] = "followed"
     offset: Annotated[int, Meta(ge=0, le=_MOST)] = 0
 
 
 async def people(visit: Visit, query: DirectoryPageQuery) -> Response:
-    """A page of members: the most followed, those who posted lately, or those who joined lately."""
+    """List members: the most followed, the recently active, or the newest."""
     found, more = await _found(visit, query)
     persons = await people_of(visit, found)
     following = visit.url("/explore/people", order=query.order, offset=query.offset + _SIZE) if more else ""
@@ -53,7 +53,6 @@ async def people(visit: Visit, query: DirectoryPageQuery) -> Response:
 
 
 async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile], bool]:
-    """Return a page of members, and whether more follow."""
     reads, last = visit.front.reads, query.offset + _SIZE > _MOST
     try:
         if query.order == "followed":
@@ -62,14 +61,12 @@ async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile]
     except Unavailable:
         not_noted()
         return [], False
-    # Some may be left out of a page that is not the last: the next one says whether anybody follows.
+    # A page before the end may be short, because some members are left out; the next page tells whether it was the last.
     return found, bool(found) and not last
 
 
 async def followed_most(visit: Visit, offset: int, limit: int) -> tuple[list[Profile], bool]:
-    """Return some of the most followed members who want to be found, without those whom the viewer does not meet, and
-    whether more follow.
-    """
+    """Return some of the most followed discoverable members, without those hidden from the viewer, and whether there are more."""
     reads, viewer = visit.front.reads, visit.viewer_id
     every = await most_followed(reads)
     ids = every[offset : offset + limit]
@@ -86,8 +83,6 @@ DIRECTORY_ROUTES = (routing.page("/explore/people", people, DirectoryPageQuery, 
 
 
 class WallPhoto(NamedTuple):
-    """A photo that leads to its post."""
-
     photo: Photo
     path: str
     author: Face
@@ -95,7 +90,7 @@ class WallPhoto(NamedTuple):
 
 
 class CloudWord(NamedTuple):
-    """A tag, as large as it is used."""
+    """A tag of the cloud, sized by its uses."""
 
     tag: str
     path: str
@@ -105,13 +100,12 @@ class CloudWord(NamedTuple):
 
 
 class DrawnTag(NamedTuple):
-    """A word of a drawn tag cloud: where it leads, what it says, how it looks and where it stands, in pixels."""
+    """A word of a drawn tag cloud, with its link, label, classes, and position and size in pixels."""
 
     path: str
     text: str
     told: str
     look: str
-    """Its classes: colour and weight."""
     x: float
     y: float
     size: float
@@ -119,14 +113,12 @@ class DrawnTag(NamedTuple):
 
 
 class DrawnCloud(NamedTuple):
-    """A tag cloud as a picture."""
-
     frame: Frame
     words: tuple[DrawnTag, ...]
 
 
 def wall_of(visit: Visit, entries: Iterable[Entry]) -> list[WallPhoto]:
-    """Return the first photo of each post; those that are sensitive, and what is no photo, are left out."""
+    """Return the first photo of each post, without sensitive posts and other media."""
     found: list[WallPhoto] = []
     shown: set[int] = set()
     for entry in entries:
@@ -142,12 +134,12 @@ def wall_of(visit: Visit, entries: Iterable[Entry]) -> list[WallPhoto]:
 
 
 async def cloud_of(visit: Visit, limit: int, order: str = "all") -> list[CloudWord]:
-    """Return the tags of the network in the order of the alphabet; none while the cloud is away."""
+    """Return the tags of the cloud in alphabetical order; empty while the tag cloud is unavailable."""
     return cloud_words(visit, await words_of_cloud(visit, limit, order))
 
 
 async def words_of_cloud(visit: Visit, limit: int, order: str = "all") -> list[SizedTag]:
-    """Return the tags of the network, the first first; none while the cloud is away."""
+    """Return the tags of the cloud, largest first; empty while the tag cloud is unavailable."""
     try:
         return await visit.front.reads.tags.sized(order, limit)
     except Unavailable:
@@ -155,7 +147,7 @@ async def words_of_cloud(visit: Visit, limit: int, order: str = "all") -> list[S
 
 
 def cloud_words(visit: Visit, words: Sequence[SizedTag]) -> list[CloudWord]:
-    """Return tags as words of a page, in the order of the alphabet."""
+    """Return the tags in alphabetical order."""
     return [
         CloudWord(word.form, tag_path(visit, word.name), word.level, visit.words.number(word.uses))
         for word in sorted(words, key=lambda word: word.name)
@@ -163,7 +155,7 @@ def cloud_words(visit: Visit, words: Sequence[SizedTag]) -> list[CloudWord]:
 
 
 async def drawn_cloud(visit: Visit, words: Sequence[SizedTag]) -> DrawnCloud | None:
-    """Return the picture of a tag cloud; None for no tags. Its layout takes a tenth of a second, and is remembered."""
+    """Return the drawn tag cloud, or None without tags. The layout takes 0.1 s and is cached."""
     if not words:
         return None
     key = tuple(NamedLevel(word.name, word.form, word.level) for word in words)
@@ -203,7 +195,6 @@ _PEOPLE = 9
 
 
 async def explore(visit: Visit, _params: None) -> Response:
-    """Photos that many react to now, and new ones, in rows; the tag cloud, and people whom many follow."""
     reads = visit.front.reads
     trending, newest, words, rising, (people, _) = await asyncio.gather(
         trends.page(reads, visit.viewer_id, _PHOTOS),
@@ -236,7 +227,6 @@ async def _people(visit: Visit) -> tuple[list[Profile], bool]:
 
 
 async def about(visit: Visit, _params: None) -> Response:
-    """About this network, and its rules."""
     return await page(visit, "about", title=visit.words.text("About"), shown=visit.front.settings)
 
 

@@ -25,21 +25,18 @@ _STEPS = {"more": 1, "less": -1, "forget": 0}
 
 
 class MoreQuery(msgspec.Struct, frozen=True):
-    """A post, and the page on which one asked."""
-
     id: Id
     to: Annotated[str, Meta(max_length=2_000)] = "/"
 
 
 class Feedback(Form, frozen=True, kw_only=True):
-    """More or less of a post's author (`more`, `less`), or of one of its tags (`more:tag`)."""
+    """`step` is `more` or `less` for the author of a post, or `more:tag` for one of its tags."""
 
     id: Id
     step: Annotated[str, Meta(max_length=420)]
 
 
 async def more(visit: Visit, asked: MoreQuery) -> Response:
-    """Everything that one can do with a post, besides its buttons."""
     entries = await hydrate(visit.front.reads.graph, visit.viewer_id, (asked.id,), unasked=False)
     if not entries:
         raise NotFound("There is no such post")
@@ -52,7 +49,7 @@ async def more(visit: Visit, asked: MoreQuery) -> Response:
 
 
 async def say(visit: Visit, asked: Feedback) -> Response:
-    """Count a tap for more or less like a post; the answer says what it moves."""
+    """Record feedback on a post; the response says what it changes."""
     member = visit.checked(asked)
     direction, _, tag = asked.step.partition(":")
     if direction not in _STEPS:
@@ -71,14 +68,12 @@ ROUTES = (
 
 
 class Taps(NamedTuple):
-    """Taps for more or less."""
-
     icon: str
     words: str
 
 
 def said_of(visit: Visit, taps: int) -> Taps:
-    """Return what a number of taps says; below 0 they were for less."""
+    """Return the icon and text for a number of taps; negative numbers are taps for less."""
     words = visit.words
     if taps > 0:
         return Taps("thumbs-up", words.plural("asked for more", "asked for more, %(n)s times", taps) % {"n": taps})
@@ -86,14 +81,14 @@ def said_of(visit: Visit, taps: int) -> Taps:
 
 
 class ForgetForm(Form, frozen=True, kw_only=True):
-    """A wish that is to be forgotten: about a member, about a tag, or every one."""
+    """The feedback to delete: about an author, about a tag, or, with neither, all of it."""
 
     author: Id = Id(0)
     tag: Annotated[str, Meta(max_length=400)] = ""
 
 
 async def show(visit: Visit, query: SettingsQuery) -> Response:
-    """Requests for more or less, the latest first, and the interests that were picked."""
+    """List the feedback, latest first, and the interests that the member picked."""
     member, graph = visit.member, visit.front.graph
     wishes = (await tastes_of(graph, member.id)).wishes
     profiles = {one.member.id: one for one in await profiles_by_id(graph, member.id, list(wishes.authors))}
@@ -107,7 +102,7 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
 
 
 async def forget(visit: Visit, asked: ForgetForm) -> Response:
-    """Forget one wish, or all of them where none is named."""
+    """Delete one item of feedback, or all of it if none is named."""
     member, writes = visit.checked(asked), visit.front.writes
     if asked.author:
         await ranking.tap_author(writes, member.id, asked.author, 0)

@@ -28,29 +28,24 @@ _LASTING = (1_800, 3_600, 21_600, 86_400, 604_800, 2_592_000)
 
 
 class FilterRow(NamedTuple):
-    """A filter in the list."""
-
     path: str
     title: str
     words: str
-    """The first of its words."""
+    """The first five of its keywords."""
     where: str
     what: str
     until: str
-    """Empty for one that never ends."""
+    """Empty if it never expires."""
     over: bool
 
 
 class FilterChoice(NamedTuple):
-    """Something to choose in a form."""
-
     key: str
     words: str
     hint: str = ""
 
 
 def row_of(visit: Visit, one: Filter) -> FilterRow:
-    """Return a filter as the list shows it."""
     _, words = visit.words.text, visit.words
     over = bool(one.expires_at) and one.expires_at <= visit.now_ms
     until = _("ended %(when)s") if over else _("until %(when)s")
@@ -75,7 +70,6 @@ def _where(visit: Visit, one: Filter) -> str:
 
 
 def contexts_of(visit: Visit) -> list[tuple[str, str]]:
-    """Return where a filter can apply, with words for it."""
     _ = visit.words.text
     return [
         (FilterContext.HOME, _("Home and lists")),
@@ -87,7 +81,6 @@ def contexts_of(visit: Visit) -> list[tuple[str, str]]:
 
 
 def actions_of(visit: Visit) -> list[FilterChoice]:
-    """Return what a filter can do to a post."""
     _ = visit.words.text
     return [
         FilterChoice(FilterAction.WARN, _("Fold it"), _("It stands there in a line that says why, and can be opened")),
@@ -97,24 +90,22 @@ def actions_of(visit: Visit) -> list[FilterChoice]:
 
 
 def lasting_of(visit: Visit, *, kept: bool) -> list[tuple[str, str]]:
-    """Return for how long a filter may hold, in seconds; for one that is there, also as it is."""
+    """Return the choices of a duration in seconds. For an existing filter (`kept`), the first keeps the current expiry."""
     _ = visit.words.text
     times = [(f"{seconds}", format_timedelta(seconds, locale=visit.words.code)) for seconds in _LASTING]
     return [*([("keep", _("As it is"))] if kept else []), ("0", _("For ever")), *times]
 
 
 class HeldPost(NamedTuple):
-    """A post in a filter."""
-
     id: int
-    """Its id there."""
+    """The id of the filter entry."""
     path: str
-    """Empty where the member may not see it any more."""
+    """Empty if the member can no longer see the post."""
     words: str
 
 
 async def held_posts(visit: Visit, posts: Sequence[FilterPost]) -> list[HeldPost]:
-    """Return the posts in a filter; at most seven reads."""
+    """Return the posts of a filter, with at most seven reads."""
     found = await hydrate(visit.front.graph, visit.viewer_id, [one.post_id for one in posts], unasked=False)
     shown = {entry.id: post_of(visit, entry) for entry in found}
     return [_held(visit, one, shown.get(one.post_id)) for one in posts]
@@ -130,54 +121,47 @@ def _held(visit: Visit, one: FilterPost, post: PostView | None) -> HeldPost:
 _EVERYWHERE = tuple(FilterContext)
 _Lines = Annotated[str, Meta(max_length=(MAX_CHARACTERS + 2) * MAX_KEYWORDS_IN_ALL)]
 _FORM = 1 << 19
-"""Bytes of a form: a thousand words of 200 letters."""
+"""Size of a form in bytes: a thousand keywords of 200 characters."""
 
 
 class FilterForm(Form, frozen=True, kw_only=True):
-    """A filter as it is filled in."""
-
     title: Annotated[str, Meta(max_length=2_000)] = ""
     words: _Lines = ""
-    """Words and phrases, one on a line, that must stand alone."""
+    """Keywords and phrases, one per line, that match whole words."""
     parts: _Lines = ""
-    """Words that count inside other words as well."""
+    """Keywords that also match within words."""
     contexts: Annotated[tuple[FilterContext, ...], Meta(max_length=20)] = ()
     action: FilterAction = FilterAction.WARN
     lasts: Annotated[str, Meta(max_length=20)] = "0"
-    """Seconds from now on; 0 for ever, "keep" for as it is."""
+    """Seconds from now; "0" never expires, "keep" keeps the current expiry."""
 
 
 class ChangeForm(FilterForm, frozen=True, kw_only=True):
-    """A filter that is there."""
-
     id: Id
 
 
 class OneFilter(msgspec.Struct, frozen=True):
-    """A filter by its id."""
-
     id: Id
 
 
 class FilterIdForm(Form, frozen=True, kw_only=True):
-    """A filter, or a post in one, that is to go."""
+    """A filter, or a post of a filter, to delete."""
 
     id: Id
 
 
 class RepeatsForm(Form, frozen=True, kw_only=True):
-    """Whether a post that several people shared stands once."""
+    """Whether a post that several members shared is shown only once."""
 
     folds_shares: bool = False
 
 
 async def listed(visit: Visit, query: SettingsQuery) -> Response:
-    """All filters, and a short way to a new one."""
     return await _list(visit, FilterForm(), saved=query.saved)
 
 
 async def mute(visit: Visit, asked: FilterForm) -> Response:
-    """Make a filter of one word, everywhere, as the short form has it."""
+    """Create a filter of one keyword in all contexts, from the short form."""
     member = visit.checked(asked)
     whole = msgspec.structs.replace(asked, title=asked.words, contexts=_EVERYWHERE)
     try:
@@ -189,19 +173,17 @@ async def mute(visit: Visit, asked: FilterForm) -> Response:
 
 
 async def set_repeats(visit: Visit, asked: RepeatsForm) -> Response:
-    """Keep whether a post that several people shared stands once."""
+    """Save whether a post that several members shared is shown only once."""
     member = visit.checked(asked)
     await members.update_profile(visit.front.writes, member.id, ProfileChange(folds_shares=asked.folds_shares))
     return saved_at(visit, "filters")
 
 
 async def new(visit: Visit, _params: None) -> Response:
-    """The form for a new filter."""
     return await _form(visit, FilterForm(contexts=_EVERYWHERE))
 
 
 async def create(visit: Visit, asked: FilterForm) -> Response:
-    """Make a filter."""
     member = visit.checked(asked)
     try:
         await filters.create(visit.front.writes, member.id, _change(asked))
@@ -211,7 +193,6 @@ async def create(visit: Visit, asked: FilterForm) -> Response:
 
 
 async def edit(visit: Visit, asked: OneFilter) -> Response:
-    """The form for a filter that is there."""
     found = await filters.own_filter(visit.front.graph, visit.member.id, asked.id)
     typed = FilterForm(
         title=found.title,
@@ -225,7 +206,6 @@ async def edit(visit: Visit, asked: OneFilter) -> Response:
 
 
 async def change(visit: Visit, asked: ChangeForm) -> Response:
-    """Keep a filter as it was filled in."""
     member = visit.checked(asked)
     found = await filters.own_filter(visit.front.graph, member.id, asked.id)
     try:
@@ -236,21 +216,20 @@ async def change(visit: Visit, asked: ChangeForm) -> Response:
 
 
 async def delete(visit: Visit, asked: FilterIdForm) -> Response:
-    """Delete a filter."""
     member = visit.checked(asked)
     await filters.delete(visit.front.writes, member.id, asked.id)
     return saved_at(visit, "filters")
 
 
 async def release(visit: Visit, asked: FilterIdForm) -> Response:
-    """Take a post out of the filter that folds it."""
+    """Remove a post from the filter that hides it."""
     member = visit.checked(asked)
     await filters.remove_post(visit.front.writes, member.id, asked.id)
     return visit.back(asked, "/settings/filters")
 
 
 def _change(asked: FilterForm, before: Filter | None = None) -> FilterChange:
-    """Return the wanted values. Words that are there keep their ids; those that are no longer typed go."""
+    """Return the change to a filter. Keywords that remain keep their ids; those no longer listed are deleted."""
     wanted = dict.fromkeys(_lines(asked.words), True) | dict.fromkeys(_lines(asked.parts), False)
     held = {one.keyword: one for one in before.keywords} if before else {}
     gone = [KeywordChange(id=one.id, gone=True) for word, one in held.items() if word not in wanted]
@@ -268,7 +247,7 @@ def _change(asked: FilterForm, before: Filter | None = None) -> FilterChange:
 
 
 def _seconds(text: str) -> int:
-    """Return the seconds that a form says; -1 for ever."""
+    """Return the seconds of a form value; -1 for no expiry."""
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 10**9 else -1
 
 
@@ -277,7 +256,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _named(visit: Visit, error: InvalidInput) -> dict[str, str]:
-    """Return what is wrong by the names of the fields here: services call some of them otherwise."""
+    """Return the errors by the names of the form's fields, which differ from those of the commands."""
     _, wrong = visit.words.text, wrong_of(visit.words, error)
     names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
     blank = {"title": _("Please give it a name."), "context": _("Please choose at least one place.")}

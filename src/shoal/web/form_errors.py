@@ -203,12 +203,12 @@ COMPLAINTS = (
     "Ip is not an address or a network such as 203.0.113.0/24",
     "There are %(most)s such blocks already, which is the maximum",
 )
-"""Messages of errors, without the name that their field has in programs."""
+"""Error messages without the field names that programs see."""
 _FIGURE = re.compile(r"%\\\((\w+)\\\)s")
 
 
 def complaint(words: Translated, text: str) -> str:
-    """Return the message of an error in a language; as it is where the catalogue does not have it."""
+    """Return an error message in the viewer's language; in English if the catalogue does not contain it."""
     for pattern, message in _patterns():
         if found := pattern.fullmatch(text):
             return words.text(message) % found.groupdict()
@@ -217,17 +217,17 @@ def complaint(words: Translated, text: str) -> str:
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return each message with what its texts look like."""
+    """Return each message with the pattern of its texts."""
     return tuple((re.compile(_FIGURE.sub(r"(?P<\1>.+)", re.escape(message))), message) for message in COMPLAINTS)
 
 
 Wrong = Mapping[str, str]
-"""Mistakes by the names of fields; under "" one that is about no field of the form."""
+"""Errors by field name; "" for an error that belongs to no field."""
 RIGHT: Wrong = MappingProxyType({})
 
 
 def wrong_of(words: Translated, error: InvalidInput, **known: str) -> dict[str, str]:
-    """Return what an error says, field by field. `known`: words for a field that are better than those of the error."""
+    """Return the errors by field. `known` overrides the message for a field."""
     found = error.found if isinstance(error, SeveralErrors) else (error,)
     return {one.field or "": _said(words, one, known) for one in found}
 
@@ -241,7 +241,7 @@ def _said(words: Translated, error: InvalidInput, known: Mapping[str, str]) -> s
 
 
 def _of_kind(words: Translated, error: InvalidInput) -> str:
-    """Return what is said of every error of a kind; empty where that depends on the field."""
+    """Return the message for an error type; empty if the message depends on the field."""
     _ = words.text
     match error:
         case Blank():
@@ -262,18 +262,18 @@ def _taken(words: Translated, field: str) -> str:
 
 
 def told(words: Translated, error: ShoalError | None, field: str = "") -> str:
-    """Return the message of an error as a sentence in a language, without the name that its field has in programs; "" for none."""
+    """Return the error as a sentence in the viewer's language, without its field name; "" for None."""
     known = field or (error.field or "" if isinstance(error, InvalidInput) else "")
     return sentence(complaint(words, bare(str(error), known))) if error else ""
 
 
 def bare(text: str, field: str) -> str:
-    """Return the message of an error without the name of its field, with which it may begin."""
+    """Return the error message without the field name that it may begin with."""
     if field and text.startswith(f"{field} "):
         return f"This {text.removeprefix(field).lstrip()}"
     return text.removeprefix(f"{field}: ") if field else text
 
 
 def sentence(text: str) -> str:
-    """Return a text with a capital at the beginning and a full stop at the end."""
+    """Return the text with an initial capital and a final full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")

@@ -25,11 +25,9 @@ _SECONDS = (3_600, 43_200, 86_400, 259_200, 604_800, 2_592_000)
 
 
 class InvitationRow(NamedTuple):
-    """An invitation in a list."""
-
     id: int
     link: str
-    """The whole address, to be copied; empty where nobody can sign up by it any more, and where it is somebody else's."""
+    """The full URL to copy; empty if the invitation is over or belongs to another member."""
     uses: str
     until: str
     follow: bool
@@ -37,7 +35,7 @@ class InvitationRow(NamedTuple):
 
 
 def rows_of(visit: Visit, invitations: Sequence[Invitation], *, own: bool = True) -> list[InvitationRow]:
-    """Return invitations as a list shows them; those that are not one's `own` without their links."""
+    """Return invitations for a list, without links unless they are the viewer's `own`."""
     return [_row_of(visit, one, own=own) for one in invitations]
 
 
@@ -73,14 +71,14 @@ def _until(visit: Visit, one: Invitation) -> str:
 
 
 def uses_of(visit: Visit) -> list[tuple[str, str]]:
-    """Return how many may sign up by a new invitation, to choose from: numbers, and their words."""
+    """Return the choices for the number of uses, each with its label. Only staff may choose unlimited (0)."""
     words = visit.words
     some = [(f"{n}", words.plural("%(n)s person", "%(n)s people", n) % {"n": words.number(n)}) for n in _USES]
     return [*some, *_for_staff(visit, words.text("As many as come"))]
 
 
 def seconds_of(visit: Visit) -> list[tuple[str, str]]:
-    """Return for how long a new invitation may be good, to choose from: seconds, and their words."""
+    """Return the choices for the lifetime in seconds, each with its label. Only staff may choose unlimited (0)."""
     code = visit.words.code
     times = [(f"{n}", format_timedelta(n, locale=code, threshold=1.2)) for n in _SECONDS]
     return [*times, *_for_staff(visit, visit.words.text("Without an end"))]
@@ -91,15 +89,13 @@ def _for_staff(visit: Visit, words: str) -> list[tuple[str, str]]:
 
 
 class InvitationForm(Form, frozen=True, kw_only=True):
-    """An invitation to be made."""
-
     max_uses: Annotated[int, Meta(ge=0, le=1_000)] = 1
     expires_in: Annotated[int, Meta(ge=0, le=1_000_000_000)] = USUAL_SECONDS
     follow: bool = False
 
 
 class EndInvitationForm(Form, frozen=True, kw_only=True):
-    """An invitation that is to end."""
+    """An invitation to revoke."""
 
     id: Id
 
@@ -108,12 +104,10 @@ _USUAL = InvitationForm()
 
 
 async def show(visit: Visit, query: SettingsQuery) -> Response:
-    """One's invitations, and the form for another one."""
     return await _page(visit, _USUAL, saved=query.saved)
 
 
 async def make(visit: Visit, asked: InvitationForm) -> Response:
-    """Make one."""
     member, front = visit.checked(asked), visit.front
     if invitations.is_for_staff(front.writes, uses=asked.max_uses, seconds=asked.expires_in):
         check_staff(member, required=front.settings.staff_second_factor)
@@ -127,7 +121,6 @@ async def make(visit: Visit, asked: InvitationForm) -> Response:
 
 
 async def end(visit: Visit, asked: EndInvitationForm) -> Response:
-    """End one."""
     member = visit.checked(asked)
     await invitations.end(visit.front.writes, member.id, asked.id)
     return saved_at(visit, "invitations")

@@ -1,4 +1,4 @@
-"""The frame around every page: the name of the network, who is logged in, where one can go, and how it looks."""
+"""The layout around every page: network name, viewer, navigation, language and appearance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shoal.web.request_context import LOOK_COOKIE, Visit
 from shoal.web.view_models import Face, face_of
 
 _MOST_UNREAD = 20
-"""Notifications that are counted for the badge; beyond, it says that there are more."""
+"""Maximum of notifications counted for the badge; beyond it, the badge shows "more"."""
 
 Scheme = Literal["", "light", "dark"]
 _SCHEMES = ("light", "dark")
@@ -24,60 +24,54 @@ _FLAGS = ("contrast", "dense", "still")
 
 
 class NavLink(NamedTuple):
-    """A place in the navigation."""
-
     path: str
     icon: str
     words: str
     here: bool
     badge: str = ""
     main: bool = True
-    """Whether it is among the five in the bar of a phone."""
+    """Whether the link is among the five in the phone's navigation bar."""
 
 
 class Appearance(NamedTuple):
-    """How a browser wants to see pages: `light`, `dark` or as the system; and more contrast, less space, less motion."""
+    """Appearance settings of a browser: `light`, `dark` or as the system; high contrast, dense layout, reduced motion."""
 
     scheme: str = ""
     flags: tuple[str, ...] = ()
 
     @property
     def classes(self) -> str:
-        """Return the classes of the page."""
         return " ".join([f"look-{one}" for one in (self.scheme, *self.flags) if one])
 
 
 class Shell(msgspec.Struct, frozen=True):
-    """Everything that the frame shows."""
-
     title: str
-    """For the tab: the page's own title and the network's name."""
+    """Title of the tab: the page's own title and the network's name."""
     network: str
     description: str
     form_token: str
     look: Appearance
     places: tuple[NavLink, ...]
     languages: tuple[tuple[str, str, str], ...]
-    """The code, the name and the address of this page of each language, for strangers."""
+    """Code, name and URL of this page in each language, for anonymous viewers."""
     viewer: Face | None = None
     live: bool = False
-    """Whether a script may listen for what happens."""
+    """Whether the page opens an event stream."""
 
 
 def look_of(text: str) -> Appearance:
-    """Return the look that a cookie says; what it does not know is left out."""
+    """Return the appearance stored in a cookie, without unknown parts."""
     said = text.split("-")
     scheme = next((one for one in said if one in _SCHEMES), "")
     return Appearance(scheme, tuple(flag for flag in _FLAGS if flag in said))
 
 
 async def shell_of(visit: Visit, title: str = "") -> Shell:
-    """Return the frame of a page; one read of notifications for somebody who is logged in."""
     return _shell(visit, title, await places_of(visit))
 
 
 async def places_of(visit: Visit) -> tuple[NavLink, ...]:
-    """Return where one can go, with the number of unread notifications."""
+    """Return the navigation links, with the number of unread notifications. Costs one read for a logged-in member."""
     unread = ""
     if visit.viewer is not None:
         try:
@@ -91,7 +85,7 @@ async def places_of(visit: Visit) -> tuple[NavLink, ...]:
 
 
 def bare_shell(visit: Visit, title: str) -> Shell:
-    """Return a frame that reads nothing: for a page about an error."""
+    """Return a layout that needs no reads, for error pages."""
     return _shell(visit, title, _places(visit, ""))
 
 

@@ -32,18 +32,14 @@ from shoal.web.view_models import Face, face_of, tag_path
 
 
 class ListView(msgspec.Struct, frozen=True):
-    """A list."""
-
     id: int
     title: str
     path: str
     members: str
-    """How many are on it, in words."""
     exclusive: bool
 
 
 def list_view(visit: Visit, shown: MemberList, members: int = 0) -> ListView:
-    """Return a list as a page shows it."""
     words = visit.words
     number = words.plural("%(n)s person", "%(n)s people", members) % {"n": words.number(members)}
     return ListView(shown.id, shown.title, visit.url(f"/lists/{shown.id}"), number, shown.exclusive)
@@ -51,20 +47,18 @@ def list_view(visit: Visit, shown: MemberList, members: int = 0) -> ListView:
 
 _TAGS = 200
 _FOUND = 12
-"""Followees that are offered for a list."""
+"""Followees suggested for a list."""
 _Text = Annotated[str, Meta(max_length=20_000)]
 _Typed = Annotated[str, Meta(max_length=400)]
 
 
 class ListPath(BeforeQuery, frozen=True, kw_only=True):
-    """A list; on its settings, what was typed to find members for it."""
-
     id: Id
     q: _Typed = ""
 
 
 class ListForm(Form, frozen=True, kw_only=True):
-    """A list as it is to be. An `id` of 0: a new one."""
+    """The settings of a list. An `id` of 0 creates one."""
 
     id: Id = Id(0)
     title: _Text = ""
@@ -74,8 +68,6 @@ class ListForm(Form, frozen=True, kw_only=True):
 
 
 class ListedForm(Form, frozen=True, kw_only=True):
-    """A member who comes to a list or leaves it."""
-
     id: Id
     member: Id
     do: Literal["put", "take"]
@@ -83,12 +75,11 @@ class ListedForm(Form, frozen=True, kw_only=True):
 
 
 async def several(visit: Visit, _query: BeforeQuery) -> Response:
-    """The member's lists, and the tags that they follow."""
     return await _lists(visit)
 
 
 async def create(visit: Visit, asked: ListForm) -> Response:
-    """Make a list, and go on to the choice of its members."""
+    """Create a list and redirect to the choice of its members."""
     member = visit.checked(asked)
     try:
         made = await lists.create(
@@ -100,7 +91,6 @@ async def create(visit: Visit, asked: ListForm) -> Response:
 
 
 async def timeline(visit: Visit, path: ListPath) -> Response:
-    """A page of the posts of those on a list."""
     member, reads = visit.member, visit.front.reads
     shown = await own_list(visit.front.graph, member.id, path.id)
     found = await feed.page(reads, member.id, path.id, path.cursor(), direct=False)
@@ -120,7 +110,7 @@ async def timeline(visit: Visit, path: ListPath) -> Response:
 
 
 async def edit(visit: Visit, path: ListPath) -> Response:
-    """The settings of a list, with its members, and followees who may come to it."""
+    """Show the settings of a list, its members, and followees who can be added."""
     member = visit.member
     shown = await own_list(visit.front.graph, member.id, path.id)
     if visit.partial:
@@ -131,7 +121,6 @@ async def edit(visit: Visit, path: ListPath) -> Response:
 
 
 async def change(visit: Visit, asked: ListForm) -> Response:
-    """Change a list, or delete it."""
     member, writes = visit.checked(asked), visit.front.writes
     shown = await own_list(visit.front.graph, member.id, asked.id)
     if asked.do == "delete":
@@ -147,11 +136,10 @@ async def change(visit: Visit, asked: ListForm) -> Response:
 
 
 async def put(visit: Visit, asked: ListedForm) -> Response:
-    """Put a followee on a list, or take a member off it."""
     member, writes = visit.checked(asked), visit.front.writes
     try:
         if asked.do == "put":
-            # Somebody who is on it already was put there by the same button, pressed twice.
+            # The member is on the list already if the button was pressed twice.
             with suppress(Taken):
                 await lists.put_on(writes, member.id, asked.id, (asked.member,))
         else:
@@ -210,7 +198,7 @@ async def _members(visit: Visit, shown: MemberList) -> list[Face]:
 
 
 async def _found(visit: Visit, q: str, there: set[int]) -> list[Face]:
-    """Return followees by what was typed; without that, the newest ones. Those on the list already are left out."""
+    """Return followees who match the query, or without a query the newest ones. Members of the list are left out."""
     member, reads = visit.member, visit.front.reads
     profiles: list[Profile]
     if q.strip():

@@ -1,4 +1,4 @@
-"""Logging in and out."""
+"""Login by password, second factor or demo account, and logout."""
 
 from __future__ import annotations
 
@@ -23,33 +23,30 @@ _Typed = Annotated[str, Meta(max_length=2_000)]
 
 
 class LogInQuery(msgspec.Struct, frozen=True):
-    """Where to go once one is logged in."""
+    """The path to redirect to after login."""
 
     to: _Typed = ""
 
 
 class LogIn(Form, frozen=True, kw_only=True):
-    """A name and a password."""
-
     username: _Typed = ""
     password: _Typed = ""
 
 
 class Code(Form, frozen=True, kw_only=True):
-    """A code of an authenticator app, a recovery code, or what a passkey answered."""
+    """A TOTP code, a recovery code, or the response of a passkey."""
 
     code: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
 
 
 async def form(visit: Visit, query: LogInQuery) -> Response:
-    """The form to log in. Somebody who is logged in goes on to where they wanted."""
+    """Show the login form. A logged-in member is redirected to the target."""
     if visit.viewer is not None:
         return visit.go(goal(query.to))
     return await login_page(visit, query.to)
 
 
 async def log_in(visit: Visit, asked: LogIn) -> Response:
-    """Log in by name or address and password."""
     visit.check_sent(asked)
     try:
         member = await login_attempts.knows_password(visit.anonymous, asked.username, asked.password)
@@ -65,7 +62,7 @@ async def log_in(visit: Visit, asked: LogIn) -> Response:
 
 
 async def _ask_again(visit: Visit, name: str) -> Response:
-    """Send the mail again to whoever knows the password, and say what to do with it."""
+    """Send the confirmation email again, because the password was right, and show what to do with it."""
     member = await members.find(visit.front.writes, name)
     with suppress(TooMany):
         await login_attempts.count_mail(visit.anonymous, name)
@@ -75,7 +72,7 @@ async def _ask_again(visit: Visit, name: str) -> Response:
 
 
 async def code_form(visit: Visit, query: LogInQuery) -> Response:
-    """The form for the code of a second factor. Whoever has shown no password yet begins with that."""
+    """Show the second-factor form. Without a verified password, redirect to the login page."""
     found = await sessions.halfway(visit.front.writes, visit.browser.login)
     if found is None:
         return visit.go("/login", to=query.to if is_local(query.to) else "")
@@ -83,7 +80,6 @@ async def code_form(visit: Visit, query: LogInQuery) -> Response:
 
 
 async def code(visit: Visit, asked: Code) -> Response:
-    """Log in by the code of a second factor."""
     visit.check_sent(asked)
     found = await sessions.halfway(visit.front.writes, visit.browser.login)
     if found is None:
@@ -110,7 +106,7 @@ async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "") -> 
 
 
 async def as_demo(visit: Visit, asked: Form) -> Response:
-    """Log in as the member whom a demo lends to everybody."""
+    """Log in as the shared demo member."""
     visit.check_sent(asked)
     lent = visit.front.demo_member
     member = (await visit.front.graph.obj_get((lent,))).get(lent) if lent else None
@@ -120,7 +116,6 @@ async def as_demo(visit: Visit, asked: Form) -> Response:
 
 
 async def log_out(visit: Visit, asked: Form) -> Response:
-    """End the session of this browser."""
     visit.check_sent(asked)
     await sessions.leave(visit.front.writes, visit.browser.login)
     response = visit.go("/")
@@ -129,9 +124,9 @@ async def log_out(visit: Visit, asked: Form) -> Response:
 
 
 async def login_page(visit: Visit, to: str, name: str = "", wrong: str = "", *, locked: bool = False) -> Response:
-    """Return the form to log in, with the name that was typed and what was wrong.
+    """Return the login form with the typed name and the error.
 
-    `locked`: passwords are refused for a while, and the page offers other ways to log in.
+    `locked`: password logins are locked for now, and the page offers other ways to log in.
     """
     title = visit.words.text("Log in")
     return await page(

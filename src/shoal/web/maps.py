@@ -32,57 +32,51 @@ from shoal.web.view_models import PostView, post_of
 _UNIT = 100
 _TURN = 360 * _UNIT
 _LEAST = 6.0
-"""Degrees of latitude that a map shows at least: the coastlines are no finer than some kilometres."""
+"""The smallest height of a map, in degrees of latitude: the coastlines are accurate only to a few kilometres."""
 _SHAPE = 1.6
-"""Width by height."""
+"""Width divided by height."""
 _MARGIN = 1.35
-"""How much wider a map is than its points."""
+"""Width of the map divided by the extent of its points."""
 _STEPS = (1, 2, 5, 10, 15, 30)
 _LINES = 7
-"""Lines of the graticule that a map has at most, each way."""
+"""Maximum of graticule lines in each direction."""
 _TOGETHER = 1 / 26
-"""Points nearer than this part of the width are one."""
+"""Points closer than this fraction of the width are merged."""
 _THUMBS = 12
-"""Posts of a spot that are shown below the map."""
+"""Posts of a point shown below the map."""
 
 
 class Line(NamedTuple):
-    """A line of the graticule: where it runs, in units, and what it is called."""
-
     at: float
     label: str
 
 
 class MapPoint(msgspec.Struct, frozen=True):
-    """A point of the map, with its posts, newest first."""
-
     x: float
     y: float
     radius: float
     number: str
-    """How many posts; empty for one."""
+    """The number of posts; empty for one."""
     name: str
-    """Its coordinates in words."""
+    """Its coordinates as text."""
     at: str
-    """Its coordinates as an address has them."""
+    """Its coordinates as a query parameter."""
     posts: tuple[PostView, ...]
     more: int
-    """Posts that are not among `posts`."""
+    """Number of posts that are not in `posts`."""
     path: str
-    """The post, where there is one; otherwise where its posts are listed below the map."""
+    """The path of the post if there is only one, else the anchor of the list below the map."""
 
 
 class MapView(msgspec.Struct, frozen=True):
-    """Everything that a map draws."""
-
     left: float
     top: float
     width: float
     height: float
     squeeze: float
-    """The width of a degree of longitude, in degrees of latitude."""
+    """The length of a degree of longitude in degrees of latitude."""
     lands: tuple[int, ...]
-    """Where the land begins, in units: once, or twice where the map crosses the date line."""
+    """The offset of the land in units; two offsets if the map crosses the date line."""
     meridians: tuple[Line, ...]
     parallels: tuple[Line, ...]
     spots: tuple[MapPoint, ...]
@@ -97,10 +91,10 @@ class _Window(NamedTuple):
 
 
 def map_of(visit: Visit, entries: Sequence[Entry], here: str = "") -> MapView | None:
-    """Return the map of the places of these posts; None where none has one.
+    """Return a map of the places of these posts, or None if no post has a place.
 
-    A point of several posts leads to where they are listed below the map, `#place-1` and so on; or, where the page has all
-    posts one below the other, to the newest of them: `here` is what the ids of its elements begin with.
+    A point with several posts links to their list below the map (`#place-1` and so on), or, on a page that lists all
+    posts, to the newest of them: `here` is the prefix of the ids of its elements.
     """
     placed = [(entry, entry.post.place) for entry in entries if entry.post.place]
     if not placed:
@@ -127,7 +121,7 @@ def map_of(visit: Visit, entries: Sequence[Entry], here: str = "") -> MapView | 
 
 
 def _middle(longitudes: Sequence[float]) -> float:
-    """Return the longitude opposite to the widest gap, so that a map of the Pacific is not one of all the world."""
+    """Return the longitude opposite the widest gap, so that posts around the Pacific do not produce a map of the whole world."""
     ordered = sorted(longitudes)
     gaps = [(b - a, a) for a, b in pairwise(ordered)]
     gaps.append((ordered[0] + 360 - ordered[-1], ordered[-1]))
@@ -136,12 +130,12 @@ def _middle(longitudes: Sequence[float]) -> float:
 
 
 def _near(longitude: float, middle: float) -> float:
-    """Return a longitude as the number of degrees that is nearest to the middle: beyond 180 across the date line."""
+    """Return the longitude as the equivalent angle closest to the middle; it may exceed 180 across the date line."""
     return middle + (longitude - middle + 180) % 360 - 180
 
 
 def _window(points: Sequence[tuple[float, float]], middle: float) -> _Window:
-    """Return the part of the globe that holds these points, in units."""
+    """Return the smallest map window that contains the points."""
     ys = [y for _, y in points]
     low, high = min(ys), max(ys)
     centre = (low + high) / 2
@@ -149,7 +143,7 @@ def _window(points: Sequence[tuple[float, float]], middle: float) -> _Window:
     half = max(abs(x - middle) for x, _ in points) * squeeze
     height = max(_LEAST, (high - low) * _MARGIN, 2 * half * _MARGIN / _SHAPE)
     if height * _SHAPE > 360 * squeeze or height > 180:
-        # All of the world, and no more than that.
+        # At most the whole world.
         squeeze, width, height, centre = 1.0, 360.0, 180.0, 0.0
     else:
         width = height * _SHAPE
@@ -165,7 +159,7 @@ def _window(points: Sequence[tuple[float, float]], middle: float) -> _Window:
 
 
 def _together(points: Sequence[tuple[Entry, float, float]], window: _Window) -> list[list[tuple[Entry, float, float]]]:
-    """Return the points in groups of those that would touch each other; the one with the newest post first."""
+    """Group points that would overlap. Each group starts with the point with the newest post."""
     near = window.width * _TOGETHER
     groups: list[list[tuple[Entry, float, float]]] = []
     for point in points:
@@ -200,7 +194,7 @@ def _spot(
 
 
 def place_words(visit: Visit, place: Place) -> str:
-    """Return the coordinates of a place in words, to a hundredth of a degree: a kilometre."""
+    """Return the coordinates as text, to a hundredth of a degree (about a kilometre)."""
     _ = visit.words.text
     north = _("%(n)s° N") if place.latitude >= 0 else _("%(n)s° S")
     east = _("%(n)s° E") if place.longitude >= 0 else _("%(n)s° W")
@@ -236,19 +230,18 @@ def _parallels(visit: Visit, window: _Window) -> tuple[Line, ...]:
 
 
 _RADII = (1, 5, 25, 100)
-"""Kilometres that are offered."""
 _USUAL = 25.0
 
 
 class NearbyPageQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A place as `latitude,longitude`, and how many kilometres around it."""
+    """A place as `latitude,longitude`, and a radius in kilometres."""
 
     at: Annotated[str, Meta(max_length=60)] = ""
     km: Annotated[float, Meta(ge=0, le=MAX_RADIUS_KM)] = _USUAL
 
 
 async def nearby(visit: Visit, query: NearbyPageQuery) -> Response:
-    """A page of the public posts from around a place, newest first, with a map of them."""
+    """Show a map and a page of the public posts near a place, newest first."""
     title = visit.words.text("Nearby")
     if not query.at.strip():
         return await page(visit, "nearby_ask", title=title, at="", wrong="")
@@ -277,7 +270,6 @@ async def nearby(visit: Visit, query: NearbyPageQuery) -> Response:
 
 
 def _disk(at: str, km: float) -> Disk:
-    """Return the disk that is asked for. Raises `InvalidInput`."""
     latitude, _, longitude = at.replace(";", ",").partition(",")
     try:
         return disk(float(latitude), float(longitude), km or _USUAL)
@@ -289,11 +281,11 @@ ROUTES = (routing.page("/explore/nearby", nearby, NearbyPageQuery),)
 
 
 _POSTS = 200
-"""Newest posts with a place that are on a map."""
+"""Maximum of posts on the map, newest first."""
 
 
 async def places(visit: Visit, path: HandlePath) -> Response:
-    """The map of a member's posts, as far as the viewer may see them, and the posts by place below it."""
+    """Show a map of the member's posts that are visible to the viewer, and the posts by place below it."""
     member = await member_of(visit, path.handle)
     reads = visit.front.reads
     query = posts.MemberFeedQuery(no_shares=True, placed=True)

@@ -25,34 +25,30 @@ from shoal.web.view_models import Photo, photo_of
 
 
 class PictureCard(msgspec.Struct, frozen=True):
-    """A file in the form."""
-
     id: int
     photo: Photo
     what: str
-    """Its kind, in a word."""
+    """The kind of media as one word."""
     describe: str
-    """A hint for its description."""
+    """Placeholder of the description field."""
     description: str
     across: int
     down: int
     cut: bool
-    """Whether it can be cropped, and has a point to keep."""
+    """Whether it can be cropped and so has a focal point."""
     first: bool = False
     last: bool = False
     lacks: bool = False
-    """Whether its description was asked for in vain."""
+    """Whether the form asked for a description and it is still missing."""
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """A file that was not taken, and why."""
-
     name: str
     words: str
 
 
 def card_of(visit: Visit, media: Media, said: FileOfPost | None = None) -> PictureCard:
-    """Return a file in the form. `said` is what the form says of it; as it is stored otherwise."""
+    """Return the card of a file in the form. `said` are its form fields, by default the stored values."""
     _, said = visit.words.text, said or picture_of(media)
     is_picture = media.kind is MediaKind.IMAGE
     what, describe = {
@@ -67,7 +63,7 @@ def card_of(visit: Visit, media: Media, said: FileOfPost | None = None) -> Pictu
 def cards_of(
     visit: Visit, media: Sequence[Media], said: Sequence[FileOfPost], *, lacking: bool
 ) -> tuple[PictureCard, ...]:
-    """Return the files of a form in its order. `lacking`: mark those without a description."""
+    """Return the cards of a form's files in the form's order. `lacking` marks those without a description."""
     there = {one.id: one for one in media}
     cards = [card_of(visit, there[one.id], one) for one in said if one.id in there]
     return tuple(
@@ -79,30 +75,27 @@ def cards_of(
 
 
 def is_moved(picture: FileOfPost) -> bool:
-    """Return whether the point to keep is not the middle."""
     return (picture.across, picture.down) != (MIDDLE, MIDDLE)
 
 
 _AT_ONCE = 2
-"""Files of one form that are decoded at a time."""
+"""Files of one form that are decoded concurrently."""
 _FORM_BYTES = 1 << 16
 
 
 class NewFile(Form, frozen=True, kw_only=True):
-    """A file that a script sends."""
-
     file: Upload
 
 
 class FileQuery(msgspec.Struct, frozen=True):
-    """A file of one's own, and how much of its card is wanted."""
+    """A file of the member. `only="state"` asks for its processing state alone."""
 
     id: Id
     only: Literal["", "state"] = ""
 
 
 async def upload(visit: Visit, asked: NewFile) -> Response:
-    """Store a file; the answer is its card in the form, or why it was not taken."""
+    """Store a file. The response is its card in the form, or why it was refused."""
     member = visit.checked(asked)
     made = await _stored(visit, member, asked.file)
     if isinstance(made, Refused):
@@ -111,7 +104,7 @@ async def upload(visit: Visit, asked: NewFile) -> Response:
 
 
 async def show(visit: Visit, asked: FileQuery) -> Response:
-    """The card of a file, or what has become of it."""
+    """Show the card of a file, or its processing state."""
     found = await media.own_media(visit.front.writes, visit.member.id, asked.id)
     name = "picture_state" if asked.only else "picture_card"
     return part(visit, name, card=card_of(visit, found), most=visit.front.writes.limits.description)
@@ -120,7 +113,7 @@ async def show(visit: Visit, asked: FileQuery) -> Response:
 async def take_files(
     visit: Visit, member: Member, files: Sequence[Upload]
 ) -> tuple[tuple[FileOfPost, ...], tuple[Refused, ...]]:
-    """Store the files of a form. Returns those that were taken, in their order, and those that were not, each with the reason."""
+    """Store the files of a form. Returns the stored files in order, and the refused files with the reason."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(file: Upload) -> Media | Refused:
@@ -133,7 +126,7 @@ async def take_files(
 
 
 async def _stored(visit: Visit, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
-    """Store a file. One that came with a whole post is not `counted` yet among the files that its member sends."""
+    """Store a file. With `counted=False` it is first counted against the upload limit, as the request was not."""
     try:
         if not counted:
             await _count(visit, member)
@@ -145,21 +138,21 @@ async def _stored(visit: Visit, member: Member, file: Upload, *, counted: bool =
 
 
 async def _count(visit: Visit, member: Member) -> None:
-    """Count a file as one that was sent by itself. Raises `TooMany`."""
+    """Count a file against the upload limit. Raises `TooMany`."""
     window = await visit.front.limiter.take(RateKey("media", member.id))
     if window is not None and window.wait:
         raise TooMany(visit.words.text("You sent many files. Please wait some minutes."), retry_after=window.wait)
 
 
 async def own_files(visit: Visit, member: Member, ids: Sequence[int]) -> list[Media]:
-    """Return those of these files that are there and the member's, in this order."""
+    """Return the files that exist and belong to the member, in this order."""
     nodes = await visit.front.graph.obj_get(list(dict.fromkeys(ids))) if ids else {}
     found = [nodes.get(id_) for id_ in ids]
     return [one for one in found if isinstance(one, Media) and one.owner_id == member.id]
 
 
 async def check_descriptions(visit: Visit, member: Member, said: Sequence[FileOfPost]) -> None:
-    """Raise `NotFound` or `InvalidInput` where `describe_pictures` would; nothing is stored."""
+    """Raise the errors (`NotFound`, `InvalidInput`) that `describe_pictures` would, without storing anything."""
     held = {one.id: one for one in await own_files(visit, member, [one.id for one in said])}
     for one in said:
         if one.id not in held:
@@ -168,7 +161,7 @@ async def check_descriptions(visit: Visit, member: Member, said: Sequence[FileOf
 
 
 async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfPost]) -> None:
-    """Store what the form says of files, where it says something new. Raises `NotFound` and `InvalidInput`."""
+    """Store changed descriptions and focal points. Raises `NotFound` and `InvalidInput`."""
     there = {one.id: picture_of(one) for one in await own_files(visit, member, [one.id for one in said])}
     for one in said:
         if one.id not in there:
@@ -178,7 +171,7 @@ async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfP
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """The rows; the settings say how large a file may be."""
+    """Return the routes. The settings limit the size of a file."""
     largest = max(settings.max_upload_bytes, settings.max_video_bytes) + _FORM_BYTES
     return (
         routing.form("/compose/files", upload, NewFile, limit_class="media", max_body=largest),

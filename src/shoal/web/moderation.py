@@ -1,4 +1,4 @@
-"""Moderation: reports with their context, members, and the actions that moderators take on them, each with a way to undo it."""
+"""Moderation: reports with their context, members, and moderators' actions on them, each of which can be undone."""
 
 from __future__ import annotations
 
@@ -32,12 +32,10 @@ from shoal.web.request_context import Form, Visit
 from shoal.web.view_models import Face, PostView, answered, face_of, post_of
 
 _MOST_EARLIER = 20
-"""Earlier reports about a member that are shown."""
+"""Earlier reports about a member shown on a page."""
 
 
 class ReportedPost(msgspec.Struct, frozen=True):
-    """A post that was reported, with what was done about it."""
-
     post: PostView
     hidden: bool
     waiting: bool
@@ -45,8 +43,6 @@ class ReportedPost(msgspec.Struct, frozen=True):
 
 
 class ReportCard(msgspec.Struct, frozen=True):
-    """A report, as the queue shows it."""
-
     id: int
     path: str
     reporter: Face | None
@@ -57,7 +53,7 @@ class ReportCard(msgspec.Struct, frozen=True):
     rules: tuple[str, ...]
     posts: tuple[ReportedPost, ...]
     lost: int
-    """Reported posts that are gone."""
+    """Number of reported posts that were deleted."""
     assigned: Face | None
     closed_by: Face | None
     outcome: str
@@ -65,7 +61,7 @@ class ReportCard(msgspec.Struct, frozen=True):
 
 
 class MemberStanding(msgspec.Struct, frozen=True):
-    """A member as moderators see them: what they are, what was done, and what may be done."""
+    """A member as moderators see them: account data, moderation state and available actions."""
 
     face: Face
     joined: When
@@ -74,18 +70,18 @@ class MemberStanding(msgspec.Struct, frozen=True):
     following: str
     email: str
     reason: str
-    """Why they want to join, where they wait for approval."""
+    """Why they want to join, while they wait for approval."""
     states: tuple[str, ...]
     acts: tuple[tuple[str, str, str], ...]
-    """Acts that the viewer may take: the word of the form, the words of the button, and the consequence in a sentence."""
+    """Actions available to the viewer: value of the form field, label of the button, and a sentence on the consequence."""
     role: str
     pending: bool = False
     inviter: Face | None = None
-    """The member who invited them; its path leads to their page for moderators."""
+    """The member who invited them, linked to their moderation page."""
 
 
 async def report_cards(visit: Visit, reports: Sequence[Report]) -> list[ReportCard]:
-    """Return reports with all that they name; people and posts are read for all of them together."""
+    """Return reports with the members and posts that they mention, which are read in batches for all reports."""
     graph = visit.front.graph
     ids = {id_ for one in reports for id_ in (one.reporter_id, one.target_id, one.assigned_to, one.closed_by)} - {0}
     people = await members_by_id(graph, list(ids))
@@ -146,7 +142,7 @@ def _outcome(visit: Visit, report: Report) -> str:
 
 
 async def earlier_reports(visit: Visit, member_id: int, without: int = 0) -> list[ReportCard]:
-    """Return other reports about a member, open ones first, newest first."""
+    """Return other reports about a member: open ones first, then newest first."""
     found: list[Report] = []
     for resolved in (False, True):
         wanted = WantedReports(resolved, None, member_id)
@@ -155,7 +151,7 @@ async def earlier_reports(visit: Visit, member_id: int, without: int = 0) -> lis
 
 
 async def standings(visit: Visit, members: Iterable[Member]) -> list[MemberStanding]:
-    """Return members as the viewer, who is a moderator, may see them; three reads."""
+    """Return members as moderators see them, with three reads."""
     found = {member.id: member for member in members}
     graph = visit.front.graph
     known = await profiles(graph, found, None, dict.fromkeys(found, STRANGER))
@@ -192,7 +188,7 @@ def _standing(visit: Visit, profile: Profile, login: Login | None, inviter: Memb
 
 
 def _moderated(visit: Visit, member: Member) -> Face:
-    """Return a member in a line that leads to their page for moderators."""
+    """Return a member linked to their moderation page."""
     return msgspec.structs.replace(face_of(visit, member), path=visit.url(f"/moderation/members/{member.id}"))
 
 
@@ -213,7 +209,7 @@ def _states(visit: Visit, member: Member) -> Iterable[str]:
 
 
 def _acts(visit: Visit, member: Member) -> Iterable[tuple[str, str, str]]:
-    """Yield what may be done about a member, or taken back: the gentlest first."""
+    """Yield the actions available for a member, and those that undo one, mildest first."""
     _ = visit.words.text
     if member.pending:
         yield "approve", _("Let in"), _("They can log in and post from now on.")
@@ -251,13 +247,13 @@ def _acts(visit: Visit, member: Member) -> Iterable[tuple[str, str, str]]:
     )
     for on, name, words, sentence, back in pairs:
         if name == "suspend" and member.departure_id:
-            # Out of sight they are already, and only they can come back.
+            # A member who is deleting the account is hidden already, and only they can cancel the deletion.
             continue
         yield (f"un{name}", back, "") if on else (name, words, sentence)
 
 
 def receipt(visit: Visit, done: str, standing: MemberStanding | None = None) -> str:
-    """Return what was just done, in a sentence or two; empty for nothing."""
+    """Return a confirmation of the action just taken; empty for none."""
     _ = visit.words.text
     name = f"@{standing.face.name}" if standing else ""
     posts = standing.posts if standing else "0"
@@ -310,50 +306,42 @@ _Done = Annotated[str, Meta(max_length=40)]
 
 
 class Queue(BeforeQuery, frozen=True, kw_only=True):
-    """A page of reports."""
-
     show: Literal["open", "waiting", "closed"] = "open"
     done: _Done = ""
 
 
 class ReportPath(msgspec.Struct, frozen=True):
-    """A report, and what was just done about it."""
+    """A report, and the action just taken on it."""
 
     id: Id
     done: _Done = ""
 
 
 class ReportActForm(Form, frozen=True, kw_only=True):
-    """A moderator's decision about a report."""
-
     id: Id
     do: Literal["uphold", "dismiss", "reopen", "take", "leave"]
 
 
 class BulkForm(Form, frozen=True, kw_only=True):
-    """A moderator's decision about several reports at once."""
-
     ids: Annotated[tuple[Id, ...], Meta(max_length=_BULK)] = ()
     do: Literal["uphold", "dismiss", "take"]
 
 
 class MembersQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A page of members."""
+    """A state and the beginning of a name to filter members by."""
 
     state: Literal["", "active", "pending", "disabled", "silenced", "sensitized", "suspended"] = ""
     name: _Name = ""
 
 
 class MemberPath(msgspec.Struct, frozen=True):
-    """A member, and what was just done about them."""
+    """A member, and the action just taken on them."""
 
     id: Id
     done: _Done = ""
 
 
 class MemberForm(Form, frozen=True, kw_only=True):
-    """A moderator's act against a member, with its reason."""
-
     id: Id
     do: Literal[
         "sensitize",
@@ -368,25 +356,21 @@ class MemberForm(Form, frozen=True, kw_only=True):
         "reject",
     ]
     report: Id = Id(0)
-    """The report on whose page it was done, which it upholds; 0 for none."""
+    """The report on whose page the action was taken, which the action upholds; 0 for none."""
     why: Annotated[str, Meta(max_length=1_000)] = ""
 
 
 class EndOfInvitationForm(Form, frozen=True, kw_only=True):
-    """An invitation of somebody that is to end."""
-
     id: Id
 
 
 class HideForm(Form, frozen=True, kw_only=True):
-    """A post that is taken out of sight, or shown again."""
-
     id: Id
     do: Literal["hide", "reveal"]
 
 
 async def queue(visit: Visit, query: Queue) -> Response:
-    """Reports, the newest first; with those about posts that wait apart."""
+    """List reports, newest first. Reports about posts that wait for review are listed separately."""
     _moderator(visit)
     wanted = WantedReports(query.show == "closed", waiting=query.show == "waiting")
     found = await moderation_queries.reports_page(visit.front.graph, query.cursor(_REPORTS), wanted)
@@ -404,7 +388,7 @@ async def queue(visit: Visit, query: Queue) -> Response:
 
 
 async def report(visit: Visit, path: ReportPath) -> Response:
-    """A report with its context: what it is about, who, and what was reported and done before."""
+    """Show a report with its context: the reported member and posts, and earlier reports and decisions."""
     _moderator(visit)
     filed = await reports.access_report(visit.front.graph, path.id)
     (card,) = await report_cards(visit, [filed])
@@ -422,14 +406,13 @@ async def report(visit: Visit, path: ReportPath) -> Response:
 
 
 async def see_to(visit: Visit, asked: ReportActForm) -> Response:
-    """Uphold, dismiss or reopen a report, take it on, or leave it to others."""
+    """Uphold, dismiss or reopen a report, assign it to the moderator, or unassign it."""
     me = _acting(visit, asked)
     await _see_to(visit, me, asked.id, asked.do)
     return visit.go(visit_path(f"/moderation/reports/{asked.id}", asked.do))
 
 
 async def see_to_several(visit: Visit, asked: BulkForm) -> Response:
-    """Do the same with each of several reports."""
     me = _acting(visit, asked)
     for id_ in asked.ids:
         await _see_to(visit, me, id_, asked.do)
@@ -449,7 +432,7 @@ async def _see_to(visit: Visit, me: Member, id_: int, do: str) -> None:
 
 
 async def members(visit: Visit, query: MembersQuery) -> Response:
-    """Members, newest first: all, those in a state, or those whose names begin so."""
+    """List members, newest first: all, or those in a state or with a name prefix."""
     _moderator(visit)
     begins = query.name.lower().removeprefix("@")
 
@@ -473,7 +456,7 @@ async def members(visit: Visit, query: MembersQuery) -> Response:
 
 
 async def member(visit: Visit, path: MemberPath) -> Response:
-    """A member with all that moderators know of them."""
+    """Show a member with all that moderators may see."""
     _moderator(visit)
     found = await members_by_id(visit.front.graph, (path.id,))
     if path.id not in found:
@@ -491,7 +474,7 @@ async def member(visit: Visit, path: MemberPath) -> Response:
 
 
 async def act(visit: Visit, asked: MemberForm) -> Response:
-    """Do something about a member, or take it back. On the page of a report it upholds that."""
+    """Take or undo an action on a member. On the page of a report, this upholds the report."""
     me, writes = _acting(visit, asked), visit.front.writes.because(asked.why)
     found = await members_by_id(visit.front.graph, (asked.id,))
     if asked.id not in found:
@@ -511,7 +494,7 @@ async def act(visit: Visit, asked: MemberForm) -> Response:
 
 
 async def end_invitation(visit: Visit, asked: EndOfInvitationForm) -> Response:
-    """End an invitation of a member with a lower role."""
+    """Revoke an invitation of a member with a lower role."""
     me = _acting(visit, asked)
     await invitations.end_as_staff(visit.front.writes, me.id, asked.id)
     _log.info("%s: end invitation %s", me.id, asked.id)
@@ -519,7 +502,7 @@ async def end_invitation(visit: Visit, asked: EndOfInvitationForm) -> Response:
 
 
 async def hide(visit: Visit, asked: HideForm) -> Response:
-    """Take a post out of everybody's sight but its author's, or show it again."""
+    """Hide a post from all members except its author, or reveal it again."""
     me = _acting(visit, asked)
     await (moderation.hide if asked.do == "hide" else moderation.reveal)(visit.front.writes, asked.id)
     _log.info("%s: %s post %s", me.id, asked.do, asked.id)
@@ -527,12 +510,12 @@ async def hide(visit: Visit, asked: HideForm) -> Response:
 
 
 def visit_path(path: str, done: str) -> str:
-    """Return the path of a page that tells what was just done."""
+    """Return the path of a page that confirms the action just taken."""
     return f"{path}?done={done}"
 
 
 def _moderator(visit: Visit) -> Member:
-    """Return the moderator who is logged in. Raises `LogInFirst`, or `NotAllowed` for others."""
+    """Return the logged-in moderator. Raises `LogInFirst`, or `NotAllowed` for other members."""
     me = visit.member
     if me.role.rank < Role.MODERATOR.rank:
         raise NotAllowed(visit.words.text("This page is for moderators."))

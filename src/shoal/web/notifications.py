@@ -50,7 +50,7 @@ _ICONS = {
     Kind.UNPUBLISHED: "calendar-clock",
 }
 _WHOLE = frozenset({Kind.MENTION, Kind.POST})
-"""Kinds that show the post as a list does, so that one can answer at once."""
+"""Kinds that show the whole post, so that the member can reply from the page."""
 _ONE_OR_MORE = {
     Kind.LIKE: ("%(names)s likes your post", "%(names)s like your post"),
     Kind.SHARE: ("%(names)s shared your post", "%(names)s shared your post"),
@@ -68,10 +68,10 @@ _ONE = {
 
 
 class NotificationView(msgspec.Struct, frozen=True):
-    """A notification, or several that are alike."""
+    """A notification, or a group of similar notifications."""
 
     key: str
-    """Its name in a form: the time of one, the words of a group."""
+    """Its identifier in forms: the time of a single notification, `kind-about-stretch` of a group."""
     kind: str
     icon: str
     words: str
@@ -80,26 +80,26 @@ class NotificationView(msgspec.Struct, frozen=True):
     unread: bool
     post: PostView | None = None
     whole: bool = False
-    """Whether the post is shown as a list shows it."""
+    """Whether the post is shown in full."""
     asks: Face | None = None
-    """Somebody who asks to follow the viewer."""
+    """The member who requests to follow the viewer."""
     detail: str = ""
     path: str = ""
-    """Where more is; empty where the post or the faces lead there."""
+    """A link to details; empty if the post or the faces link to them."""
 
 
 def notices_of(visit: Visit, groups: Sequence[Grouped], read: int, names: Mapping[int, str]) -> list[NotificationView]:
-    """Return groups of notifications; those after the id `read` are new. `names` are those of members whom posts answer."""
+    """Return groups of notifications, unread after the id `read`. `names` are those of members whose posts are answered."""
     return [_notice(visit, group, read, names) for group in groups]
 
 
 def key_of(group: Group | None, time: int) -> str:
-    """Return the name of a group in a form, or of the notification with this time."""
+    """Return the key of a group, or of the single notification with this time."""
     return f"{group.kind}-{group.about}-{group.stretch}" if group else str(time)
 
 
 def parsed(key: str) -> Group | int | None:
-    """Return the group that a key names, or the time of a notification; None for what is no key."""
+    """Return the group of a key, or the time of a single notification; None for an invalid key."""
     if key.isdecimal() and len(key) <= 19:
         return min(int(key), MAX_ID)
     match = _KEY.fullmatch(key)
@@ -135,12 +135,11 @@ def _notice(visit: Visit, group: Grouped, read: int, names: Mapping[int, str]) -
 
 
 def _people(items: Sequence[Notification]) -> list[Profile]:
-    """Return everybody in a group once, the newest first."""
     return list({item.actor.member.id: item.actor for item in items}.values())
 
 
 def _words(visit: Visit, newest: Notification, people: Sequence[Profile]) -> str:
-    """Return a sentence that says what happened."""
+    """Return a sentence that describes the notification."""
     words, kind = visit.words, newest.notice.kind
     names = {"names": names_of(visit, people)}
     if kind in _ONE_OR_MORE:
@@ -174,7 +173,7 @@ def _verdict(visit: Visit, newest: Notification) -> str:
 
 
 def _about(visit: Visit, newest: Notification) -> tuple[str, str]:
-    """Return further words, and where more is."""
+    """Return the detail text and the path of its page."""
     report, kind = newest.report, newest.notice.kind
     target = f"@{newest.target.member.name}" if newest.target else ""
     if kind is Kind.REPORT and report is not None:
@@ -189,7 +188,7 @@ def _about(visit: Visit, newest: Notification) -> tuple[str, str]:
 
 
 def names_of(visit: Visit, people: Sequence[Profile]) -> str:
-    """Return the names of some members in a few words."""
+    """Return a short list of the members' names."""
     shown = [one.member.shown_name for one in people]
     words = visit.words
     if len(shown) <= 1:
@@ -213,32 +212,26 @@ _KINDS: dict[str, frozenset[Kind] | None] = {
 
 
 class NoticesQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A page of notifications of some kinds."""
-
     kind: Literal["all", "mentions", "reactions", "follows", "posts", "staff"] = "all"
 
 
 class DismissForm(Form, frozen=True, kw_only=True):
-    """A notification or a group by its key; `all` for all of them."""
+    """The key of a notification or group, or `all`."""
 
     key: Annotated[str, Meta(max_length=60)]
 
 
 class SenderPath(BeforeQuery, frozen=True, kw_only=True):
-    """A sender whose notifications are held back."""
-
     id: Id
 
 
 class SenderForm(Form, frozen=True, kw_only=True):
-    """Whether the held notifications of a sender are shown, with all later ones, or go."""
-
     id: Id
     do: Literal["accept", "dismiss"]
 
 
 async def several(visit: Visit, query: NoticesQuery) -> Response:
-    """A page of notifications; opening the first page of all marks them as read."""
+    """List notifications. Opening the first page of all kinds marks them as read."""
     member, reads = visit.member, visit.front.reads
     found = await feed.grouped(reads, member.id, query.cursor(_SIZE), NotificationQuery(_KINDS[query.kind]))
     read = await _read_up_to(visit, member.id)
@@ -264,7 +257,7 @@ async def several(visit: Visit, query: NoticesQuery) -> Response:
 
 
 async def dismiss(visit: Visit, asked: DismissForm) -> Response:
-    """Dismiss a notification, a group, or all; they do not come back."""
+    """Dismiss a notification, a group, or all, permanently."""
     member, writes = visit.checked(asked), visit.front.writes
     if asked.key == "all":
         await verbs.clear(writes, member.id)
@@ -280,8 +273,6 @@ async def dismiss(visit: Visit, asked: DismissForm) -> Response:
 
 
 class SenderView(msgspec.Struct, frozen=True):
-    """A sender whose notifications are held back."""
-
     face: object
     number: str
     post: object
@@ -289,7 +280,7 @@ class SenderView(msgspec.Struct, frozen=True):
 
 
 async def requests(visit: Visit, query: BeforeQuery) -> Response:
-    """Senders whose notifications the member's policy holds back."""
+    """List senders whose notifications the member's policy filters."""
     member, words = visit.member, visit.words
     found = await notification_queries.requests_page(visit.front.reads, member.id, query.cursor(_SIZE))
     senders = [
@@ -308,13 +299,12 @@ async def requests(visit: Visit, query: BeforeQuery) -> Response:
 
 
 async def of_sender(visit: Visit, path: SenderPath) -> Response:
-    """The notifications held back of one sender."""
     member, reads = visit.member, visit.front.reads
     request = await notification_queries.sender_request(reads, member.id, path.id)
     query = NotificationQuery(actor_id=path.id, held=True)
     found = await feed.page(reads, member.id, path.cursor(_SIZE), query)
     found_here = await _shown(visit, [Grouped(None, [item]) for item in found.items], MAX_TIME)
-    # They are accepted or dismissed together, by their sender.
+    # They are accepted or dismissed together, by sender.
     notices = [msgspec.structs.replace(one, key="") for one in found_here]
     following = next_of(visit, f"/notifications/requests/{path.id}", found.next)
     face = face_of(visit, request.sender.member)
@@ -322,7 +312,7 @@ async def of_sender(visit: Visit, path: SenderPath) -> Response:
 
 
 async def decide(visit: Visit, asked: SenderForm) -> Response:
-    """Show the held notifications of a sender, with all later ones, or let them go."""
+    """Accept the filtered notifications of a sender and all later ones, or dismiss them."""
     member = visit.checked(asked)
     verb = notifications.accept_requests if asked.do == "accept" else notifications.dismiss_requests
     await verb(visit.front.writes, member.id, (asked.id,))
@@ -353,8 +343,6 @@ _RULES = NoticePolicy.__struct_fields__
 
 
 class NoticesForm(Form, frozen=True, kw_only=True):
-    """The policy for notifications from five kinds of senders."""
-
     not_following: Treatment = Treatment.ACCEPT
     not_followers: Treatment = Treatment.ACCEPT
     new_accounts: Treatment = Treatment.ACCEPT
@@ -363,8 +351,6 @@ class NoticesForm(Form, frozen=True, kw_only=True):
 
 
 class PushForm(Form, frozen=True, kw_only=True):
-    """A subscription of this browser at its push service, or its end."""
-
     do: Literal["begin", "end"]
     endpoint: Annotated[str, Meta(max_length=MAX_ENDPOINT)] = ""
     p256dh: Annotated[str, Meta(max_length=200)] = ""
@@ -372,7 +358,6 @@ class PushForm(Form, frozen=True, kw_only=True):
 
 
 async def show(visit: Visit, query: SettingsQuery) -> Response:
-    """The rules as they are."""
     _, policy = visit.words.text, visit.member.notices
     words = {
         "not_following": (_("From people whom you do not follow"), ""),
@@ -400,7 +385,6 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
 
 
 async def save(visit: Visit, asked: NoticesForm) -> Response:
-    """Keep the rules as they were filled in."""
     member = visit.checked(asked)
     changes = {name: getattr(asked, name) for name in _RULES}
     await notifications.set_policy(visit.front.writes, member.id, changes)
@@ -408,7 +392,7 @@ async def save(visit: Visit, asked: NoticesForm) -> Response:
 
 
 async def push(visit: Visit, asked: PushForm) -> Response:
-    """Have messages sent to this browser, or no more. A script sends this form: only it can ask the browser."""
+    """Create or delete the push subscription of this browser. Only a script can ask the browser for one."""
     member = visit.checked(asked)
     if asked.do == "end" or visit.front.server_key is None:
         await push_subscriptions.end(visit.front.writes, member.id, visit.session_id)

@@ -30,18 +30,15 @@ from shoal.web.view_models import face_of
 
 
 class AskingApp(NamedTuple):
-    """An app that asks."""
-
     name: str
     letter: str
-    """Stands for it, as it has no picture."""
+    """Shown instead of an icon."""
     site: str
-    """Host of its website; empty where it has none."""
+    """Host of its website; empty if it has none."""
     website: str
 
 
 def app_of(asked: AuthorizeRequest) -> AskingApp:
-    """Return the app of a request."""
     app = asked.app
     letter = next((character for character in app.name.upper() if character.isalnum()), "?")
     parts = urlsplit(app.website)
@@ -50,38 +47,35 @@ def app_of(asked: AuthorizeRequest) -> AskingApp:
 
 
 def permissions_of(visit: Visit, asked: AuthorizeRequest) -> list[str]:
-    """Return what the app may do once it is let in, a line each."""
+    """Return the permissions that the app requests, one line each."""
     return [visit.words.text(line) for line in in_words(asked.scopes)]
 
 
 def whither(asked: AuthorizeRequest) -> str:
-    """Return where the browser goes next. An app may call itself what it likes; its address is where the code goes."""
+    """Return the host that the code is sent to. An app can choose any name, but not this address."""
     if asked.redirect_uri == OUT_OF_BAND:
         return ""
     parts = urlsplit(asked.redirect_uri)
     return parts.netloc if parts.scheme in {"http", "https"} else f"{parts.scheme}:"
 
 
-# No `form-action`: Chromium holds it against the address that a form is sent on to, which is the app's.
+# No `form-action`: Chromium also applies it to the redirect that follows the form, which leads to the app.
 _POLICY = "default-src 'none'; img-src 'self' data:; style-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 _ASKING = {"authorize_login", "authorize_second"}
 _SCRIPTED = f"{_POLICY}; script-src 'self'; connect-src 'self'"
-"""The policy of the pages that ask for passkeys. The one where an app is let in has no scripts."""
+"""The policy of the pages that use passkeys. The authorization page itself has no scripts."""
 
 
 class Decision(Authorization, frozen=True):
-    """Fields of the forms on the authorize page, by which a person decides."""
-
     do: Literal["login", "passkey", "code", "allow", "deny", "switch"] = "login"
     form_token: Annotated[str, Meta(max_length=200)] = ""
     username: Annotated[str, Meta(max_length=2_000)] = ""
     password: Annotated[str, Meta(max_length=2_000)] = ""
     second: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
-    """A code of the second factor, or what a passkey answered."""
+    """A code of the second factor, or the response of a passkey."""
 
 
 async def show(visit: Visit, params: Authorization) -> Response:
-    """The page where a member logs in and lets an app in."""
     try:
         asked = await read(visit.front.graph, params)
     except SentBack as back:
@@ -90,7 +84,7 @@ async def show(visit: Visit, params: Authorization) -> Response:
 
 
 async def decide(visit: Visit, params: Decision) -> Response:
-    """An answer on the authorize page: log in, allow, deny, or switch to another member."""
+    """Handle a form of the authorization page: log in, allow, deny, or switch to another account."""
     try:
         asked = await read(visit.front.graph, params)
         visitor = await _visitor(visit, params)
@@ -158,16 +152,15 @@ async def _log_out(visit: Visit, params: Decision) -> Response:
 
 
 class _Visitor(NamedTuple):
-    """The person who opens the authorize page."""
+    """The login state of the browser on the authorization page."""
 
     member: Member | None = None
-    """The member who need not log in again."""
     half: Member | None = None
-    """The member who has shown the password here, and of whom a code is wanted."""
+    """The member whose password was verified and whose second factor is missing."""
     ways: SecondWays | None = None
-    """How they may show the second factor."""
+    """The second factors available to `half`."""
     told: str = ""
-    """Why somebody may not log in."""
+    """Why the member may not log in."""
 
 
 async def _visitor(visit: Visit, params: Authorization) -> _Visitor:
@@ -196,9 +189,9 @@ def _page(
     status: int = 0,
     locked: bool = False,
 ) -> Response:
-    """Return the question for a member who is logged in, or the form to log in or for a code.
+    """Return the authorization form, or the form to log in or for a second factor.
 
-    `told` says what went wrong. `locked`: see `login_page`.
+    `told` is the error message. `locked`: see `login_page`.
     """
     app, told, member = app_of(asked), told or visitor.told, visitor.member
     if visitor.half is not None:
@@ -233,9 +226,9 @@ def _answer(asked: AuthorizeRequest, **answer: str) -> SentBack:
 
 
 def _send(visit: Visit, back: SentBack) -> Response:
-    """Return the way to the app; where it has no address, a page for the person."""
+    """Redirect to the app with the response, or show it on a page if the app has no redirect address."""
     if back.redirect_uri != OUT_OF_BAND:
-        # 303: the browser is to ask for it, whatever it posted here.
+        # 303 makes the browser use GET after its POST.
         return RedirectResponse(back.url(issuer_of(visit.front.at)), 303)
     if code := back.answer.get("code"):
         return _alone(visit, "authorize_code", code=code)

@@ -38,8 +38,6 @@ STEPS = ("interests", "people", "profile", "first")
 
 
 class Step(NamedTuple):
-    """A step on the way."""
-
     path: str
     words: str
     here: bool
@@ -47,8 +45,6 @@ class Step(NamedTuple):
 
 
 class OfferedTag(NamedTuple):
-    """A tag to pick."""
-
     name: str
     picked: bool
     photo: Photo | None
@@ -56,14 +52,14 @@ class OfferedTag(NamedTuple):
 
 
 class SuggestedPerson(NamedTuple):
-    """Somebody to follow, with a few of their photos."""
+    """A suggested member with some of their photos."""
 
     person: PersonView
     photos: tuple[WallPhoto, ...]
 
 
 def steps_of(visit: Visit, here: str) -> list[Step]:
-    """Return all steps, and at which one is."""
+    """Return all steps, with the current one marked."""
     _ = visit.words.text
     names = (_("Interests"), _("People"), _("You"), _("Post"))
     at = STEPS.index(here)
@@ -74,7 +70,6 @@ def steps_of(visit: Visit, here: str) -> list[Step]:
 
 
 def offered(visit: Visit, offer: TagOffer) -> OfferedTag:
-    """Return a tag with its picture."""
     entry = offer.example
     pictures = [one for one in entry.media if one.kind is MediaKind.IMAGE and one.preview_key] if entry else []
     uses = visit.words.plural("%(n)s post", "%(n)s posts", offer.uses) % {"n": visit.words.number(offer.uses)}
@@ -86,7 +81,6 @@ def offered(visit: Visit, offer: TagOffer) -> OfferedTag:
 def people_of(
     visit: Visit, found: Sequence[Suggestion], photos: Mapping[int, Sequence[Entry]]
 ) -> list[SuggestedPerson]:
-    """Return members to follow, each with some of their photos."""
     return [
         SuggestedPerson(suggested(visit, one), tuple(wall_of(visit, photos.get(one.profile.member.id, ()))))
         for one in found
@@ -98,42 +92,32 @@ _PEOPLE = 12
 _PHOTOS = 12
 _MOST_AT_ONCE = 100
 _FORM = 64 * 1024
-"""Bytes of a form besides its file."""
+"""Size of a form in bytes, without its file."""
 
 
 class InterestsForm(Form, frozen=True, kw_only=True):
-    """Tags that one likes."""
-
     tags: Annotated[tuple[Annotated[str, Meta(max_length=400)], ...], Meta(max_length=MOST_PICKED)] = ()
 
 
 class SeveralForm(Form, frozen=True, kw_only=True):
-    """Members to follow together."""
-
     ids: Annotated[tuple[Id, ...], Meta(max_length=_MOST_AT_ONCE)] = ()
 
 
 class UnsuggestForm(Form, frozen=True, kw_only=True):
-    """A member who is not to be suggested again."""
-
     id: Id
 
 
 class YouForm(Form, frozen=True, kw_only=True):
-    """The beginning of a profile."""
-
     display_name: Annotated[str, Meta(max_length=2_000)] = ""
     note: Annotated[str, Meta(max_length=20_000)] = ""
     avatar: Upload | None = None
 
 
 async def begin(visit: Visit, _params: None) -> Response:
-    """The first step."""
     return visit.go("/welcome/interests")
 
 
 async def interests(visit: Visit, _params: None) -> Response:
-    """Tags to pick as interests, each with a picture."""
     member = visit.member
     found = [offered(visit, one) for one in await offers(visit.front.reads, member.id, _TAGS)]
     return await page(
@@ -147,14 +131,13 @@ async def interests(visit: Visit, _params: None) -> Response:
 
 
 async def pick(visit: Visit, asked: InterestsForm) -> Response:
-    """Keep the picked tags as interests."""
     member = visit.checked(asked)
     await ranking.pick_tags(visit.front.writes, member.id, asked.tags)
     return visit.back(asked, "/welcome/people")
 
 
 async def people(visit: Visit, _params: None) -> Response:
-    """Members to follow, each with a reason and some photos."""
+    """Suggest members to follow, each with a reason and some photos."""
     member, reads = visit.member, visit.front.reads
     found = await suggestions(reads, member.id, _PEOPLE)
     photos = await portfolios(reads, member.id, [one.profile.member.id for one in found])
@@ -169,27 +152,24 @@ async def people(visit: Visit, _params: None) -> Response:
 
 
 async def follow_several(visit: Visit, asked: SeveralForm) -> Response:
-    """Follow several members at once."""
     visit.checked(asked)
     await follow_all(visit, asked.ids)
     return visit.back(asked, "/welcome/profile")
 
 
 async def dismiss(visit: Visit, asked: UnsuggestForm) -> Response:
-    """Suggest somebody no more; for a script nothing is left of them."""
+    """Stop suggesting a member. A script gets an empty response that replaces the card."""
     member = visit.checked(asked)
     await refused.dismiss_suggestion(visit.front.writes, member.id, asked.id)
     return Response("", media_type="text/html") if visit.partial else visit.back(asked, "/welcome/people")
 
 
 async def you(visit: Visit, _params: None) -> Response:
-    """The beginning of a profile: a name, a line, a picture."""
     member = visit.member
     return await _you(visit, YouForm(display_name=member.display_name, note=member.note))
 
 
 async def set_you(visit: Visit, asked: YouForm) -> Response:
-    """Keep the name, the line and the picture."""
     member = visit.checked(asked)
     wrong = await keep_picture(visit, "avatar", asked.avatar)
     try:
@@ -203,7 +183,7 @@ async def set_you(visit: Visit, asked: YouForm) -> Response:
 
 
 async def first(visit: Visit, _params: None) -> Response:
-    """The end of the way: a first post, and what others posted."""
+    """Show the last step: links to a first post, and trending photos."""
     member = visit.member
     entries = await trends.page(visit.front.reads, member.id, _PHOTOS)
     return await page(
@@ -236,7 +216,7 @@ async def _follows(visit: Visit, member: Member) -> int:
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """Return the rows. The settings say how large a picture may be."""
+    """Return the routes. The settings limit the size of an avatar."""
     most = settings.max_upload_bytes + _FORM
     return (
         routing.page("/welcome", begin),

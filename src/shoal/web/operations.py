@@ -1,4 +1,4 @@
-"""Operator pages: process and cluster statistics as figures and charts, parked jobs, and the balance of the 64 shards."""
+"""Operator pages: process and cluster statistics as figures and charts, parked jobs, and the balance of the 64 data sources."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A number with its name, and whether it wants attention."""
+    """A number with its name, and whether it needs attention."""
 
     name: str
     value: str
@@ -63,8 +63,6 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class EngineCard(msgspec.Struct, frozen=True):
-    """An engine, where it is, and its figures."""
-
     engine: str
     place: str
     version: str
@@ -73,7 +71,6 @@ class EngineCard(msgspec.Struct, frozen=True):
 
 
 def engine_cards(words: Translated, engines: Sequence[EngineVitals]) -> tuple[EngineCard, ...]:
-    """Return the engines as a page shows them."""
     return tuple(
         EngineCard(one.engine, one.place, one.version, one.reached, tuple(_figure(words, it) for it in one.vitals))
         for one in engines
@@ -95,7 +92,7 @@ def _value(words: Translated, vital: Vital) -> str:
 
 
 def size(words: Translated, count: float) -> str:
-    """Return a number of bytes as people say it: "3.2 GiB"."""
+    """Return a number of bytes in readable units, such as "3.2 GiB"."""
     unit = 0
     while count >= 1_000 and unit < len(_UNITS) - 1:
         count, unit = count / 1024, unit + 1
@@ -109,8 +106,6 @@ _ENTRY_BYTES = 8
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a chart: where it stands and how high it is, in units of the drawing."""
-
     x: float
     y: float
     width: float
@@ -119,19 +114,17 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class ColumnChart(msgspec.Struct, frozen=True):
-    """Ten minutes as columns, and a line above them."""
+    """A chart of ten minutes: columns and a line."""
 
     title: str
     columns: tuple[Column, ...]
     line: str
-    """Points of the line."""
+    """The `points` attribute of the line."""
     most: str
-    """The value at the upper edge."""
+    """The value at the top of the chart."""
 
 
 class RouteRow(msgspec.Struct, frozen=True):
-    """A route, with how often it was asked for and how long it took."""
-
     route: str
     count: str
     failed: str
@@ -140,7 +133,7 @@ class RouteRow(msgspec.Struct, frozen=True):
 
 
 class SlowRow(msgspec.Struct, frozen=True):
-    """A slow request, and where its time went; parts in percent."""
+    """A slow request and its stages, in percent of its time."""
 
     when: When
     route: str
@@ -151,8 +144,6 @@ class SlowRow(msgspec.Struct, frozen=True):
 
 
 class SetAside(msgspec.Struct, frozen=True):
-    """A job that failed again and again and was set aside."""
-
     job: str
     event: str
     step: int
@@ -161,8 +152,6 @@ class SetAside(msgspec.Struct, frozen=True):
 
 
 class Operations(msgspec.Struct, frozen=True):
-    """Everything on the page of operators."""
-
     figures: tuple[Figure, ...]
     parts: tuple[tuple[str, bool], ...]
     charts: tuple[ColumnChart, ...]
@@ -171,11 +160,10 @@ class Operations(msgspec.Struct, frozen=True):
     aside: tuple[SetAside, ...]
     engines: tuple[EngineCard, ...]
     stores: tuple[tuple[str, str], ...]
-    """Each store, and the data sources that it has."""
+    """Each store with its data sources."""
 
 
 async def operations(visit: Visit) -> Operations:
-    """Return how the network and this process stand now."""
     front, words = visit.front, visit.words
     work = await _work(visit)
     loud = await _loud(visit)
@@ -220,7 +208,7 @@ async def operations(visit: Visit) -> Operations:
 
 
 async def _work(visit: Visit) -> Work | None:
-    """Return how the work stands; None where it cannot be asked."""
+    """Return the state of the job queues, or None if it is unavailable."""
     try:
         return await survey({"store": visit.front.store}, visit.front.writes.pressure.most)
     except Unavailable:
@@ -228,7 +216,7 @@ async def _work(visit: Visit) -> Work | None:
 
 
 async def _loud(visit: Visit) -> int | None:
-    """Return of how many members and tags nothing is pushed, since very many follow them; None where it cannot be asked."""
+    """Return the number of high fan-out members and tags, or None if it is unavailable."""
     try:
         return (await visit.front.graph.assoc_count((EVERYBODY,), (LOUD,)))[LOUD].get(EVERYBODY, 0)
     except Unavailable:
@@ -275,7 +263,6 @@ def _figures(visit: Visit, work: Work | None, loud: int | None, history: Sequenc
 
 
 def _pushes(visit: Visit, loud: int | None) -> list[Figure]:
-    """Return what was pushed when it was posted, beside what is pulled when somebody reads."""
     _, words, tally = visit.words.text, visit.words, visit.front.reads.tally
     found = [Figure(_("Pushed into home timelines"), words.number(tally.pushed), _("entries, by this process"))]
     if loud is not None:
@@ -329,7 +316,7 @@ def _ms(words: Translated, value: float) -> str:
 
 
 def _stores(store: str | dict[str, str]) -> list[tuple[str, str]]:
-    """Return the stores without what is secret in their addresses, each with its data sources."""
+    """Return the stores without credentials in their URLs, each with its data sources."""
     if isinstance(store, str):
         return [(store.partition("://")[0], "0-63")]
     return [(f"{url.partition('://')[0]} {n}", sources) for n, (sources, url) in enumerate(store.items(), 1)]
@@ -341,7 +328,7 @@ _SHADES = 5
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A data source on the plate: its place, and a shade from 0 (few members) to 4 (many)."""
+    """A data source in the grid, with a shade from 0 (few members) to 4 (many)."""
 
     x: int
     y: int
@@ -351,7 +338,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class EvennessRow(msgspec.Struct, frozen=True):
-    """Mean, deviation and extremes of what lies on the data sources."""
+    """Mean, standard deviation and extremes of a quantity across the data sources."""
 
     name: str
     mean: str
@@ -363,14 +350,12 @@ class EvennessRow(msgspec.Struct, frozen=True):
 
 
 class ShardsView(msgspec.Struct, frozen=True):
-    """Everything on the page of data sources."""
-
     cells: tuple[Cell, ...]
     rows: tuple[EvennessRow, ...]
 
 
 def shards_of(visit: Visit, held: Sequence[Spread], even: Mapping[str, Evenness]) -> ShardsView:
-    """Return what lies on each data source, and how evenly."""
+    """Return the counts of each data source, and how evenly they are distributed."""
     words, members = visit.words, [each.members for each in held]
     low, high = min(members), max(members)
     cells = tuple(
@@ -403,19 +388,15 @@ _log = logging.getLogger("shoal.operations")
 
 
 class ReplayForm(Form, frozen=True, kw_only=True):
-    """Jobs that are given another chance; none named: all."""
-
     jobs: Annotated[tuple[Annotated[str, Meta(max_length=40)], ...], Meta(max_length=1_000)] = ()
 
 
 class OpsQuery(msgspec.Struct, frozen=True):
-    """Whether something was just done."""
-
     done: Annotated[str, Meta(max_length=40)] = ""
 
 
 async def show(visit: Visit, query: OpsQuery) -> Response:
-    """Figures and charts of the last ten minutes; a script asks for them anew every few seconds."""
+    """Show figures and charts of the last ten minutes. A script reloads them every few seconds."""
     _admin(visit)
     found = await operations(visit)
     if visit.partial:
@@ -425,7 +406,7 @@ async def show(visit: Visit, query: OpsQuery) -> Response:
 
 
 async def replay(visit: Visit, asked: ReplayForm) -> Response:
-    """Give jobs another chance that were set aside."""
+    """Replay parked jobs: those selected, or all if none is."""
     me = _admin(visit)
     visit.check_sent(asked)
     writes = visit.front.writes
@@ -437,9 +418,9 @@ async def replay(visit: Visit, asked: ReplayForm) -> Response:
 
 
 async def shards(visit: Visit, _params: None) -> Response:
-    """How evenly members, posts and bytes lie on the 64 data sources.
+    """Show how evenly members, posts and bytes are distributed over the 64 data sources.
 
-    The whole network is read for it, so that is done every ten minutes at most, and nobody waits for it but the first.
+    This reads the whole network, so it runs at most every ten minutes; only the first request waits for it.
     """
     _admin(visit)
 
@@ -460,7 +441,7 @@ _silent: Progress = lambda *_: None  # noqa: E731 (there is nobody to tell)
 
 
 def _admin(visit: Visit) -> Member:
-    """Return the admin who is logged in. Raises `LogInFirst`, or `NotAllowed` for others."""
+    """Return the logged-in admin. Raises `LogInFirst`, or `NotAllowed` for other members."""
     me = visit.member
     if me.role.rank < Role.ADMIN.rank:
         raise NotAllowed(visit.words.text("This page is for admins."))

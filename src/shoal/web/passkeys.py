@@ -25,19 +25,17 @@ from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
 
 
 class QuestionQuery(msgspec.Struct, frozen=True):
-    """The purpose that a passkey is wanted for."""
-
     kind: Literal["login", "second", "confirm", "add"] = "login"
 
 
 class ByPasskey(Form, frozen=True, kw_only=True):
-    """The answer of a device."""
+    """The response of a passkey."""
 
     answer: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
 
 
 async def question(visit: Visit, query: QuestionQuery) -> Response:
-    """Return what a browser asks a device with, as JSON. To strangers it says nothing about any account."""
+    """Return the options of a WebAuthn call as JSON. They reveal nothing about any account to anonymous callers."""
     return JSONResponse(await _options(visit, query))
 
 
@@ -59,7 +57,7 @@ async def _options(visit: Visit, query: QuestionQuery) -> dict[str, object]:
 
 
 async def log_in(visit: Visit, asked: ByPasskey) -> Response:
-    """Log in by the answer of a device, alone."""
+    """Log in by passkey, without a password."""
     visit.check_sent(asked)
     try:
         member = await login_attempts.by_passkey(visit.anonymous, asked.answer)
@@ -80,18 +78,14 @@ LOGIN_ROUTES = (
 
 
 class PasskeyRow(NamedTuple):
-    """A passkey."""
-
     id: str
     name: str
     made: str
-    """The day."""
     used: str
-    """The day of the last use; empty: it was never used."""
+    """The day of the last use; empty if never used."""
 
 
 def passkey_row(visit: Visit, passkey: Passkey) -> PasskeyRow:
-    """Return a passkey for the page."""
     used = visit.words.day(passkey.used_at) if passkey.used_at else ""
     return PasskeyRow(passkey.id, passkey.name, visit.words.day(passkey.made_at), used)
 
@@ -102,14 +96,10 @@ _Answer = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
 
 
 class PasskeyQuery(msgspec.Struct, frozen=True):
-    """One passkey."""
-
     id: _Id
 
 
 class AddPasskeyForm(Form, frozen=True, kw_only=True):
-    """A passkey that a device has made, its name, and proof of who adds it."""
-
     name: _Typed = ""
     answer: _Answer = ""
     current_password: _Typed = ""
@@ -117,14 +107,12 @@ class AddPasskeyForm(Form, frozen=True, kw_only=True):
 
 
 class NameForm(Form, frozen=True, kw_only=True):
-    """Another name of a passkey."""
-
     id: _Id
     name: _Typed = ""
 
 
 class RemovePasskeyForm(Form, frozen=True, kw_only=True):
-    """The passkey that is to go, and proof of who wants that."""
+    """The passkey to remove, and proof of identity."""
 
     id: _Id
     current_password: _Typed = ""
@@ -132,12 +120,10 @@ class RemovePasskeyForm(Form, frozen=True, kw_only=True):
 
 
 async def show(visit: Visit, query: SettingsQuery) -> Response:
-    """All passkeys, and the form for another one."""
     return await _page(visit, saved=query.saved)
 
 
 async def add(visit: Visit, asked: AddPasskeyForm) -> Response:
-    """Add what the device has made."""
     member = visit.checked(asked)
     try:
         _check_not_lent(visit)
@@ -150,12 +136,10 @@ async def add(visit: Visit, asked: AddPasskeyForm) -> Response:
 
 
 async def show_one(visit: Visit, query: PasskeyQuery) -> Response:
-    """One passkey: its name, and removing it."""
     return await _page(visit, await _row(visit, query.id))
 
 
 async def rename(visit: Visit, asked: NameForm) -> Response:
-    """Give it another name."""
     member = visit.checked(asked)
     try:
         await passkeys.rename(visit.front.writes, member.id, asked.id, asked.name.strip())
@@ -165,7 +149,6 @@ async def rename(visit: Visit, asked: NameForm) -> Response:
 
 
 async def remove(visit: Visit, asked: RemovePasskeyForm) -> Response:
-    """Remove it."""
     member = visit.checked(asked)
     row = await _row(visit, asked.id)
     try:
@@ -213,7 +196,7 @@ async def _refused(
 async def _page(
     visit: Visit, row: PasskeyRow | None = None, wrong: Wrong = RIGHT, *, saved: bool = False, name: str = ""
 ) -> Response:
-    """Return the page of one passkey, or that of all of them."""
+    """Return the page of one passkey, or the list of all."""
     member = visit.member
     found = await passkeys.of_member(visit.front.writes, member.id)
     return await settings_page(

@@ -31,7 +31,7 @@ from shoal.web.syndication import post_card
 from shoal.web.view_models import PostView, people_of, post_of, with_first_photo
 
 _ABOVE, _BELOW = 30, 120
-"""How much of a thread a page shows to begin with."""
+"""Posts of the thread shown above and below a post."""
 
 Verb = Callable[[Writes, int, int], Awaitable[Post | Share]]
 _VERBS: dict[str, Verb] = {
@@ -50,29 +50,25 @@ _TAKEN_BACK = frozenset({"unlike", "unshare", "unsave"})
 
 
 class PostPath(msgspec.Struct, frozen=True):
-    """The address of a post: its author, or its sharer, and its id."""
+    """The path of a post: the name of its author or sharer, and its id."""
 
     handle: Annotated[str, Meta(max_length=300)]
     id: Id
 
 
 class PhotoPath(PostPath, frozen=True):
-    """The address of one photo of a post."""
-
     place: Annotated[int, Meta(ge=1, le=100)]
 
 
 class PostActForm(Form, frozen=True, kw_only=True):
-    """Something that is done to a post, or taken back."""
-
     id: Id
     do: Literal["like", "unlike", "share", "unshare", "save", "unsave", "pin", "unpin", "mute", "unmute"]
     entry: Id = Id(0)
-    """The entry of the list in which its button was, where that was a share."""
+    """The id of the share through which a list showed the post; 0 if it showed the post itself."""
 
 
 async def show(visit: Visit, path: PostPath) -> Response:
-    """The page of a post, with what it answers above and comments below."""
+    """Show a post with its ancestors above and its comments below."""
     entry = await _found(visit, path)
     around = await threads.thread(visit.front.reads, visit.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
     post = post_of(visit, entry)
@@ -84,7 +80,7 @@ async def show(visit: Visit, path: PostPath) -> Response:
 
 
 async def photo(visit: Visit, path: PhotoPath) -> Response:
-    """One photo of a post as large as the window, with the ways to its neighbours."""
+    """Show one photo of a post in full size, with links to the previous and next photo."""
     post = post_of(visit, await _found(visit, path))
     if path.place > len(post.photos):
         raise NotFound("There is no such photo")
@@ -93,7 +89,7 @@ async def photo(visit: Visit, path: PhotoPath) -> Response:
 
 
 async def act(visit: Visit, asked: PostActForm) -> Response:
-    """Like, share, save, pin, or take it back; a script gets the buttons anew."""
+    """Perform an action on a post or undo it. A script gets the updated buttons."""
     member = visit.checked(asked)
     await _VERBS[asked.do](visit.front.writes, member.id, asked.id)
     if not visit.partial:
@@ -113,7 +109,6 @@ async def _after(visit: Visit, asked: PostActForm, member_id: int) -> PostView:
 
 
 async def post_with_id(visit: Visit, id_: int) -> Entry:
-    """Return a post that the viewer may see. Raises `NotFound`."""
     found = await hydrate(visit.front.reads.graph, visit.viewer_id, (id_,), unasked=False)
     if not found:
         raise NotFound("There is no such post")
@@ -128,7 +123,7 @@ async def _found(visit: Visit, path: PostPath) -> Entry:
 
 
 def _names(entry: Entry) -> set[str]:
-    """Whose name may stand before the id: the author's, or the sharer's."""
+    """Return the names valid in the path: the author's, or for a share the sharer's."""
     return {entry.sharer.member.name if entry.sharer else entry.author.member.name}
 
 
@@ -140,13 +135,10 @@ ROUTES = (
 
 
 class CommentsPath(BeforeQuery, frozen=True, kw_only=True):
-    """A post, and a page of its comments."""
-
     id: Id
 
 
 async def comments(visit: Visit, path: CommentsPath) -> Response:
-    """A page of the comments on a post, newest first."""
     reads = visit.front.reads
     entry = await post_with_id(visit, path.id)
     found = await threads.replies(reads, visit.viewer_id, entry.post.id, path.cursor())
@@ -169,14 +161,14 @@ _LISTS = {"likes": LIKED_BY, "shares": SHARED_BY}
 
 
 class LikesPath(BeforeQuery, frozen=True, kw_only=True):
-    """A post, and what was done to it: `likes`, `shares`, or an emoji."""
+    """A post, and the reaction to list: `likes`, `shares`, or an emoji."""
 
     id: Id
     by: Annotated[str, Meta(max_length=100)] = "likes"
 
 
 async def likes(visit: Visit, path: LikesPath) -> Response:
-    """A page of the members who like a post, shared it, or put an emoji on it, newest first."""
+    """List the members who liked or shared a post or reacted with an emoji, newest first."""
     entry = await post_with_id(visit, path.id)
     found = await _reacting_members(visit, path, entry)
     persons = await people_of(visit, found.profiles)

@@ -41,7 +41,7 @@ _FACES = 3
 
 
 class Number(NamedTuple):
-    """A number on a profile, its words, and where it leads; nowhere where the path is empty."""
+    """A number on a profile with its label and link; an empty path is no link."""
 
     value: str
     words: str
@@ -49,7 +49,7 @@ class Number(NamedTuple):
 
 
 class ProfileFacts(NamedTuple):
-    """Everything that is read for the head of a profile besides the profile itself."""
+    """Data read for the header of a profile, besides the profile itself."""
 
     relation: Relation
     known: Sequence[Profile] = ()
@@ -60,7 +60,7 @@ class ProfileFacts(NamedTuple):
 
 
 class ProfileHead(msgspec.Struct, frozen=True):
-    """Everything that stands above a member's posts."""
+    """The part of a profile page above the posts."""
 
     face: Face
     header: str
@@ -70,18 +70,17 @@ class ProfileHead(msgspec.Struct, frozen=True):
     joined: str
     bond: Bond
     marks: tuple[str, ...]
-    """Words about the member: automated, follows you."""
+    """Labels such as "automated" and "follows you"."""
     known: tuple[Face, ...]
-    """Followees of the viewer who follow this member."""
     known_words: str
     endorsed: tuple[Face, ...]
     tags: tuple[tuple[str, str], ...]
-    """Tags that they show, each with its address."""
+    """Featured tags, each with its URL."""
     private_note: str = ""
 
 
 def head_of(visit: Visit, profile: Profile, facts: ProfileFacts) -> ProfileHead:
-    """Return the head of a profile as the viewer sees it."""
+    """Return the header of a profile as the viewer sees it."""
     member, words, at = profile.member, visit.words, visit.front.at
     return ProfileHead(
         face=face_of(visit, member),
@@ -146,7 +145,7 @@ def _known(visit: Visit, known: Sequence[Profile]) -> str:
 
 
 _ENDORSED = 6
-"""Members whom a profile recommends that are shown there."""
+"""Endorsed members shown on a profile."""
 _FOLLOW = {"follow": relationships.follow, "unfollow": relationships.unfollow}
 _OTHERS = {
     "block": relationships.block,
@@ -160,20 +159,14 @@ _OTHERS = {
 
 
 class HandlePath(BeforeQuery, frozen=True, kw_only=True):
-    """A member by name."""
-
     handle: Annotated[str, Meta(max_length=300)]
 
 
 class ProfilePath(HandlePath, frozen=True, kw_only=True):
-    """A member's profile, and which of their posts are wanted."""
-
     show: Literal["photos", "posts", "replies"] = "photos"
 
 
 class BondForm(Form, frozen=True, kw_only=True):
-    """A change in how one stands to a member."""
-
     id: Id
     do: Literal["follow", "unfollow", "block", "unblock", "mute", "unmute", "remove", "endorse", "unendorse"]
 
@@ -186,7 +179,7 @@ _QUERIES = {
 
 
 async def show(visit: Visit, path: ProfilePath) -> Response:
-    """The page of a member: who they are, and what they posted."""
+    """Show a member's profile with their posts, or their Atom feed if the path has its ending."""
     name, ending = syndication.ending_of(path.handle)
     member = await member_of(visit, name)
     if ending:
@@ -216,7 +209,6 @@ async def _posts(visit: Visit, member: Member, path: ProfilePath) -> Page:
 
 
 async def head(visit: Visit, member: Member) -> ProfileHead:
-    """Return the head of a member's profile."""
     return (await _profile(visit, member))[1]
 
 
@@ -232,7 +224,7 @@ async def _profile(visit: Visit, member: Member) -> tuple[Profile, ProfileHead]:
         member_queries.received(reads, viewer, member.id),
     )
     if not profiles:
-        # Suspended since the member was read.
+        # The member was suspended after they were read.
         raise Gone(visit.words.text("This member is suspended."))
     facts = ProfileFacts(relation_, known.get(member.id, []), endorsed.profiles, tags, received)
     return profiles[0], head_of(visit, profiles[0], facts)
@@ -243,7 +235,7 @@ async def _nobody() -> dict[int, list[Profile]]:
 
 
 async def bond(visit: Visit, asked: BondForm) -> Response:
-    """Follow, unfollow, mute, block, or take it back; a script gets the button anew."""
+    """Change the relationship with a member, or undo a change. A script gets the updated button."""
     me, writes = visit.checked(asked), visit.front.writes
     verb = _FOLLOW.get(asked.do) or _OTHERS[asked.do]
     stand = await verb(writes, me.id, asked.id)
@@ -256,7 +248,7 @@ async def bond(visit: Visit, asked: BondForm) -> Response:
 
 
 async def member_of(visit: Visit, name: str) -> Member:
-    """Return the member with this user name. Raises `NotFound`, or `Gone` for somebody who is suspended."""
+    """Return the member with this user name. Raises `NotFound`, or `Gone` for a suspended member."""
     member = await members.find(visit.front.writes, name) if "@" not in name else None
     if member is None or member.pending:
         raise NotFound("There is no such member")
@@ -272,7 +264,7 @@ ROUTES = (
 
 
 async def keep_picture(visit: Visit, which: Literal["avatar", "header"], sent: Upload | None) -> dict[str, str]:
-    """Store a picture that came with a form, if one did, and return what is wrong with it by the name of its field."""
+    """Store an uploaded picture, if there is one, and return the error by field name."""
     if sent is None:
         return {}
     change = ProfileChange(avatar=sent.data) if which == "avatar" else ProfileChange(header=sent.data)
@@ -285,20 +277,16 @@ async def keep_picture(visit: Visit, which: Literal["avatar", "header"], sent: U
 
 
 _FORM = 64 * 1024
-"""Bytes of the form besides its files."""
+"""Size of the form in bytes, without its files."""
 _Typed = Annotated[str, Meta(max_length=4_000)]
 
 
 class FieldTyped(msgspec.Struct, frozen=True):
-    """A row of the table on a profile."""
-
     name: _Typed = ""
     value: _Typed = ""
 
 
 class ProfileForm(Form, frozen=True, kw_only=True):
-    """All that a profile says."""
-
     display_name: _Typed = ""
     note: Annotated[str, Meta(max_length=20_000)] = ""
     fields: Annotated[tuple[FieldTyped, ...], Meta(max_length=100)] = ()
@@ -308,13 +296,10 @@ class ProfileForm(Form, frozen=True, kw_only=True):
 
 
 class RemoveForm(Form, frozen=True, kw_only=True):
-    """A picture that is to go."""
-
     which: Literal["avatar", "header"]
 
 
 async def show_settings(visit: Visit, query: SettingsQuery) -> Response:
-    """The profile as it is."""
     member = visit.member
     typed = ProfileForm(
         display_name=member.display_name,
@@ -326,7 +311,6 @@ async def show_settings(visit: Visit, query: SettingsQuery) -> Response:
 
 
 async def save(visit: Visit, asked: ProfileForm) -> Response:
-    """Keep the profile as it was filled in."""
     member = visit.checked(asked)
     wrong = await keep_picture(visit, "avatar", asked.avatar)
     wrong |= await keep_picture(visit, "header", asked.header)
@@ -344,7 +328,6 @@ async def save(visit: Visit, asked: ProfileForm) -> Response:
 
 
 async def remove(visit: Visit, asked: RemoveForm) -> Response:
-    """Take a picture away."""
     member = visit.checked(asked)
     await members.remove_picture(visit.front.writes, member.id, asked.which)
     return saved_at(visit, "profile")
@@ -367,7 +350,7 @@ async def _page(visit: Visit, typed: ProfileForm, wrong: Wrong = RIGHT, *, saved
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """Return the rows. The settings say how large a picture may be."""
+    """Return the routes. The settings limit the size of a picture."""
     most = 2 * settings.max_upload_bytes + _FORM
     return (
         routing.page("/settings/profile", show_settings, SettingsQuery),

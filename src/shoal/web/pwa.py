@@ -1,4 +1,4 @@
-"""The web app as one that is installed: its manifest, its service worker, and the page for when there is no network."""
+"""The web app as an installable app: manifest, service worker, and offline page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORKER = "scripts/worker.js"
 
 
 async def manifest(visit: Visit, _params: None) -> Response:
-    """The manifest by which a browser installs the web app."""
+    """Return the manifest with which browsers install the web app."""
     settings, version, _ = visit.front.settings, assets().version, visit.words.text
     icons = [
         {
@@ -52,19 +52,18 @@ async def manifest(visit: Visit, _params: None) -> Response:
 
 
 async def worker(context: Context, _params: None) -> object:
-    """The service worker. It stands at the root, since it works for the pages beside it and below."""
+    """Return the service worker. It is served at the root, because its scope is its own path and the paths below."""
     base, version = context.deps.at.path, assets().version
     script = assets().get(_WORKER).data.decode().replace("{base}", base).replace("{version}", version)
     return Response(script, headers={"Cache-Control": "no-cache"}, media_type="text/javascript")
 
 
 async def offline(visit: Visit, _params: None) -> Response:
-    """The page that is shown when there is no network."""
+    """Show the page that the service worker serves without a network connection."""
     return framed(visit, bare_shell(visit, visit.words.text("No network")), "offline")
 
 
 async def keys(visit: Visit, _params: None) -> Response:
-    """The keys that do something."""
     return framed(visit, bare_shell(visit, visit.words.text("Keyboard")), "keys")
 
 

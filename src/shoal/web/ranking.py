@@ -20,9 +20,9 @@ from shoal.web.request_context import Visit
 from shoal.web.view_models import post_of
 
 _FULL_BAR = 4.0
-"""A contribution that fills a bar; balanced weights are up to 4."""
+"""The contribution that fills a bar; the weights of the balanced recipe are at most 4."""
 _PERSONAL = frozenset({"tags", "author", "nearby", "friends", "common", "rising", "velocity"})
-"""Terms that say more than that a post is new or liked."""
+"""Terms that are about the viewer, unlike freshness or likes in general."""
 _SOURCE_WORDS = {
     Source.FOLLOWEES: "You follow its author or who shared it",
     Source.FRIENDS_LIKED: "People you follow like it",
@@ -40,32 +40,27 @@ _SOURCE_WORDS = {
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A term of the score, as a bar."""
-
     name: str
     title: str
     words: str
     amount: str
-    """The amount that it adds to the score, with its sign."""
+    """The contribution to the score, with its sign."""
     length: float
-    """0 to 100."""
     below: bool
 
 
 class WhyView(msgspec.Struct, frozen=True):
-    """Everything that a page says about the place of a post."""
-
     score: str
     first: str
     """The strongest reason, in a few words."""
     sources: tuple[str, ...]
     bars: tuple[Bar, ...]
     lost: str = ""
-    """How diversity moved it; empty where it did not."""
+    """How far diversity moved the post; empty if it did not."""
 
 
 def why_of(visit: Visit, why: Why | None, entry: Entry) -> WhyView | None:
-    """Return why the post of an entry has its rank; None where nothing was ranked."""
+    """Return why the post has its rank, or None if it was not ranked."""
     if why is None or not why.terms:
         return None
     _ = visit.words.text
@@ -98,7 +93,7 @@ def _reason(visit: Visit, reason: ReasonWords | None) -> str:
 
 
 def _first(visit: Visit, sources: tuple[str, ...], bars: tuple[Bar, ...]) -> str:
-    """Return the reason that says most: the strongest of those that are about the viewer, or else where the post comes from."""
+    """Return the main reason: the strongest personal term, or else the source of the post."""
     strongest = next((bar for bar in bars if not bar.below and bar.name in _PERSONAL), None)
     if strongest is not None and strongest.words:
         return strongest.words[0].upper() + strongest.words[1:]
@@ -150,19 +145,18 @@ _WAYS = {
 
 
 class FeedStanding(msgspec.Struct, frozen=True):
-    """Whether a post stands in a ranked feed, and where, or what keeps it out."""
+    """The position of a post in the ranked feed, or the rule that excludes it."""
 
     title: str
     words: str
     hint: str = ""
     path: str = ""
-    """Where something can be done about it."""
+    """The page where the viewer can change this."""
     way: str = ""
-    """Words of the link to it."""
 
 
 def placed_at(visit: Visit, place: int, total: int = 0) -> FeedStanding:
-    """Return the standing of a post that is shown, by its place from 1 on. `total`: of how many; 0 where that is not known."""
+    """Return the standing of a post in the feed. `place` counts from 1; `total` is 0 if unknown."""
     words = visit.words
     title = words.text("It stands at place %(place)s") % {"place": words.number(place)}
     told = words.text("Ranked for you at this moment.")
@@ -174,10 +168,10 @@ def placed_at(visit: Visit, place: int, total: int = 0) -> FeedStanding:
 
 
 def out_of(visit: Visit, verdict: Verdict) -> FeedStanding:
-    """Return the standing of a post that is not shown, with the rule that keeps it out."""
+    """Return the standing of a post that is not in the feed, with the rule that excludes it."""
     _ = visit.words.text
     if verdict.place is not None:
-        # It was ranked a moment later than the reading in which it was not.
+        # This ranking ran a moment after the reading that did not include the post, and includes it.
         return placed_at(visit, verdict.place)
     title = _("It is not in For you now")
     words = _(_OUT_WORDS.get(verdict.rule, "")) or f"{verdict.words[:1].upper()}{verdict.words[1:]}."
@@ -186,17 +180,15 @@ def out_of(visit: Visit, verdict: Verdict) -> FeedStanding:
 
 
 _PATIENCE = 3.0
-"""Seconds that ranking may take here: somebody asked for just this."""
+"""Time limit for the ranking in seconds; longer than usual, since it is all that the page shows."""
 
 
 class WhyPath(msgspec.Struct, frozen=True):
-    """A post."""
-
     id: Id
 
 
 async def why(visit: Visit, path: WhyPath) -> Response:
-    """Say in words where a post stands in For you, with its reasons, or why it does not stand there."""
+    """Explain the position of a post in For you, or why it is not there."""
     member = visit.member
     entry = await post_with_id(visit, path.id)
     with one_request():

@@ -44,34 +44,29 @@ class Dial(NamedTuple):
     hint: str
     value: str
     shown: str
-    """The number as people write it."""
     least: str
     most: str
     step: str
     usual: str
-    """The weight in the balanced recipe, as people write it; empty where it is the same."""
+    """The weight in the balanced recipe, formatted; empty if it is the same."""
     length: float
-    """0 to 100: how far a bar goes."""
+    """Length of the bar, 0 to 100."""
     below: bool
 
 
 class PresetChip(NamedTuple):
-    """A recipe to begin with."""
-
     path: str
     words: str
     here: bool
 
 
 class PreviewCard(NamedTuple):
-    """A post as it would stand."""
-
     post: PostView
     place: int
     moved: int
-    """Places upwards; below 0: downwards."""
+    """Positions moved up; negative for down."""
     words: str
-    """How it moved, for whoever does not see the arrow."""
+    """How it moved, for screen readers."""
     reason: str
 
 
@@ -91,7 +86,7 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
         words.decimal(value),
         f"{-MOST_WEIGHT:g}",
         f"{MOST_WEIGHT:g}",
-        # A slider goes in halves, unless the number is none: it would be changed by being shown.
+        # Half steps, unless the value is not a multiple of one half: the slider would round it.
         "0.5" if (2 * value).is_integer() else "any",
         words.decimal(usual) if value != usual else "",
         round(100 * abs(value) / MOST_WEIGHT, 1),
@@ -112,7 +107,7 @@ def others_of(visit: Visit, recipe: Recipe) -> list[str]:
 
 
 def presets_of(visit: Visit, recipe: Recipe) -> list[PresetChip]:
-    """Return the presets, and which of them the recipe is."""
+    """Return the presets, with the current one marked."""
     names = _preset_names(visit.words)
     return [
         PresetChip(visit.url("/settings/ranking", preset=name), names[name], one == recipe)
@@ -121,18 +116,17 @@ def presets_of(visit: Visit, recipe: Recipe) -> list[PresetChip]:
 
 
 def preset_name(visit: Visit, recipe: Recipe) -> str:
-    """Return the name of the preset that a recipe is; empty for none."""
+    """Return the name of the preset that equals the recipe; empty for none."""
     names = _preset_names(visit.words)
     return next((names[name] for name, one in PRESETS.items() if one == recipe), "")
 
 
 def formulas_of(visit: Visit) -> list[tuple[str, str, str]]:
-    """Return of each term its title, what a value of 1 means, and its formula."""
+    """Return the title, the unit and the formula of each term."""
     return [(visit.words.text(TITLES[term.name]), visit.words.text(term.unit), term.formula) for term in TERMS]
 
 
 def cards_of(visit: Visit, found: Sequence[Previewed]) -> list[PreviewCard]:
-    """Return the first posts by a recipe, each with how it moved."""
     return [_card(visit, one, place) for place, one in enumerate(found, 1)]
 
 
@@ -152,7 +146,7 @@ def _card(visit: Visit, one: Previewed, place: int) -> PreviewCard:
 
 
 def _hints(words: Translated) -> dict[str, str]:
-    """Return what each term looks for, in a few words."""
+    """Return a short description of each term."""
     _ = words.text
     return {
         "reactions": _("Likes and shares; each doubling counts as much again"),
@@ -184,12 +178,12 @@ def _preset_names(words: Translated) -> dict[str, str]:
 _FIRST = 10
 """Posts of the preview."""
 _Number = Annotated[float, Meta(ge=-1e9, le=1e9)]
-"""A recipe as it was typed: its own checks say which values it takes."""
+"""A number as typed; the recipe itself checks its range."""
 PresetName = Literal["", "balanced", "friends_first", "fresh", "explore", "nearby", "popular"]
 
 
 class Numbers(Form, frozen=True, kw_only=True):
-    """Numbers of a recipe; those that are not given stay as they are."""
+    """Numbers of a recipe; those that are None keep their value."""
 
     reactions: _Number | None = None
     tags: _Number | None = None
@@ -209,26 +203,22 @@ class Numbers(Form, frozen=True, kw_only=True):
 
 
 class RankingQuery(SettingsQuery, frozen=True, kw_only=True):
-    """A recipe to look at before one takes it: a preset, or the link to one."""
+    """A recipe to show before it is saved: a preset or a link."""
 
     preset: PresetName = ""
     link: Annotated[str, Meta(max_length=MOST_LINK)] = ""
 
 
 class RankingForm(Numbers, frozen=True, kw_only=True):
-    """A recipe, to be kept or just looked at."""
-
     do: Literal["save", "try", "reset"] = "save"
 
 
 class SwitchForm(Form, frozen=True, kw_only=True):
-    """Whether anything is ranked at all."""
-
     off: bool = False
 
 
 async def show_settings(visit: Visit, query: RankingQuery) -> Response:
-    """The recipe as it is, or another one to look at."""
+    """Show the member's recipe, or the one of a preset or link."""
     found = await tastes_of(visit.front.graph, visit.member.id)
     present = recipe_for(visit.front.reads, found)
     try:
@@ -239,7 +229,7 @@ async def show_settings(visit: Visit, query: RankingQuery) -> Response:
 
 
 async def save(visit: Visit, asked: RankingForm) -> Response:
-    """Keep a recipe, look at it, or go back to that of the network."""
+    """Save a recipe, preview it, or reset to the network's."""
     member, writes = visit.checked(asked), visit.front.writes
     if asked.do == "reset":
         await ranking.set_recipe(writes, member.id, None)
@@ -257,14 +247,13 @@ async def save(visit: Visit, asked: RankingForm) -> Response:
 
 
 async def switch(visit: Visit, asked: SwitchForm) -> Response:
-    """Turn ranking off, or on again."""
     member = visit.checked(asked)
     await ranking.switch(visit.front.writes, member.id, off=asked.off)
     return saved_at(visit, "ranking")
 
 
 async def first(visit: Visit, asked: Numbers) -> Response:
-    """The posts that would stand first by a recipe that is not kept: for a script."""
+    """Return a preview of the ranking by an unsaved recipe, for a script."""
     found = await tastes_of(visit.front.graph, visit.member.id)
     present = recipe_for(visit.front.reads, found)
     recipe = _changed(present, asked)
@@ -273,7 +262,7 @@ async def first(visit: Visit, asked: Numbers) -> Response:
 
 
 def _changed(before: Recipe, asked: Numbers) -> Recipe:
-    """Return a recipe with the numbers that are given. Raises `InvalidInput`."""
+    """Return the recipe with the given numbers replaced. Raises `InvalidInput`."""
     numbers: dict[str, Any] = dict(numbers_of(before))
     numbers |= {name: value for name in NAMES if (value := getattr(asked, name)) is not None}
     weights = {name: numbers.pop(name) for name in TERM_NAMES}
@@ -281,7 +270,7 @@ def _changed(before: Recipe, asked: Numbers) -> Recipe:
 
 
 async def _cards(visit: Visit, recipe: Recipe) -> list[PreviewCard] | None:
-    """Return the preview; None while a part of the network is away."""
+    """Return the preview, or None while a store is unavailable."""
     try:
         return cards_of(visit, await preview(visit.front.reads, visit.member.id, recipe, _FIRST))
     except Unavailable:
@@ -320,13 +309,11 @@ SETTINGS_ROUTES = (
 
 
 class TakeForm(Form, frozen=True, kw_only=True):
-    """A recipe to take over."""
-
     link: Annotated[str, Meta(max_length=MOST_LINK)]
 
 
 async def show_shared(visit: Visit, _params: None) -> Response:
-    """Everything that a recipe says. Its numbers are the query of the address."""
+    """Show a shared recipe. Its numbers are the query of the URL."""
     recipe = recipe_of_link(visit.request.scope["query_string"].decode("latin-1"))
     dials = sorted(weights_of(visit, recipe), key=lambda dial: -float(dial.value))
     mine = visit.viewer is not None and await _ranks_by(visit, visit.viewer.id, recipe)
@@ -343,7 +330,7 @@ async def show_shared(visit: Visit, _params: None) -> Response:
 
 
 async def take(visit: Visit, asked: TakeForm) -> Response:
-    """Rank the member's own feed by a recipe from now on."""
+    """Save the recipe as the member's own and turn ranking on."""
     member = visit.checked(asked)
     await ranking.set_recipe(visit.front.writes, member.id, recipe_of_link(asked.link))
     await ranking.switch(visit.front.writes, member.id, off=False)
@@ -351,7 +338,6 @@ async def take(visit: Visit, asked: TakeForm) -> Response:
 
 
 async def _ranks_by(visit: Visit, member_id: int, recipe: Recipe) -> bool:
-    """Return whether a member ranks by this recipe already."""
     taste = (await tastes_of(visit.front.graph, member_id)).taste
     return taste is not None and not taste.off and taste.recipe == recipe
 

@@ -31,25 +31,22 @@ from shoal.web.view_models import Bond, Face, bond_of, face_of, people_of, perso
 
 
 class ConnectionsPath(BeforeQuery, frozen=True, kw_only=True):
-    """A member, and a page of a list of others."""
-
     handle: Annotated[str, Meta(max_length=300)]
 
 
 async def followers(visit: Visit, path: ConnectionsPath) -> Response:
-    """A page of a member's followers, newest first."""
     title = visit.words.text("Followers of %(name)s")
     return await _connections(visit, path, FOLLOWED_BY, "followers", title)
 
 
 async def following(visit: Visit, path: ConnectionsPath) -> Response:
-    """A page of those whom a member follows, newest first."""
+    """List the members whom a member follows, newest first."""
     title = visit.words.text("Followed by %(name)s")
     return await _connections(visit, path, FOLLOWS, "following", title)
 
 
 async def known(visit: Visit, path: ConnectionsPath) -> Response:
-    """Followers of a member whom the viewer follows."""
+    """List the followers of a member whom the viewer follows."""
     viewer, member = visit.member, await member_of(visit, path.handle)
     found = (await familiar(visit.front.reads, viewer.id, (member.id,))).get(member.id, [])
     title = visit.words.text("Followers of %(name)s whom you follow")
@@ -95,14 +92,11 @@ ROUTES = (
 
 
 class FollowAnswerForm(Form, frozen=True, kw_only=True):
-    """The answer to somebody who asks to follow."""
-
     id: Id
     do: Literal["accept", "reject"]
 
 
 async def requests(visit: Visit, query: BeforeQuery) -> Response:
-    """A page of the members who ask to follow."""
     member = visit.member
     found = await members.page(visit.front.reads, member.id, member.id, REQUESTED_BY, query.cursor(members.PAGE))
     persons = await people_of(visit, found.profiles)
@@ -114,7 +108,6 @@ async def requests(visit: Visit, query: BeforeQuery) -> Response:
 
 
 async def answer(visit: Visit, asked: FollowAnswerForm) -> Response:
-    """Let somebody follow, or do not."""
     member = visit.checked(asked)
     verb = relationships.authorize_request if asked.do == "accept" else relationships.reject_request
     await verb(visit.front.writes, member.id, asked.id)
@@ -130,10 +123,10 @@ FOLLOW_REQUEST_ROUTES = (
 
 
 async def follow_all(visit: Visit, ids: Iterable[int]) -> int:
-    """Follow these members, and return how many.
+    """Follow these members and return how many were followed.
 
-    Those are left out who have gone, who block the member or are blocked. Raises `InvalidInput` where the member follows as many
-    as one may; those before are followed then.
+    Members who are gone, who block the viewer or are blocked are skipped. Raises `InvalidInput` once the viewer follows
+    the maximum; the members before it are followed by then.
     """
     followed = 0
     for id_ in dict.fromkeys(ids):
@@ -150,25 +143,22 @@ _DAY = 24 * _HOUR
 
 
 class More(msgspec.Struct, frozen=True):
-    """A member, how one stands to them, and what can be changed."""
-
     face: Face
     bond: Bond
     endorsed: bool
     shares: bool
     watching: bool
     muted: str
-    """How long they are muted, in words; empty where they are not."""
+    """How long the member is muted, as text; empty if not muted."""
     spans: tuple[tuple[int, str], ...]
-    """Seconds that one may mute for, each in words."""
+    """Durations of a mute in seconds, each with its label."""
     lists: tuple[tuple[int, str, bool], ...]
-    """Own lists by id and title, and whether the member is on each."""
+    """The viewer's lists: id, title, and whether the member is on it."""
     path: str
-    """The path of the page, below the root."""
+    """The path of the page, relative to the root."""
 
 
 def more_of(visit: Visit, member: Member, stand: Relation, lists: Sequence[tuple[int, str, bool]]) -> More:
-    """Return what the page about a member shows."""
     _ = visit.words.text
     muted = ""
     if stand.muting:
@@ -201,14 +191,14 @@ _Done = Literal[
 
 
 class MorePath(msgspec.Struct, frozen=True, kw_only=True):
-    """A member, and what was just done about them."""
+    """A member, and the change just made."""
 
     handle: Annotated[str, Meta(max_length=300)]
     done: _Done = ""
 
 
 class MuteForm(Form, frozen=True, kw_only=True):
-    """For how long a member is muted (0: until it is undone), and whether notifications of what they do are too."""
+    """The duration of a mute in seconds (0: until undone), and whether notifications are muted too."""
 
     id: Id
     seconds: Annotated[int, Meta(ge=0, le=MAX_MUTE_SECONDS)] = 0
@@ -216,21 +206,17 @@ class MuteForm(Form, frozen=True, kw_only=True):
 
 
 class NoteForm(Form, frozen=True, kw_only=True):
-    """A private note about a member; empty for none."""
-
     id: Id
     note: Annotated[str, Meta(max_length=20_000)] = ""
 
 
 class ListsForm(Form, frozen=True, kw_only=True):
-    """The lists that a member is to be on."""
-
     id: Id
     lists: Annotated[tuple[Id, ...], Meta(max_length=_MOST_LISTS)] = ()
 
 
 class TermsForm(Form, frozen=True, kw_only=True):
-    """Whether a followee's shares come home, and whether one is notified of what they post."""
+    """Whether a followee's shares appear in the home timeline, and whether their posts cause notifications."""
 
     id: Id
     shares: bool = False
@@ -238,12 +224,10 @@ class TermsForm(Form, frozen=True, kw_only=True):
 
 
 async def more(visit: Visit, path: MorePath) -> Response:
-    """The page of what one can do about a member."""
     return await _options_page(visit, path.handle, path.done)
 
 
 async def mute(visit: Visit, asked: MuteForm) -> Response:
-    """Mute a member, for a while or until it is undone."""
     me = visit.checked(asked)
     await relationships.mute(
         visit.front.writes, me.id, asked.id, notifications=asked.notifications, seconds=asked.seconds
@@ -252,7 +236,6 @@ async def mute(visit: Visit, asked: MuteForm) -> Response:
 
 
 async def note(visit: Visit, asked: NoteForm) -> Response:
-    """Keep a private note about a member."""
     me = visit.checked(asked)
     try:
         await relationships.note(visit.front.writes, me.id, asked.id, asked.note)
@@ -263,7 +246,7 @@ async def note(visit: Visit, asked: NoteForm) -> Response:
 
 
 async def put_on_lists(visit: Visit, asked: ListsForm) -> Response:
-    """Put a member on the chosen lists, and take them off the others."""
+    """Add a member to the selected lists and remove the member from all others."""
     me, writes = visit.checked(asked), visit.front.writes
     held = {one.id for one in await list_feed.with_member(visit.front.graph, me.id, asked.id)}
     wanted: set[int] = set(asked.lists)
@@ -275,7 +258,7 @@ async def put_on_lists(visit: Visit, asked: ListsForm) -> Response:
 
 
 async def set_terms(visit: Visit, asked: TermsForm) -> Response:
-    """Change what of a followee's one wants."""
+    """Change which activity of a followee the viewer gets."""
     me = visit.checked(asked)
     stand = await relation(visit.front.graph, me.id, asked.id)
     if not (stand.following or stand.requested):
@@ -322,13 +305,11 @@ _LISTS = {"muted": MUTES, "blocked": BLOCKS}
 
 
 class MutedQuery(BeforeQuery, frozen=True, kw_only=True):
-    """One of the two lists, and a page of it."""
-
     show: Literal["muted", "blocked"] = "muted"
 
 
 async def show(visit: Visit, query: MutedQuery) -> Response:
-    """The members whom one mutes, or blocks, the latest first."""
+    """List the muted or blocked members, latest first."""
     member, reads, _ = visit.member, visit.front.reads, visit.words.text
     atype = _LISTS[query.show]
     found = await members.page(reads, member.id, member.id, atype, query.cursor(_SIZE), severed=True)

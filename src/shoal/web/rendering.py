@@ -36,27 +36,27 @@ from shoal.web.view_models import PostView, posts_of
 
 _MOST_CHARACTERS = 8 << 20
 _TEMPLATE = "parts/post_whole.html"
-# Nobody can write them into a post, since nobody knows them.
+# Random, so that a post cannot contain them.
 _PATH, _QUOTED_PATH, _TOKEN = (token_hex(16) for _ in range(3))
 
 
 class PageAround(NamedTuple):
-    """The part of a visit that a post needs, with the names that it has there: see `web.visit.Visit`."""
+    """The attributes of a visit that the template of a post uses: see `web.request_context.Visit`."""
 
     path: str
     quoted_path: str
 
 
 class Sending(NamedTuple):
-    """The part of a page's frame that a post needs, with the name that it has there: see `web.views.shell.Shell`."""
+    """The attribute of a page's layout that the template of a post uses: see `web.layout.Shell`."""
 
     form_token: str
 
 
 class DrawnPosts:
-    """Posts as HTML, those that were asked for last.
+    """An LRU cache of rendered posts.
 
-    They are kept by a digest of their view, so that what has changed is drawn anew. `most` is in characters.
+    The key is a digest of the view model, so a changed post is rendered again. `most` is the capacity in characters.
     """
 
     def __init__(self, most: int = _MOST_CHARACTERS) -> None:
@@ -68,8 +68,8 @@ class DrawnPosts:
     def draw(self, templates: Environment, place: str, post: PostView, path: str, token: str | None) -> Markup:
         """Return a post as HTML.
 
-        `place` names the language and the base of addresses of these templates. `token` is that of the forms; None where a
-        script sends it.
+        `place` identifies the language and base path of the templates. `token` is the form token, or None if a script adds
+        it to its requests.
         """
         said = self._encoder.encode((place, token is not None, post))
         key = hashlib.blake2b(said, digest_size=16, usedforsecurity=False).digest()
@@ -109,7 +109,7 @@ _POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""The content security policy: nothing stands in the page itself, no style and no script."""
+"""The content security policy: no inline styles and scripts."""
 _DRAWN = DrawnPosts()
 HEADERS = {
     "Content-Security-Policy": _POLICY,
@@ -117,35 +117,33 @@ HEADERS = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=(self)",
     "Vary": "Cookie, Accept-Language, HX-Request",
 }
-"""Headers of every page, and of its parts."""
 
 
 async def page(visit: Visit, template: str, *, status: int = 200, title: str = "", **views: object) -> Response:
-    """Return a whole page, with the frame around it. `title` is the page's own, as text."""
+    """Return a whole page with its layout. `title` is the page's own title, as plain text."""
     return framed(visit, await shell_of(visit, title), template, status=status, **views)
 
 
 def framed(visit: Visit, shell: Shell, template: str, *, status: int = 200, **views: object) -> Response:
-    """Return a page in a frame that is made already."""
+    """Return a whole page with a layout that was built before."""
     return _answer(visit, _rendered(visit, f"pages/{template}.html", {**views, "shell": shell}), status)
 
 
 def part(
     visit: Visit, name: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **views: object
 ) -> Response:
-    """Return one part of a page, for the script that asked for it."""
+    """Return one part of a page, for the script that requested it."""
     response = _answer(visit, part_html(visit, name, **views), status)
     response.headers.update(headers or {})
     return response
 
 
 def part_html(visit: Visit, name: str, **views: object) -> str:
-    """Return one part of a page as HTML."""
     return _rendered(visit, f"parts/{name}.html", views)
 
 
 def bare(visit: Visit, template: str, headers: Mapping[str, str], **views: object) -> Response:
-    """Return a page that stands by itself: without the frame, without cookies, with headers of its own."""
+    """Return a standalone page: without layout and cookies, with its own headers."""
     response = HTMLResponse(_rendered(visit, f"pages/{template}.html", views), headers=headers)
     pack(visit.request, response)
     return response
@@ -170,10 +168,10 @@ def _answer(visit: Visit, html: str, status: int) -> Response:
 
 @lru_cache(64)
 def templates(language: str, base: str) -> Environment:
-    """Return the templates in a language, for pages below the path `base`.
+    """Return the template environment for a language and a base path.
 
-    What a template uses must be there, and whatever stands in text is escaped. Words, icons and addresses are plain functions
-    of these two: a page calls them hundreds of times.
+    Undefined names raise an error, and text is escaped. Words, icons and URLs are plain functions bound to both arguments:
+    a page calls them hundreds of times.
     """
     made = Environment(
         loader=PackageLoader("shoal.web"),
@@ -223,46 +221,42 @@ def templates(language: str, base: str) -> Environment:
 
 
 def _isolated(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values of a sentence so that none changes the direction of what follows it."""
+    """Return the values isolated, so that none changes the writing direction of the text after it."""
     return {name: isolated(value) if type(value) is str else value for name, value in values.items()}
 
 
 @cache
 def icon_names() -> frozenset[str]:
-    """Return the names of all icons."""
     return frozenset(re.findall(r'<symbol id="([a-z0-9-]+)"', assets().get("icons.svg").data.decode()))
 
 
 SIZE = 20
-"""Posts on a page."""
+"""Posts per page."""
 
 
 class BeforeQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a list."""
-
     before: CursorId = CursorId(0)
-    """Id of the last entry of the page before."""
+    """Id of the last entry of the previous page."""
 
     def cursor(self, size: int = SIZE) -> Cursor:
-        """Return the part of the list that is asked for."""
         return Cursor(self.before or MAX_TIME, 0, size)
 
 
 class NamedQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A page of a list that has a name in its path."""
+    """A page of a list that is identified by a name in the path."""
 
     name: Annotated[str, Meta(max_length=400)]
 
 
 def next_of(visit: Visit, path: str, before: int | None, **query: object) -> str:
-    """Return the address of the page that follows in a list, by the last id of this one; empty at its end, which has none."""
+    """Return the URL of the next page, given the last id of this one; empty at the end of the list."""
     return visit.url(path, **query, before=before) if before else ""
 
 
 async def feed_page(
     visit: Visit, template: str, found: Page, following: str, *, title: str = "", end: str = "", **views: Any
 ) -> Response:
-    """Return a page with posts, or, for a script that asks for more of them, those alone."""
+    """Return a page of posts, or only the posts for a script that loads more."""
     posts = await posts_of(visit, found.entries)
     if visit.partial:
         return part(visit, "posts", posts=posts, next=following, end=end)

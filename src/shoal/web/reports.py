@@ -1,4 +1,4 @@
-"""Tell the moderators about a post or a member, and hear what happens next."""
+"""Report a post or a member to the moderators, and show what happens next."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from shoal.web.request_context import Form, Visit, is_local
 from shoal.web.view_models import PostView, bond_of, face_of, post_of
 
 _POSTS = 12
-"""Newest posts of a member that are offered."""
+"""Posts of the member offered for selection, newest first."""
 _Words = Annotated[str, Meta(max_length=20_000)]
 _Path = Annotated[str, Meta(max_length=2_000)]
 
@@ -35,7 +35,7 @@ Category = Literal["", "spam", "violation", "legal", "other"]
 
 
 class ReportQuery(msgspec.Struct, frozen=True):
-    """The post or the member that a report is to be about, and the page on which one asked."""
+    """The post or member to report, and the page to return to."""
 
     post: Id = Id(0)
     member: Id = Id(0)
@@ -43,8 +43,6 @@ class ReportQuery(msgspec.Struct, frozen=True):
 
 
 class ReportForm(Form, frozen=True, kw_only=True):
-    """A complaint."""
-
     member: Id
     category: Category = ""
     rules: Annotated[tuple[Annotated[str, Meta(max_length=20)], ...], Meta(max_length=100)] = ()
@@ -53,37 +51,32 @@ class ReportForm(Form, frozen=True, kw_only=True):
 
 
 class DoneQuery(msgspec.Struct, frozen=True):
-    """The member who was reported, and where one came from."""
+    """The reported member, and the page to return to."""
 
     member: Id
     to: _Path = "/"
 
 
 class RuleChoice(msgspec.Struct, frozen=True):
-    """A rule of the network, and whether it is chosen."""
-
     id: str
     text: str
     chosen: bool
 
 
 class ReportView(msgspec.Struct, frozen=True):
-    """The form of a report as it stands."""
-
     category: str
     rules: tuple[RuleChoice, ...]
     posts: tuple[tuple[PostView, bool], ...]
-    """Posts that may be named, and whether each is."""
+    """Posts that can be selected, and whether each is."""
     comment: str
     most: int
-    """Characters of the comment."""
+    """Maximum length of the comment, in characters."""
     wrong: str = ""
     field: str = ""
     """The field that `wrong` is about."""
 
 
 async def ask(visit: Visit, query: ReportQuery) -> Response:
-    """The form of a report."""
     visit.member  # noqa: B018 (raises)
     chosen: tuple[int, ...] = ()
     member_id = int(query.member)
@@ -95,7 +88,6 @@ async def ask(visit: Visit, query: ReportQuery) -> Response:
 
 
 async def send(visit: Visit, asked: ReportForm) -> Response:
-    """Send a report to the moderators."""
     member = visit.checked(asked)
     target = await _target(visit, asked.member)
     _ = visit.words.text
@@ -118,7 +110,7 @@ async def send(visit: Visit, asked: ReportForm) -> Response:
 
 
 async def done(visit: Visit, query: DoneQuery) -> Response:
-    """Say what happens next, and what one can do oneself."""
+    """Show what happens next, and what the reporter can do."""
     member, target = visit.member, await _target(visit, query.member)
     stand = await relation(visit.front.graph, member.id, target.id)
     return await page(
@@ -161,7 +153,7 @@ async def _view(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidI
     known = {entry.post.id: entry for entry in recent.entries}
     missing = [id_ for id_ in asked.posts if id_ not in known]
     named = await hydrate(reads.graph, viewer, missing, unasked=False) if missing else []
-    # Those that are named come first: the one that the report is about is what one looks for.
+    # Selected posts come first, so that the reported one is at the top.
     entries = [*named, *sorted(known.values(), key=lambda entry: entry.post.id not in asked.posts)]
     posts = tuple(
         (post_of(visit, entry), entry.post.id in asked.posts) for entry in entries if entry.post.author_id == target.id

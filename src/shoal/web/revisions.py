@@ -36,28 +36,24 @@ from shoal.web.view_models import Photo, photo_of, post_of
 
 _WORDS = re.compile(r"\s+|[^\s]+")
 _MOST_PAIRS = 250_000
-"""Pairs of words that are compared for two wordings, each of which costs time; beyond, all that differs is said to be new."""
+"""Maximum of word pairs compared between two revisions; beyond it, the whole middle counts as changed."""
 _PAIRS_OF_PAGE = 1_000_000
-"""Pairs of words that are compared for a page: a tenth of a second."""
+"""Maximum of word pairs compared for a page; takes about 0.1 s."""
 MOST_WORDINGS = 100
-"""Wordings on a page: the newest."""
+"""Maximum of revisions on a page, newest first."""
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A piece of a text: kept, added or removed."""
-
     text: str
     kind: str = ""
     """`ins`, `del`, or empty."""
 
 
 class PastWording(msgspec.Struct, frozen=True):
-    """A wording of a post, from some moment on."""
-
     when: When
     pieces: tuple[Piece, ...]
     changed: tuple[str, ...]
-    """Changes besides those of its text, in words."""
+    """Changes besides the text, as sentences."""
     added: tuple[Photo, ...]
     removed: tuple[Photo, ...]
     first: bool
@@ -67,7 +63,7 @@ class PastWording(msgspec.Struct, frozen=True):
 def wordings_of(
     visit: Visit, entry: Entry, former: Sequence[Revision], media: Mapping[int, Media]
 ) -> tuple[PastWording, ...]:
-    """Return the newest wordings of a post, the newest first. It compares texts: up to some tenths of a second."""
+    """Return the newest revisions of a post, newest first. Compares texts, which takes up to some tenths of a second."""
     post = entry.post
     options = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
     states: list[Revision | Post] = [*former, post]
@@ -94,9 +90,10 @@ def wordings_of(
 
 
 def difference(before: str, after: str, pairs: int = _MOST_PAIRS) -> tuple[Piece, ...]:
-    """Return a text as pieces: which of its words are kept, which are new, and which of the one before are gone.
+    """Return the text as pieces: which words are kept, added and removed.
 
-    Between what both begin and end with, a longest common subsequence is kept, which takes time for each pair of words.
+    Between the common prefix and suffix, a longest common subsequence is kept, which takes time proportional to the
+    product of the word counts.
     """
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     head = _alike(old, new)
@@ -111,12 +108,12 @@ def difference(before: str, after: str, pairs: int = _MOST_PAIRS) -> tuple[Piece
 
 
 def _alike(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return how many words both begin with."""
+    """Return the number of words in the common prefix."""
     return next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
 
 
 def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the words of two texts with what became of each, by the table of the lengths of common subsequences."""
+    """Return the words of both texts with what became of each, from the table of common subsequence lengths."""
     lengths = [[0] * (len(new) + 1)]
     for a in reversed(old):
         below, row = lengths[-1], [0]
@@ -125,7 +122,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
         lengths.append(row)
     words, x, y = [], len(old), len(new)
     while x and y:
-        # What is left of both texts is as long as `x` and `y` say.
+        # `x` and `y` count the words left in each text.
         a, b = old[len(old) - x], new[len(new) - y]
         if a == b:
             words.append((a, ""))
@@ -140,7 +137,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _pieces(words: Sequence[tuple[str, str]]) -> tuple[Piece, ...]:
-    """Return runs of words with the same fate as one piece each; between two that are kept, all that went comes first."""
+    """Merge runs of words of the same kind into pieces; between kept pieces, removals come before additions."""
     made: list[Piece] = []
     for kept, run in groupby(words, key=lambda word: not word[1]):
         part = list(run)
@@ -183,33 +180,28 @@ _Path = Annotated[str, Meta(max_length=2_000)]
 
 
 class OwnPostPath(msgspec.Struct, frozen=True):
-    """A post of one's own, and where to go afterwards."""
+    """A post of the member, and the page to return to."""
 
     id: Id
     to: _Path = ""
 
 
 class HistoryPath(msgspec.Struct, frozen=True):
-    """A post, and in its page's address also the name of its author."""
+    """A post; the page's own URL also contains the name of the author."""
 
     id: Id
     handle: Annotated[str, Meta(max_length=300)] = ""
 
 
 class EditForm(Writing, frozen=True, kw_only=True):
-    """An edited post as it stands in the form."""
-
     id: Id
 
 
 class DeleteForm(Form, frozen=True, kw_only=True):
-    """A post that is to be deleted."""
-
     id: Id
 
 
 async def form(visit: Visit, path: OwnPostPath) -> Response:
-    """The form with a post of one's own."""
     member = visit.member
     post = await own_post(visit.front.graph, member.id, path.id)
     said = of_post(post, await _files(visit, member, post), await polls.poll_of(visit.front.graph, post))
@@ -217,7 +209,7 @@ async def form(visit: Visit, path: OwnPostPath) -> Response:
 
 
 async def save(visit: Visit, asked: EditForm) -> Response:
-    """Store the post as it is now; what it said before is in its history."""
+    """Save the edited post. The previous version becomes a revision."""
     member = visit.checked(asked)
     post = await own_post(visit.front.graph, member.id, asked.id)
     said, refused = await taken(visit, member, asked)
@@ -242,13 +234,13 @@ async def _store(visit: Visit, member: Member, post: Post, said: Writing) -> Non
     poll = _poll(old, poll_of(said), now)
     draft = replace(draft_of(said), poll=poll, data=post.data)
     await check_descriptions(visit, member, said.pictures)
-    # The revision that this makes has the descriptions as they were.
+    # The revision that this creates must contain the previous descriptions.
     await posts.update(writes, member.id, post.id, draft, visibility=Visibility(said.visibility))
     await describe_pictures(visit, member, said.pictures)
 
 
 def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | None:
-    """Return what an edit asks of a poll; None where nothing changes. Without a new span it ends when it was to end."""
+    """Return the edited poll, or None if nothing changes. Without a new duration it still closes at the same time."""
     if asked is None or old is None:
         return asked
     seconds = asked.seconds or max(1, (old.expires_at - now) // 1_000)
@@ -259,18 +251,18 @@ def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | No
 
 
 async def history(visit: Visit, path: HistoryPath) -> Response:
-    """Every wording of a post, the newest first, each with what changed."""
+    """Show all revisions of a post, newest first, with their changes."""
     entry = await seen_post(visit, path.id)
     if path.handle and path.handle.lower() != entry.author.member.name:
         raise NotFound("There is no such post")
     former = await revisions(visit.front.graph, visit.viewer_id, entry.post.id)
-    # One more than are shown: what the oldest of them exchanged is told, too.
+    # One more than is shown, to compare the oldest one with.
     compared = former[-MOST_WORDINGS:]
     ids = {id_ for media_ids in (*(one.media for one in compared), entry.post.media) for id_ in media_ids}
     nodes = await visit.front.graph.obj_get(list(ids)) if ids else {}
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
     title = visit.words.text("Edits")
-    # In a thread: it may take a tenth of a second, and nobody else is to wait for it.
+    # In a thread, since it may take a tenth of a second and would block other requests.
     wordings = await asyncio.to_thread(wordings_of, visit, entry, former, media)
     return await page(
         visit, "history", title=title, post=post_of(visit, entry), wordings=wordings, older=not wordings[-1].first
@@ -278,7 +270,6 @@ async def history(visit: Visit, path: HistoryPath) -> Response:
 
 
 async def ask(visit: Visit, path: OwnPostPath) -> Response:
-    """Ask whether to delete a post."""
     member = visit.member
     await own_post(visit.front.graph, member.id, path.id)
     post = post_of(visit, await seen_post(visit, path.id))
@@ -287,11 +278,10 @@ async def ask(visit: Visit, path: OwnPostPath) -> Response:
 
 
 async def delete(visit: Visit, asked: DeleteForm) -> Response:
-    """Delete a post of one's own."""
     member = visit.checked(asked)
     await posts.delete(visit.front.writes, member.id, asked.id)
     mine = f"/@{member.name}"
-    # Its own page is no place to go back to.
+    # The page of the deleted post no longer exists.
     return visit.go(mine) if asked.to.startswith(f"{mine}/{asked.id}") else visit.back(asked, mine)
 
 
@@ -300,7 +290,7 @@ async def _files(visit: Visit, member: Member, post: Post) -> list[Media]:
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """The rows; the settings say how large a form with files may be."""
+    """Return the routes. The settings limit the size of a form with files."""
     return (
         routing.page("/posts/{id}/edit", form, OwnPostPath),
         routing.form("/posts/{id}/edit", save, EditForm, max_body=form_bytes(settings)),

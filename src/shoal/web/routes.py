@@ -133,13 +133,12 @@ def pages(settings: Settings) -> tuple[Route, ...]:
 
 
 class NoPage:
-    """The application of addresses that lead nowhere."""
+    """The ASGI application for paths without a route."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         request = Request(scope, receive)
         caller = await logged_in(self._front, request) or ANONYMOUS
         visit = await visit_of(Context(caller, request, self._front, {}))

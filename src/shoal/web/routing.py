@@ -45,7 +45,7 @@ _TAG_CHARACTERS = 24
 
 
 class _AnotherAnswer(Exception):
-    """The handler answered something that has no marks, such as a redirect or a news feed."""
+    """The handler returned a response that cannot contain placeholders, such as a redirect or an Atom feed."""
 
     def __init__(self, response: Response) -> None:
         super().__init__()
@@ -53,17 +53,17 @@ class _AnotherAnswer(Exception):
 
 
 def is_short(request: Request) -> bool:
-    """Return whether the address of a page is short enough to be remembered."""
+    """Return whether the URL of a page is short enough to be cached."""
     return len(request.scope["query_string"]) <= MAX_QUERY and len(request.scope["path"]) <= _MAX_PATH
 
 
 async def remembered_page(
     visit: Visit, context: Context, answers: Answers[Reply], handler: Callable[[Visit], Awaitable[Response]]
 ) -> Response:
-    """Return the answer to a visit as it is now: remembered, or made by the handler of a page. Raises as the handler."""
+    """Return the current page, from the cache or from its handler. Raises the handler's errors."""
 
     async def make() -> Reply:
-        # Who looks is read once more: it is on the page.
+        # The viewer is part of the page, so read the member again.
         response = await handler(replace(await visit_of(context), marked=True))
         if type(response) is not HTMLResponse or response.status_code != 200:
             raise _AnotherAnswer(response)
@@ -85,7 +85,7 @@ def _name(context: Context, visit: Visit) -> Hashable:
 
 def _given(visit: Visit, reply: Reply) -> Response:
     headers = dict(HEADERS)
-    # A browser in which somebody is logged in keeps nothing of what they saw.
+    # A logged-in browser must not cache pages.
     if visit.viewer is None and not visit.browser.is_new and (tag := _tag(visit, reply)):
         headers |= {"ETag": tag, "Cache-Control": "private, no-cache"}
         if tag in visit.request.headers.get("if-none-match", ""):
@@ -98,7 +98,7 @@ def _given(visit: Visit, reply: Reply) -> Response:
 
 
 def _tag(visit: Visit, reply: Reply) -> str:
-    """Return a weak tag of a page for a browser, whose forms are no good in another one; empty for a page that is not kept."""
+    """Return a weak ETag that is valid in this browser only, because of the form token; empty for an uncached page."""
     kept = next((value for name, value in reply.headers if name == "ETag"), "")
     told = f"{kept} {visit.browser.name}".encode()
     return f'W/"{sha256(told).hexdigest()[:_TAG_CHARACTERS]}"' if kept else ""
@@ -106,7 +106,6 @@ def _tag(visit: Visit, reply: Reply) -> str:
 
 P = TypeVar("P")
 PageHandler = Callable[[Visit, P], Awaitable[Response]]
-"""Answers a visit, with the parameters of its row, or None where it takes none."""
 
 HTML = Body("text/html")
 
@@ -134,7 +133,7 @@ _ALWAYS_OPEN = frozenset(
         "worker.js",
     }
 )
-"""First parts of the paths of pages that strangers may see where all others are closed to them (`public_pages`)."""
+"""First path segments of pages that anonymous viewers may see even on a closed network (`public_pages`)."""
 
 
 def page(
@@ -146,12 +145,12 @@ def page(
     remembered: bool = False,
     secret: bool = False,
 ) -> Route:
-    """Return the row of a page.
+    """Return the route of a page.
 
     Args:
-        once: A parameter that is given twice is refused.
+        once: Reject repeated parameters.
         remembered: See `Route`.
-        secret: The address or the page contains a secret: no cache, search engine or other site gets either.
+        secret: The URL or the page contains a secret: keep both from caches, search engines and other sites.
     """
     return _row("GET", path, handler, params, "pages", 0, once=once, remembered=remembered, secret=secret)
 
@@ -167,11 +166,11 @@ def form(
     on_disk: bool = False,
     secret: bool = False,
 ) -> Route:
-    """Return the row of a form that is posted.
+    """Return the route of a form.
 
     Args:
-        max_body: The maximum of bytes, for a form with files.
-        on_disk: The files stay on the disk.
+        max_body: Maximum size in bytes, for a form with files.
+        on_disk: Leave uploaded files on disk.
         secret: As for `page`.
     """
     return _row("POST", path, handler, params, limit_class, max_body, once=once, on_disk=on_disk, secret=secret)
@@ -209,7 +208,7 @@ def _row(
 def _kept_secret(
     handler: Callable[[Context, P], Awaitable[Response]],
 ) -> Callable[[Context, P], Awaitable[Response]]:
-    """Return a handler whose answers, refusals included, are stored nowhere and give their address to no other site."""
+    """Return a handler whose responses, errors included, are not stored and do not leak their URL to other sites."""
 
     @wraps(handler)
     async def answer(context: Context, params: P) -> Response:
@@ -221,7 +220,7 @@ def _kept_secret(
 
 
 def _page_of(visit: Visit, params: object) -> str:
-    """Return the path of the page that a request came from, or that it asks for; empty if it is not known."""
+    """Return the path of the page that sent the request or, for a page, of the page itself; empty if unknown."""
     if visit.request.method == "GET" and not visit.partial:
         return visit.path
     if isinstance(params, Form) and is_local(params.to):
@@ -234,7 +233,7 @@ def _page_of(visit: Visit, params: object) -> str:
 def _answering(
     handler: PageHandler[P], *, open_to_all: bool, remembered: bool
 ) -> Callable[[Context, P], Awaitable[Response]]:
-    """Return the handler as the dispatcher calls it: an error becomes a page, and whoever must log in is sent to do so."""
+    """Return the handler as the dispatcher calls it: it renders errors as pages and redirects to the login page."""
 
     async def handled(visit: Visit, params: P) -> Response:
         if not (open_to_all or visit.viewer or visit.front.settings.public_pages):
@@ -252,7 +251,7 @@ def _answering(
         visit = await visit_of(context)
         response = await answered(visit, context, params)
         language = asked_language(context.request)
-        # A shared cache would give the cookie to others.
+        # A shared cache would hand the cookie to others.
         if language and "public" not in response.headers.get("Cache-Control", ""):
             visit.keep_choice(response, LANGUAGE_COOKIE, language)
         return response

@@ -26,12 +26,10 @@ from shoal.web.view_models import Photo, photo_of
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """A post that waits."""
-
     id: int
     when: When
     at: str
-    """Its moment in UTC, as a field takes it."""
+    """The publication time in UTC, in the format of a `datetime-local` field."""
     text: str
     spoiler: str
     photos: tuple[Photo, ...]
@@ -41,7 +39,7 @@ class Planned(msgspec.Struct, frozen=True):
     """Why it could not be published; empty if it was not refused."""
     wrong: str
     again: str
-    """Where it is written again."""
+    """The URL of the compose form for it."""
 
 
 def refusal_of(visit: Visit, plan: ScheduledPost) -> str:
@@ -52,7 +50,6 @@ def refusal_of(visit: Visit, plan: ScheduledPost) -> str:
 
 
 def planned_of(visit: Visit, plan: ScheduledPost, draft: Draft, media: Mapping[int, Media], wrong: str = "") -> Planned:
-    """Return a post that waits."""
     return Planned(
         id=plan.id,
         when=visit.when(plan.at),
@@ -73,8 +70,6 @@ _Word = Annotated[str, Meta(max_length=100)]
 
 
 class RescheduleForm(Form, frozen=True, kw_only=True):
-    """Another moment for a scheduled post, or its end."""
-
     id: Id
     do: Literal["move", "cancel"] = "move"
     at: _Word = ""
@@ -82,7 +77,6 @@ class RescheduleForm(Form, frozen=True, kw_only=True):
 
 
 async def show(visit: Visit, query: BeforeQuery) -> Response:
-    """The posts that wait."""
     return await _list(visit, query)
 
 
@@ -102,7 +96,6 @@ async def _list(visit: Visit, query: BeforeQuery, wrong: dict[int, str] | None =
 
 
 async def change(visit: Visit, asked: RescheduleForm) -> Response:
-    """Move a scheduled post to another moment, or cancel it."""
     member, writes = visit.checked(asked), visit.front.writes
     if asked.do == "cancel":
         await scheduled_posts.cancel(writes, member.id, asked.id)

@@ -29,21 +29,19 @@ _COMPLETIONS = 6
 
 
 class WordQuery(msgspec.Struct, frozen=True):
-    """A word as far as it is typed, with its `#` or `@`."""
+    """A partial word with its `#` or `@`."""
 
     q: Annotated[str, Meta(max_length=200)] = ""
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """A word that is offered."""
-
     word: str
     uses: str = ""
     face: Face | None = None
 
 
 async def offer(visit: Visit, query: WordQuery) -> Response:
-    """Words that begin so: tags with their uses, members with their faces. None while the index is away."""
+    """Complete a tag or a handle; without suggestions while the index is unavailable."""
     visit.member  # noqa: B018 (for members alone)
     try:
         offers = await (
@@ -80,59 +78,54 @@ COMPLETION_ROUTES = (routing.page("/compose/words", offer, WordQuery),)
 
 
 class FoundTag(NamedTuple):
-    """A tag that was found."""
-
     form: str
     path: str
     uses: str
 
 
 class SearchOffer(NamedTuple):
-    """Something that a search box offers while one types: a member or a tag."""
+    """A suggestion of the search box: a member or a tag."""
 
     shown: str
     detail: str
     path: str
     avatar: str = ""
     typed: str = ""
-    """Text that comes into the box instead of a page being opened; empty where one is."""
+    """Text to put into the box instead of opening `path`; empty otherwise."""
 
 
 class SearchResults(msgspec.Struct, frozen=True):
-    """Everything that a search found."""
-
     text: str
     kind: str
     member: bool
-    """Whether somebody is logged in: posts are for members to search."""
+    """Whether the viewer is logged in: only members can search posts."""
     people: Sequence[PersonView] = ()
     tags: Sequence[FoundTag] = ()
     posts: Sequence[PostView] = ()
     next: str = ""
     misread: tuple[str, ...] = ()
-    """Sentences about operators with a value that they do not take."""
+    """Messages about operators with invalid values."""
     elsewhere: str = ""
-    """The domain of another network that was asked for."""
+    """The domain of another network that the query names."""
     away: bool = False
-    """Whether the index cannot be asked now."""
+    """Whether the index is unavailable."""
 
     @property
     def anything(self) -> bool:
-        """Return whether something was found."""
         return bool(self.people or self.tags or self.posts)
 
     @property
     def more_part(self) -> str:
-        """Return the part that goes on with the results."""
+        """Return the template part that renders more results."""
         return {"people": "people", "tags": "found_tags"}.get(self.kind, "posts")
 
     def views(self) -> dict[str, Any]:
-        """Return the values that the parts of lists take by their own names."""
+        """Return the variables of the list templates."""
         return {"people": self.people, "posts": self.posts, "next": self.next, "end": ""}
 
 
 async def tag_rows(visit: Visit, names: Sequence[str]) -> list[FoundTag]:
-    """Return tags with how much each is used; one read."""
+    """Return tags with their number of uses, with one read."""
     counted = await visit.front.reads.tags.counted(names) if names else {}
     rows = []
     for name in names:
@@ -143,7 +136,7 @@ async def tag_rows(visit: Visit, names: Sequence[str]) -> list[FoundTag]:
 
 
 def misread_words(visit: Visit, parts: Sequence[str]) -> tuple[str, ...]:
-    """Return a sentence for each part of a query that has an operator with a value that it does not take."""
+    """Return a message for each query part whose operator has an invalid value."""
     return tuple(_hint(visit, part) % {"part": part} for part in parts)
 
 
@@ -159,7 +152,7 @@ def _hint(visit: Visit, part: str) -> str:
 
 _PEOPLE, _TAGS, _POSTS = 20, 40, 20
 _FEW_PEOPLE, _FEW_TAGS = 4, 8
-"""How much a search for everything shows of each kind."""
+"""Results of each kind on the page of all kinds."""
 _OFFERED = 5
 _HANDLE = re.compile(r"@?([A-Za-z0-9_]+)@([^\s@/]+)")
 _OURS = re.compile(r"/(?:@\w+(?:/\d{1,19})?|tags/[^/?#\s]+)/?(?:[?#]\S*)?")
@@ -169,21 +162,17 @@ Kind = Literal["", "people", "tags", "posts"]
 
 
 class SearchQuery(BeforeQuery, frozen=True, kw_only=True):
-    """The words that are looked for, and the kind of thing."""
-
     q: _Typed = ""
     type: Kind = ""
     offset: Annotated[int, Meta(ge=0, le=feed.MOST)] = 0
 
 
 class OfferQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The words in a search box so far."""
-
     q: _Typed = ""
 
 
 async def search(visit: Visit, query: SearchQuery) -> Response:
-    """The page of a search; a script that sends what is typed gets the results alone."""
+    """Show search results. A script that sends the query as it is typed gets only the results."""
     text = query.q.strip()
     address = here(visit, text)
     if address and not visit.partial:
@@ -199,7 +188,7 @@ async def search(visit: Visit, query: SearchQuery) -> Response:
 
 
 def here(visit: Visit, text: str) -> str:
-    """Return the path of a member, post or tag of ours that an address or `@name@domain` leads to; empty for none."""
+    """Return the path of a local member, post or tag for a URL or `@name@domain`; empty for others."""
     at = visit.front.at
     domains = {at.domain.lower(), at.netloc.lower()}
     match = _HANDLE.fullmatch(text)
@@ -214,7 +203,7 @@ def here(visit: Visit, text: str) -> str:
 
 
 async def _found(visit: Visit, query: SearchQuery, text: str) -> SearchResults:
-    """Return what is found; nothing for no text, and for an address elsewhere."""
+    """Return the results; none for an empty query or an address on another network."""
     found = SearchResults(text, query.type, visit.viewer is not None)
     if not text:
         return found
@@ -256,7 +245,7 @@ async def _tags(visit: Visit, query: SearchQuery, text: str) -> list[str]:
 
 
 async def _posts(visit: Visit, query: SearchQuery, text: str) -> tuple[Sequence[Entry], int]:
-    """Return posts, and the id after which the next ones come; 0 at the end. Posts are for members to search."""
+    """Return posts and the cursor of the next page (0 at the end). Only members can search posts."""
     if query.type not in {"", "posts"} or visit.viewer_id is None or text.startswith("@"):
         return [], 0
     reads = visit.front.reads
@@ -271,7 +260,7 @@ def _has_operator(text: str) -> bool:
 
 
 async def offers(visit: Visit, query: OfferQuery) -> Response:
-    """People and tags that begin with what is typed, for the list below a search box."""
+    """Suggest members and tags that complete the query, for the list below the search box."""
     before, _, last = query.q.rpartition(" ")
     reads, viewer = visit.front.reads, visit.viewer_id
     found: list[SearchOffer] = []

@@ -20,27 +20,24 @@ from shoal.web.settings_layout import saved_at, settings_page
 
 
 class SessionRow(NamedTuple):
-    """A browser, or an app."""
-
     id: int
     icon: str
     words: str
     program: str
-    """The program that an app says it is, or the browser that it runs in; empty where that is not known."""
+    """The browser, or the program that an app claims to be; empty if unknown."""
     site: str
-    """Address of the app's website; empty where it has none."""
+    """The app's website; empty if it has none."""
     since: When
     used: str
-    """The day of the last use; empty where none was noted yet."""
+    """The day of the last use; empty if none was recorded yet."""
     place: str
-    """The address of the last use, or else that it was made from."""
+    """The network address of the last use, or else of the login."""
     may: tuple[str, ...]
-    """The scopes of an app, in words."""
     here: bool
 
 
 def row_of(visit: Visit, session: Session, here: int) -> SessionRow:
-    """Return a session; `here` is the token of this browser."""
+    """Return a session. `here` is the id of this browser's token."""
     token, app, _ = session.token, session.app, visit.words.text
     browser, use = not token.app_id, session.token.use
     program, here_now = program_of(visit, use), token.id == here
@@ -66,7 +63,7 @@ def row_of(visit: Visit, session: Session, here: int) -> SessionRow:
 
 
 def program_of(visit: Visit, use: TokenUse) -> str:
-    """Return the program of a use with its system, in words; empty where neither is known."""
+    """Return the program and operating system of a use; empty if both are unknown."""
     if use.program and use.system:
         return visit.words.text("%(program)s on %(system)s") % {"program": use.program, "system": use.system}
     return use.program or use.system
@@ -76,19 +73,16 @@ _SIZE = 40
 
 
 class SessionsQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A page of the list, and whether something was just ended."""
+    """A page of the list, and whether a session was just ended."""
 
     saved: bool = False
 
 
 class EndForm(Form, frozen=True, kw_only=True):
-    """A session that is to end."""
-
     id: Id
 
 
 async def show(visit: Visit, query: SessionsQuery) -> Response:
-    """Where one is logged in, the latest first."""
     member, writes = visit.member, visit.front.writes
     found = await sessions.page(writes, member.id, query.cursor(_SIZE))
     here = await _here(visit)
@@ -99,7 +93,6 @@ async def show(visit: Visit, query: SessionsQuery) -> Response:
 
 
 async def end(visit: Visit, asked: EndForm) -> Response:
-    """End one."""
     member = visit.checked(asked)
     here = await _here(visit)
     await sessions.end(visit.front.writes, member.id, asked.id)
@@ -110,14 +103,13 @@ async def end(visit: Visit, asked: EndForm) -> Response:
 
 
 async def end_others(visit: Visit, asked: Form) -> Response:
-    """End all but this one."""
     member = visit.checked(asked)
     await sessions.end_others(visit.front.writes, member.id, await _here(visit))
     return saved_at(visit, "sessions")
 
 
 async def _here(visit: Visit) -> int:
-    """Return the id of the token of this browser."""
+    """Return the id of this browser's token; 0 if it is not logged in."""
     found = await sessions.of_browser(visit.front.writes, visit.browser.login)
     return found.token.id if found else 0
 

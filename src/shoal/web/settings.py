@@ -26,7 +26,6 @@ from shoal.web.view_models import face_of
 
 
 async def show_overview(visit: Visit, _params: None) -> Response:
-    """Everything that can be set, in groups."""
     member = visit.member
     since = visit.words.day(member.created_at)
     return await settings_page(visit, "", template="overview", face=face_of(visit, member), since=since)
@@ -36,8 +35,6 @@ OVERVIEW_ROUTES = (routing.page("/settings", show_overview),)
 
 
 class AppearanceForm(Form, frozen=True, kw_only=True):
-    """How pages look."""
-
     scheme: Literal["system", "light", "dark"] = "system"
     contrast: bool = False
     dense: bool = False
@@ -46,7 +43,6 @@ class AppearanceForm(Form, frozen=True, kw_only=True):
 
 
 async def show_appearance(visit: Visit, query: SettingsQuery) -> Response:
-    """How pages look now."""
     _, cookies = visit.words.text, visit.request.cookies
     schemes = (
         ("system", _("As the system"), _("Light by day and dark by night, where the system does so")),
@@ -66,7 +62,7 @@ async def show_appearance(visit: Visit, query: SettingsQuery) -> Response:
 
 
 async def save_appearance(visit: Visit, asked: AppearanceForm) -> Response:
-    """Keep it in this browser."""
+    """Store the appearance in cookies of this browser."""
     visit.check_sent(asked)
     flags = [flag for flag in ("contrast", "dense", "still") if getattr(asked, flag)]
     look = "-".join([asked.scheme if asked.scheme != "system" else "", *flags]).strip("-")
@@ -83,20 +79,16 @@ APPEARANCE_ROUTES = (
 
 
 class PostingForm(Form, frozen=True, kw_only=True):
-    """How a new post begins."""
-
     default_visibility: Literal["public", "unlisted", "followers"] = "public"
     default_sensitive: bool = False
     default_language: Annotated[str, Meta(max_length=100)] = ""
 
 
 async def show_posting(visit: Visit, query: SettingsQuery) -> Response:
-    """Posting as it is."""
     return await _posting_page(visit, saved=query.saved)
 
 
 async def save_posting(visit: Visit, asked: PostingForm) -> Response:
-    """Keep it as it was filled in."""
     member = visit.checked(asked)
     change = ProfileChange(
         default_visibility=Visibility(asked.default_visibility),
@@ -143,7 +135,7 @@ POSTING_ROUTES = (
 
 
 class PrivacyForm(Form, frozen=True, kw_only=True):
-    """Everything about who sees and finds what. A box that is not ticked is not sent."""
+    """Who can see and find the member. Browsers do not send unchecked boxes."""
 
     locked: bool = False
     hides_connections: bool = False
@@ -155,7 +147,6 @@ class PrivacyForm(Form, frozen=True, kw_only=True):
 
 
 async def show_privacy(visit: Visit, query: SettingsQuery) -> Response:
-    """Privacy as it is."""
     member = visit.member
     typed = PrivacyForm(
         locked=member.locked,
@@ -170,7 +161,6 @@ async def show_privacy(visit: Visit, query: SettingsQuery) -> Response:
 
 
 async def save_privacy(visit: Visit, asked: PrivacyForm) -> Response:
-    """Keep it as it was filled in."""
     member = visit.checked(asked)
     change = ProfileChange(
         locked=asked.locked,

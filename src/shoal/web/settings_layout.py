@@ -13,12 +13,10 @@ from shoal.web.rendering import page
 from shoal.web.request_context import LogInFirst, Visit
 
 _Groups = list[tuple[str, tuple[tuple[str, str, str, str], ...]]]
-"""Groups by their words, and of each section its key, icon, words and hint."""
+"""Groups by label, each with the key, icon, label and hint of its sections."""
 
 
 class Section(NamedTuple):
-    """A page of settings."""
-
     key: str
     path: str
     icon: str
@@ -28,14 +26,12 @@ class Section(NamedTuple):
 
 
 class SettingsGroup(NamedTuple):
-    """Pages of settings that belong together."""
-
     words: str
     sections: tuple[Section, ...]
 
 
 def groups_of(visit: Visit, here: str) -> list[SettingsGroup]:
-    """Return all settings that somebody has: strangers have how pages look."""
+    """Return the settings available to the viewer; anonymous viewers have only the appearance."""
     _ = visit.words.text
     groups: _Groups = [
         (_("This browser"), (("appearance", "palette", _("Appearance"), _("Light or dark, contrast, language")),))
@@ -100,11 +96,11 @@ def _section(visit: Visit, here: str, key: str, icon: str, words: str, hint: str
 
 
 _FOR_ALL = frozenset({"appearance"})
-"""Sections that strangers have, too."""
+"""Sections that are also available without login."""
 
 
 class SettingsQuery(msgspec.Struct, frozen=True):
-    """A page of settings, and whether something was just saved there."""
+    """Whether the form of the page was just saved."""
 
     saved: bool = False
 
@@ -112,7 +108,7 @@ class SettingsQuery(msgspec.Struct, frozen=True):
 async def settings_page(
     visit: Visit, key: str, *, template: str = "", wrong: Wrong = RIGHT, saved: bool = False, **views: object
 ) -> Response:
-    """Return the page of a section. With something `wrong` its status is 422. Raises `LogInFirst` where it is for members."""
+    """Return the page of a section, with status 422 if there are errors. Raises `LogInFirst` if it is for members."""
     if visit.viewer is None and key not in _FOR_ALL:
         raise LogInFirst
     groups = groups_of(visit, key)
@@ -132,5 +128,5 @@ async def settings_page(
 
 
 def saved_at(visit: Visit, key: str) -> Response:
-    """Send the browser back to a section, which says that it was saved."""
+    """Redirect to a section with a message that it was saved."""
     return visit.go(f"/settings/{key}", saved=1)

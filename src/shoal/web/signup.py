@@ -1,4 +1,4 @@
-"""Joining the network."""
+"""Sign-up: the form, with or without an invitation, and the pages shown after it."""
 
 from __future__ import annotations
 
@@ -25,57 +25,53 @@ _Typed = Annotated[str, Meta(max_length=2_000)]
 
 
 class SignUpForm(Form, frozen=True, kw_only=True):
-    """Fields of the form by which one joins."""
-
     username: _Typed = ""
     email: _Typed = ""
     password: _Typed = ""
     agreement: bool = False
     reason: Annotated[str, Meta(max_length=20_000)] = ""
     invite_code: _Typed = ""
-    """The code of the invitation by whose link the form was opened."""
+    """The code of the invitation link that opened the form."""
     proof: _Typed = ""
-    """The proof of work, which a script found."""
+    """The proof of work found by a script."""
     homepage: _Typed = ""
-    """People do not see this field: only programs fill it in."""
+    """A honeypot: the field is hidden, so only bots fill it in."""
 
 
 class InvitePath(msgspec.Struct, frozen=True):
-    """The link of an invitation."""
-
     code: Annotated[str, Meta(max_length=100)]
 
 
 class AskedWork(NamedTuple):
-    """Work for the machine of somebody who signs up: see `core.login.proof_of_work`."""
+    """A proof-of-work challenge for the browser: see `shoal.core.signup`."""
 
     bits: int
     since: int
-    """When it was given out, in Unix seconds."""
+    """When it was issued, in Unix seconds."""
     domain: str
 
 
 _EMPTY = SignUpForm()
 _PHOTOS = 8
-"""Photos beside the form."""
+"""Photos next to the form."""
 
 
 async def form(visit: Visit, _params: None) -> Response:
-    """The form by which one joins. Where nobody can, the page says so, and what else there is."""
+    """Show the sign-up form or, while registrations are closed, a page with the alternatives."""
     if visit.viewer is not None:
         return visit.go("/")
     return await _form(visit, _EMPTY)
 
 
 async def invited(visit: Visit, path: InvitePath) -> Response:
-    """The form for somebody who was invited, which says by whom."""
+    """Show the sign-up form with the name of the member who sent the invitation."""
     if visit.viewer is not None:
         return visit.go("/")
     return await _form(visit, SignUpForm(invite_code=path.code))
 
 
 async def sign_up(visit: Visit, asked: SignUpForm) -> Response:
-    """Join; whoever need not wait for approval is logged in and goes on to choose interests."""
+    """Create an account. A member who needs no approval is logged in and redirected to the onboarding."""
     visit.check_sent(asked)
     if asked.homepage:
         unread = visit.words.text("It seems that a program filled this in. If you are a person, please try once more.")
@@ -94,12 +90,12 @@ async def sign_up(visit: Visit, asked: SignUpForm) -> Response:
 
 
 async def waiting(visit: Visit, _params: None) -> Response:
-    """The page for somebody who waits for approval."""
+    """Show the page for members who wait for approval."""
     return await page(visit, "signup_waiting", title=visit.words.text("Thank you"))
 
 
 async def unconfirmed(visit: Visit, _params: None) -> Response:
-    """The page for somebody who has to open the link in a mail first."""
+    """Show the page for members who must confirm their email address."""
     return await page(visit, "signup_confirm", title=visit.words.text("Check your mail"))
 
 
@@ -134,7 +130,7 @@ async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Respon
 
 
 def _work(visit: Visit) -> AskedWork | None:
-    """Return the work that is asked of a browser; None for none."""
+    """Return the proof-of-work challenge, or None if there is none."""
     front = visit.front
     if not front.settings.signup_work:
         return None
@@ -142,7 +138,7 @@ def _work(visit: Visit) -> AskedWork | None:
 
 
 async def _over(visit: Visit, why: str) -> Response:
-    """The page of an invitation that is not good (any more)."""
+    """Show the page of an invitation that is not valid (any more)."""
     title, settings = visit.words.text("Invitation"), visit.front.settings
     return await page(
         visit, "invitation_over", status=410, title=title, why=why, may_join=settings.registrations, shown=settings
@@ -150,7 +146,7 @@ async def _over(visit: Visit, why: str) -> Response:
 
 
 async def _wall(visit: Visit) -> list[WallPhoto]:
-    """Return photos that strangers are shown; none where the network is not open to them."""
+    """Return photos for anonymous visitors; none if the network is closed to them."""
     if not visit.front.settings.public_pages:
         return []
     return wall_of(visit, await trends.page(visit.front.reads, None, _PHOTOS))
@@ -170,7 +166,7 @@ def _joining(visit: Visit, asked: SignUpForm) -> Joining:
 
 
 def _rules(visit: Visit) -> dict[str, str]:
-    """Return what each field must be, for one that is not."""
+    """Return the rule of each field, to show when a value breaks it."""
     _, limits = visit.words.text, visit.front.writes.limits
     password = _("A password has %(least)s to %(most)s characters.")
     return {

@@ -1,4 +1,4 @@
-"""Events of an open page, as HTML of the parts that change."""
+"""The event stream of an open page: HTML of the parts that change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from shoal.web.view_models import answered, post_of
 
 
 async def live(context: Context, _params: None) -> Response:
-    """Tell the browser of a member what comes to their home, as it happens."""
+    """Stream the events of the member's home to the browser."""
     front, request = context.deps, context.request
     if context.caller.member_id is None:
         raise Unauthenticated("log in first")
@@ -47,7 +47,7 @@ async def _check(front: Front, request: Request) -> None:
 
 
 async def _event(visit: Visit, one: News | OfViewer) -> bytes:
-    """Return an event as a browser reads it; nothing for what no page shows."""
+    """Return an event in the `text/event-stream` format; empty for an event that no page shows."""
     if isinstance(one, Arrived) and one.entry.post.visibility is Visibility.DIRECT:
         return b""
     if isinstance(one, Arrived | Edited):
@@ -63,7 +63,7 @@ async def _event(visit: Visit, one: News | OfViewer) -> bytes:
 
 
 def _lines(name: str, data: str, position: str) -> bytes:
-    """Return the lines of an event. A line break in its data begins a line of its own."""
+    """Return the lines of an event, one `data` line for each line of the data."""
     text = "".join(f"data: {line}\n" for line in data.splitlines())
     return f"event: {name}\n{text}id: {position}\n\n".encode()
 

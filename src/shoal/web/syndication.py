@@ -35,24 +35,22 @@ from shoal.web.view_models import Photo, photo_of
 CONTENT_TYPE = "application/atom+xml; charset=utf-8"
 _ATOM = "http://www.w3.org/2005/Atom"
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 does not have (2.2)."""
+"""Characters that XML 1.0 does not allow (section 2.2)."""
 _TITLE = 80
 
 
 class AtomChannel(NamedTuple):
-    """The head of an Atom feed."""
-
     address: str
-    """Its own."""
+    """URL of the feed."""
     page: str
-    """The page that it is a feed of; its id too."""
+    """URL of the page that the feed belongs to, which is also its id."""
     title: str
     subtitle: str = ""
     icon: str = ""
 
 
 def atom(visit: Visit, channel: AtomChannel, entries: Sequence[Entry]) -> bytes:
-    """Return a feed of these entries as an XML document."""
+    """Return an Atom feed of the entries as an XML document."""
     feed = Element("feed", {"xmlns": _ATOM, "xml:lang": visit.words.code})
     _text(feed, "id", channel.page)
     _text(feed, "title", channel.title)
@@ -97,7 +95,7 @@ def _title(visit: Visit, post: Post, author: Member) -> str:
 
 
 def _content(visit: Visit, entry: Entry, shown: Iterable[Media]) -> str:
-    """Return a post as HTML. One with a warning says that alone: readers show everything at once."""
+    """Return a post as HTML. For a post with a content warning it is only the warning, because feed readers show everything."""
     post, at = entry.post, visit.front.at
     if post.spoiler:
         return f"<p>{escape(post.spoiler)}</p>"
@@ -141,17 +139,17 @@ def _moment(ms: int) -> str:
 
 _ENTRIES = 20
 _OURS, _COMMON = "atom", "rss"
-"""The ending of our feeds; and the one that readers try, which leads to ours."""
+"""The ending of Atom feeds, and one that feed readers try, which redirects to it."""
 
 
 def ending_of(name: str) -> tuple[str, str]:
-    """Return a name of a path without the ending that asks for a feed, and that ending; empty where there is none."""
+    """Return the name without the ending of a feed, and the ending; empty if there is none."""
     stem, dot, ending = name.rpartition(".")
     return (stem, ending.lower()) if dot and ending.lower() in {_OURS, _COMMON} else (name, "")
 
 
 async def of_member(visit: Visit, member: Member, ending: str) -> Response:
-    """The public posts of a member, newest first, without comments and shares."""
+    """Return a feed of the member's public posts, newest first, without comments and shares."""
     at, path = visit.front.at, f"/@{member.name}"
     if ending == _COMMON:
         return visit.go(f"{path}.{_OURS}")
@@ -164,7 +162,7 @@ async def of_member(visit: Visit, member: Member, ending: str) -> Response:
 
 
 async def of_tag(visit: Visit, tag: str, ending: str) -> Response:
-    """The newest public posts under a tag."""
+    """Return a feed of the newest public posts with a tag."""
     if ending == _COMMON:
         return visit.go(f"/tags/{tag}.{_OURS}")
     query = public_timelines.TagQuery(frozenset((tag,)))
@@ -183,13 +181,11 @@ def _feed(visit: Visit, channel: AtomChannel, found: Page) -> Response:
 
 
 _WORDS = 300
-"""Characters of a description."""
+"""Maximum length of a description, in characters."""
 _CONTEXT = "https://schema.org"
 
 
 class Card(msgspec.Struct, frozen=True):
-    """Everything that a program is told of a page that it links to."""
-
     url: str
     title: str
     words: str
@@ -197,20 +193,19 @@ class Card(msgspec.Struct, frozen=True):
     """The `og:type`."""
     pictures: tuple[Photo, ...]
     large: bool
-    """Whether the pictures are what it is about, and not an avatar."""
+    """Whether the pictures are the subject of the page, and not an avatar."""
     data: Markup
     """JSON-LD."""
     index: bool
-    """Whether search engines may keep the page."""
+    """Whether search engines may index the page."""
     made: str = ""
-    """When it was published, for a post."""
     author: str = ""
     oembed: str = ""
     atom: str = ""
 
 
 def post_card(visit: Visit, entry: Entry) -> Card | None:
-    """Return the card of a post; None for one that is not for everybody."""
+    """Return the metadata of a post, or None unless it is public."""
     post, author = entry.post, entry.author.member
     if post.visibility not in OPEN:
         return None
@@ -248,7 +243,6 @@ def post_card(visit: Visit, entry: Entry) -> Card | None:
 
 
 def profile_card(visit: Visit, profile: Profile) -> Card:
-    """Return the card of a profile."""
     member, at = profile.member, visit.front.at
     url = at.account(member.name)
     words = plain_excerpt(member.note, _WORDS)
@@ -280,7 +274,7 @@ def profile_card(visit: Visit, profile: Profile) -> Card:
 
 
 def may_embed(post: Post) -> bool:
-    """Return whether a post may be shown on pages elsewhere: what everybody may see."""
+    """Return whether other sites may embed the post, which all public posts allow."""
     return post.visibility in OPEN
 
 
@@ -303,6 +297,6 @@ def _number(action: str, n: int) -> dict[str, Any]:
 
 
 def _json(data: dict[str, Any]) -> Markup:
-    """Return data as JSON that cannot end the element that it stands in."""
+    """Return the data as JSON that is safe within a script element."""
     text = json.dumps(data, ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))  # noqa: S704 (no tag)

@@ -28,10 +28,10 @@ from shoal.web.timelines import home_tabs
 from shoal.web.view_models import tag_path
 
 _HIGH = 60
-"""The height of the greatest bar."""
+"""Height of the highest bar."""
 _LEAST = 1.5
 _LOUD = 0.4
-"""From this share on it is said that one member used a tag most."""
+"""Minimum fraction of a tag's uses by one member that is mentioned."""
 _TRENDS = {
     Trend.UP: ("trending-up", "On the rise"),
     Trend.MORE: ("trending-up", "A little livelier than its week"),
@@ -42,38 +42,33 @@ _TRENDS = {
 
 
 class DayBar(NamedTuple):
-    """A day of a tag, as a bar."""
-
     name: str
-    """The day of the week, in short."""
+    """The abbreviated weekday."""
     uses: str
     height: float
     """0 to 60."""
 
 
 class TagView(msgspec.Struct, frozen=True):
-    """A tag."""
-
     name: str
     form: str
-    """The spelling that most use."""
+    """The most used spelling."""
     path: str
     following: bool
     uses: str
     trend: str
     icon: str
     days: tuple[DayBar, ...]
-    """The last seven, oldest first."""
+    """The last seven days, oldest first."""
     reasons: tuple[str, ...]
     merged: tuple[str, ...]
     alike: tuple[tuple[str, str], ...]
-    """Tags that go with it, each with its address."""
+    """Related tags, each with its URL."""
 
 
 def tag_view(
     visit: Visit, name: str, found: TagSummary | None, alike: Sequence[RelatedTag], *, following: bool
 ) -> TagView:
-    """Return a tag. One that nobody counted (denied, new or never used) has no days and no reasons."""
     words = visit.words
     icon, said = _TRENDS[found.trend] if found else ("hash", "")
     return TagView(
@@ -100,7 +95,6 @@ def _days(visit: Visit, tag: DailyUses) -> Iterator[DayBar]:
 
 
 def _reasons(visit: Visit, tag: TagSummary) -> Iterator[str]:
-    """Yield why a tag is where it is, in sentences."""
     words = visit.words
     if tag.recent_uses:
         by = words.plural("by %(n)s person", "by %(n)s people", tag.members) % {"n": words.number(tag.members)}
@@ -124,14 +118,11 @@ _ALIKE = 8
 
 
 class TagForm(Form, frozen=True, kw_only=True):
-    """Follow a tag, or do not any more."""
-
     name: Annotated[str, Meta(max_length=400)]
     do: Literal["follow", "unfollow"]
 
 
 async def tag(visit: Visit, path: NamedQuery) -> Response:
-    """The newest public posts under a tag."""
     stem, ending = syndication.ending_of(path.name)
     name = _checked(stem)
     if ending:
@@ -158,7 +149,7 @@ async def tag(visit: Visit, path: NamedQuery) -> Response:
 
 
 async def follow(visit: Visit, asked: TagForm) -> Response:
-    """Follow a tag, or do not any more; a script gets the button anew."""
+    """Follow or unfollow a tag. A script gets the updated button."""
     member = visit.checked(asked)
     name = _checked(asked.name)
     verb = relationships.follow_tag if asked.do == "follow" else relationships.unfollow_tag
@@ -170,12 +161,12 @@ async def follow(visit: Visit, asked: TagForm) -> Response:
 
 async def _shown(visit: Visit, name: str) -> TagView:
     found, alike, following = await asyncio.gather(_summary(visit, name), _alike(visit, name), _follows(visit, name))
-    # What moderators denied is in no cloud, so its numbers and its neighbours are nowhere either.
+    # A denied tag is not in the cloud, so show neither its numbers nor its related tags.
     return tag_view(visit, name, found, alike if found else (), following=following)
 
 
 async def _summary(visit: Visit, name: str) -> TagSummary | None:
-    """Return the numbers of a tag; None for one that was denied or never used, and while the tag cloud is away."""
+    """Return the statistics of a tag; None if it was denied or never used, and while the tag cloud is unavailable."""
     try:
         return await visit.front.reads.tags.summary(name)
     except Unavailable:

@@ -44,12 +44,12 @@ from shoal.web.view_models import Face, PostView, answered, face_of, post_of, su
 
 
 async def saved(visit: Visit, query: BeforeQuery) -> Response:
-    """A page of the posts that the member saved, the last saved first."""
+    """List the member's saved posts, last saved first."""
     return await _kept(visit, query, BOOKMARKS, "saved", visit.words.text("Saved"))
 
 
 async def liked(visit: Visit, query: BeforeQuery) -> Response:
-    """A page of the posts that the member likes, the last liked first."""
+    """List the posts that the member likes, last liked first."""
     return await _kept(visit, query, LIKES, "liked", visit.words.text("Liked"))
 
 
@@ -68,7 +68,7 @@ _TAGS = 8
 
 
 async def beside(visit: Visit, _params: None) -> Response:
-    """Return people to follow and tags on the rise (the most used where none is), which a script puts beside the feed."""
+    """Return suggested members and trending tags (or the most used tags), which a script loads into the sidebar."""
     member = visit.member
     people, rising = await asyncio.gather(
         suggestions(visit.front.reads, member.id, _SIDEBAR_PEOPLE), cloud_of(visit, _TAGS, "rising")
@@ -85,17 +85,15 @@ _MOST_TAGS = 5
 
 
 class Tab(NamedTuple):
-    """A tab: its name for the page that is open, its address, its words."""
-
     key: str
     path: str
     words: str
 
 
 async def home_tabs(visit: Visit, own: str = "") -> list[Tab]:
-    """Return the tabs of home: at most five lists and five tags, those that the member made and followed first.
+    """Return the tabs of the home page, with at most five lists and five tags, oldest first. Costs three reads.
 
-    `own` is the key of the tab that is open: it is among them whether it has a place or not. Three reads.
+    `own` is the key of the open tab, which is always included.
     """
     _, member = visit.words.text, visit.member
     fixed = [
@@ -118,23 +116,23 @@ async def home_tabs(visit: Visit, own: str = "") -> list[Tab]:
 
 
 _ON_THE_WALL = 24
-"""Photos that a stranger is shown."""
+"""Photos shown to an anonymous visitor."""
 _IN_A_BEGINNING = 12
-"""Photos under each heading of an empty home."""
+"""Photos below each heading of an empty home page."""
 _IN_THE_CLOUD = 24
 _PEOPLE = 4
-"""Members who are suggested in an empty home."""
+"""Members suggested on an empty home page."""
 
 
 class Beginning(NamedTuple):
-    """What an empty home offers: photos under a heading each, and members to follow."""
+    """The contents of an empty home page: photos by heading, and suggested members."""
 
     walls: list[tuple[str, list[WallPhoto]]]
     people: list[SuggestedPerson]
 
 
 async def start(visit: Visit, query: BeforeQuery) -> Response:
-    """The home of the member who is logged in; for others, the front page."""
+    """Show the home page of the member or, without login, the front page."""
     if visit.viewer is None:
         return await _front(visit)
     return await _home(visit, visit.viewer, query)
@@ -160,8 +158,8 @@ async def _home(visit: Visit, viewer: Member, query: BeforeQuery) -> Response:
 
 
 async def _beginning(visit: Visit, viewer: Member) -> Beginning:
-    """Return photos of the picked interests, photos that many like, and members to follow."""
-    # Suggestions change without a mark.
+    """Return photos of the member's interests, popular photos, and suggested members."""
+    # Suggestions change without a cache invalidation.
     not_noted()
     reads, _ = visit.front.reads, visit.words.text
     picked = frozenset((await tastes_of(reads.graph, viewer.id)).wishes.picked)
@@ -186,7 +184,7 @@ async def _nothing() -> Page:
 
 
 async def _unfiltered(visit: Visit, viewer: Member, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return the entries that no filter of the viewer's home matches."""
+    """Return the entries that match no filter of the viewer's home timeline."""
     found = await filtered(visit.front.reads.graph, viewer.id, entries, FilterContext.HOME)
     return [entry for entry in found if not entry.filtered]
 
@@ -207,7 +205,7 @@ async def _front(visit: Visit) -> Response:
 
 
 async def _from_here(visit: Visit) -> tuple[list[WallPhoto], list[CloudWord]]:
-    """Return photos and tags that strangers are shown."""
+    """Return the photos and tags of the front page."""
     reads = visit.front.reads
     trending, newest, cloud = await asyncio.gather(
         trends.page(reads, None, _ON_THE_WALL),
@@ -218,7 +216,6 @@ async def _from_here(visit: Visit) -> tuple[list[WallPhoto], list[CloudWord]]:
 
 
 async def _lent(visit: Visit) -> Face | None:
-    """Return the member whom a demo lends to everybody."""
     lent = visit.front.demo_member
     member = (await visit.front.graph.obj_get((lent,))).get(lent) if lent else None
     return face_of(visit, member) if isinstance(member, Member) else None
@@ -228,19 +225,17 @@ ROUTES = (routing.page("/", start, BeforeQuery, remembered=True),)
 
 
 class RankedQuery(msgspec.Struct, frozen=True):
-    """A page of For you."""
-
     cursor: Annotated[str, Meta(max_length=64)] = ""
 
 
 class SeenForm(Form, frozen=True, kw_only=True):
-    """Posts that were on the screen."""
+    """Posts that were visible on the screen."""
 
     ids: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=MOST_SEEN_AT_ONCE)]
 
 
 async def for_you(visit: Visit, query: RankedQuery) -> Response:
-    """The posts that should interest the member most, best first, each with its reasons."""
+    """List the ranked posts, best first, with the reasons."""
     member = visit.member
     cursor = decode_cursor(query.cursor) if query.cursor else None
     found = await for_you_feed.page(visit.front.reads, member.id, SIZE, cursor, explain=True)
@@ -264,7 +259,7 @@ async def for_you(visit: Visit, query: RankedQuery) -> Response:
 
 
 async def caught_up(visit: Visit, _params: None) -> Response:
-    """The best of what one missed, friends who post rarely first; it has an end."""
+    """Show the best posts since the last visit, starting with friends who rarely post. The page is finite."""
     member, words = visit.member, visit.words
     found = await catch_up(visit.front.reads, member.id, explain=True)
     quiet, best = [await _ranked(visit, one) for one in (found.quiet, found.best)]
@@ -284,7 +279,6 @@ async def caught_up(visit: Visit, _params: None) -> Response:
 
 
 async def seen(visit: Visit, told: SeenForm) -> Response:
-    """Remember that posts were on the screen."""
     member = visit.checked(told)
     await ranking.add_seen_posts(visit.front.writes, member.id, told.ids)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""The second factor: turned on with an app that makes codes or by a passkey, other recovery codes, and turned off."""
+"""Two-factor authentication: turn it on by an authenticator app or passkey, replace recovery codes, and turn it off."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from shoal.web.settings_layout import saved_at, settings_page
 _Typed = Annotated[str, Meta(max_length=2_000)]
 _Answer = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
 _PIXELS = 5
-"""Pixels of a square of the QR code."""
+"""Pixels per module of the QR code."""
 
 
 class SecondFactorQuery(msgspec.Struct, frozen=True):
-    """Whether it was just turned off, or is needed for the page that was asked for."""
+    """Whether it was just turned off, or is required for the page that the member wanted."""
 
     saved: bool = False
     needed: bool = False
 
 
 class TurnOn(Form, frozen=True, kw_only=True):
-    """The key that the app was given, what the app makes of it now, and the password."""
+    """The secret key given to the app, a current code of the app, and the password."""
 
     key: _Typed = ""
     code: _Typed = ""
@@ -43,32 +43,25 @@ class TurnOn(Form, frozen=True, kw_only=True):
 
 
 class ByPasskeys(Form, frozen=True, kw_only=True):
-    """The answer of a passkey, and the password."""
-
     answer: _Answer = ""
     own_password: _Typed = ""
 
 
 class TurnOff(Form, frozen=True, kw_only=True):
-    """A code, or the answer of a passkey, and the password."""
-
     code: _Answer = ""
     current_password: _Typed = ""
 
 
 class OtherCodes(Form, frozen=True, kw_only=True):
-    """A code, or the answer of a passkey."""
-
     renewal_code: _Answer = ""
 
 
 async def show(visit: Visit, query: SecondFactorQuery) -> Response:
-    """How to turn it on, or what there is to do where it is on."""
     return await _page(visit, saved=query.saved, needed=query.needed)
 
 
 async def turn_on(visit: Visit, asked: TurnOn) -> Response:
-    """Turn it on, and show the recovery codes."""
+    """Turn on two-factor authentication by app, and show the recovery codes."""
     member = visit.checked(asked)
     try:
         _check_not_lent(visit)
@@ -79,7 +72,7 @@ async def turn_on(visit: Visit, asked: TurnOn) -> Response:
 
 
 async def turn_on_by_passkey(visit: Visit, asked: ByPasskeys) -> Response:
-    """Turn it on by a passkey, and show the recovery codes."""
+    """Turn on two-factor authentication by passkey, and show the recovery codes."""
     member = visit.checked(asked)
     try:
         _check_not_lent(visit)
@@ -91,7 +84,7 @@ async def turn_on_by_passkey(visit: Visit, asked: ByPasskeys) -> Response:
 
 async def _turned_on(visit: Visit, member: Member, codes: list[str]) -> Response:
     response = await _codes(visit, codes)
-    # The logins of moderators and admins have ended; this one has shown a code.
+    # Turning it on ends the sessions of moderators and admins; this browser has just verified the second factor.
     now = (await visit.front.graph.obj_get((member.id,))).get(member.id)
     if isinstance(now, Member) and now.generation != member.generation:
         await log_in(visit, response, await sessions.begin(visit.front.writes, now, proved=True, origin=visit.origin))
@@ -99,7 +92,7 @@ async def _turned_on(visit: Visit, member: Member, codes: list[str]) -> Response
 
 
 async def other_codes(visit: Visit, asked: OtherCodes) -> Response:
-    """Show other recovery codes; those before are over."""
+    """Replace the recovery codes and show them. The previous codes become invalid."""
     member = visit.checked(asked)
     try:
         codes = await login_attempts.new_codes(visit.anonymous, member.id, asked.renewal_code)
@@ -109,7 +102,6 @@ async def other_codes(visit: Visit, asked: OtherCodes) -> Response:
 
 
 async def turn_off(visit: Visit, asked: TurnOff) -> Response:
-    """Turn it off."""
     member = visit.checked(asked)
     try:
         await login_attempts.turn_off(visit.anonymous, member.id, asked.current_password, asked.code)
@@ -130,7 +122,7 @@ async def _refused(
     key: str = "",
     field: str = "code",
 ) -> Response:
-    """Return the page with what was wrong. The key stays the same: the app has it by now."""
+    """Return the page with the errors. The secret key stays the same, since the app has it already."""
     _ = visit.words.text
     if isinstance(error, InvalidInput):
         known = {
@@ -182,7 +174,7 @@ async def _page(
 
 
 def _drawn(text: str) -> str:
-    """Return a QR code as SVG: dark on white whatever the colours of the page are, as many readers take no other."""
+    """Return a QR code as SVG, always dark on white: many scanners cannot read inverted codes."""
     drawn = segno.make_qr(text, error="m").svg_inline(
         scale=_PIXELS, dark="#000", light="#fff", svgclass="qr", lineclass=None, omitsize=False
     )

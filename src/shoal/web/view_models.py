@@ -26,19 +26,19 @@ from shoal.web.request_context import Visit
 
 
 class Face(msgspec.Struct, frozen=True):
-    """A member in a line."""
+    """A member in one line."""
 
     id: int
     name: str
     shown: str
-    """The name that they gave themselves, or else the user name."""
+    """The display name, or else the user name."""
     path: str
     avatar: str
     bot: bool = False
 
 
 class Bond(msgspec.Struct, frozen=True):
-    """How the viewer and a member stand to each other, as buttons say it."""
+    """The relationship between the viewer and a member, as shown by buttons."""
 
     self: bool = False
     following: bool = False
@@ -50,19 +50,16 @@ class Bond(msgspec.Struct, frozen=True):
 
 
 class PersonView(msgspec.Struct, frozen=True):
-    """A member with a line about them."""
-
     face: Face
     note: Markup
     followers: str
     posts: str
     bond: Bond
     reason: str = ""
-    """Why they are shown here."""
+    """Why they are suggested."""
 
 
 def face_of(visit: Visit, member: Member) -> Face:
-    """Return a member in a line."""
     at = visit.front.at
     return Face(
         member.id,
@@ -75,7 +72,6 @@ def face_of(visit: Visit, member: Member) -> Face:
 
 
 def bond_of(visit: Visit, member: Member, relation: Relation) -> Bond:
-    """Return how the viewer stands to a member."""
     return Bond(
         self=member.id == visit.viewer_id,
         following=relation.following,
@@ -88,7 +84,7 @@ def bond_of(visit: Visit, member: Member, relation: Relation) -> Bond:
 
 
 async def people_of(visit: Visit, profiles: Sequence[Profile]) -> list[PersonView]:
-    """Return members of a list with how the viewer stands to each; two reads for somebody who is logged in."""
+    """Return members with the viewer's relationship to each. Costs two reads for a logged-in viewer."""
     stands: dict[int, Relation] = {}
     if visit.viewer_id is not None and profiles:
         stands = await full_relations(visit.front.graph, visit.viewer_id, [one.member.id for one in profiles])
@@ -96,13 +92,11 @@ async def people_of(visit: Visit, profiles: Sequence[Profile]) -> list[PersonVie
 
 
 def suggested(visit: Visit, found: Suggestion) -> PersonView:
-    """Return somebody who may be worth following, with the strongest reason."""
     reason = found.reasons[0].words if found.reasons else ""
     return person_of(visit, found.profile, STRANGER, reason)
 
 
 def person_of(visit: Visit, profile: Profile, relation: Relation, reason: str = "") -> PersonView:
-    """Return a member with a line about them."""
     member, words = profile.member, visit.words
     return PersonView(
         face_of(visit, member),
@@ -121,7 +115,7 @@ _NO_TINT = "#808080"
 
 @lru_cache(50_000)
 def tint_of(blurhash: str) -> str:
-    """Return the average colour of a blurhash as `#rrggbb`: its characters 2 to 5 are just that, in base 83.
+    """Return the average colour of a blurhash as `#rrggbb`, which its characters 2 to 5 contain in base 83.
 
     Format: https://github.com/woltapp/blurhash/blob/master/Algorithm.md
     """
@@ -132,45 +126,37 @@ def tint_of(blurhash: str) -> str:
 
 
 _LEAST_RATIO, _MOST_RATIO, _STEP = 0.5, 2.5, 0.05
-"""Proportions that a photo is shown in: wider and taller ones are cut at their focus. Style sheets know each step by a class."""
+"""Aspect ratios of photos, with a CSS class for each step; wider and taller photos are cropped at their focal point."""
 NOBODY: Mapping[int, str] = {}
 _GRID = 5
-"""Parts of a picture's width and height among which a style sheet knows where the focus is."""
 
 
 class Photo(msgspec.Struct, frozen=True):
-    """A picture, video or sound of a post."""
-
     id: int
     kind: str
     preview: str
-    """Address of the small copy; empty where there is none."""
+    """URL of the preview; empty if there is none."""
     large: str
-    """Address of the copy that the viewer shows, or of the clip."""
+    """URL of the large copy that the photo page shows, or of the video."""
     original: str
     width: int
     height: int
     alt: str
     ratio: str
-    """Class of its proportion."""
     focus: str
-    """Class of the point that is kept when it is cut."""
+    """CSS class of the focal point."""
     tint: str
-    """Its average colour, `#rrggbb`, until it has come."""
     blurhash: str
     ready: bool = True
     failed: bool = False
     failure: str = ""
-    """Why it failed, where that is known."""
+    """Why the processing failed, if known."""
     length: str = ""
-    """Playing time."""
     first: bool = False
-    """Whether it is the first of its page, for which nobody should wait."""
+    """Whether it is the first of its page, which is loaded eagerly."""
 
 
 class Option(msgspec.Struct, frozen=True):
-    """An option of a poll."""
-
     place: int
     title: str
     percent: int
@@ -179,8 +165,6 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class ShownPoll(msgspec.Struct, frozen=True):
-    """A poll, as the viewer sees it."""
-
     id: int
     options: tuple[Option, ...]
     multiple: bool
@@ -190,20 +174,18 @@ class ShownPoll(msgspec.Struct, frozen=True):
 
 
 class Button(msgspec.Struct, frozen=True):
-    """Something that can be done to a post, and taken back."""
-
     on: bool
     count: str
     words: str
-    """For whoever does not see the sign: what it does and how many did so."""
+    """Label for screen readers: the action and its count."""
 
 
 class PostView(msgspec.Struct, frozen=True):
-    """A post, or somebody's share of it."""
+    """A post or a share of it."""
 
     id: int
     entry_id: int
-    """Id in the list that it is in: of the share, if it is there as one."""
+    """Id of the entry in its list: for a share, the id of the share."""
     path: str
     author: Face
     when: When
@@ -220,34 +202,34 @@ class PostView(msgspec.Struct, frozen=True):
     visibility: str = "public"
     spoiler: str = ""
     covered: bool = False
-    """Whether the photos are shown only when asked for."""
+    """Whether the photos are hidden until revealed."""
     shared_by: str = ""
     sharer: Face | None = None
     answers: str = ""
-    """Whom it answers, as a user name."""
+    """The user name of the author whose post is answered."""
     edited: When | None = None
     poll: ShownPoll | None = None
     folded: tuple[str, ...] = ()
-    """Titles of the viewer's filters that fold it."""
+    """Titles of the viewer's filters that collapse the post."""
     place: str = ""
     mine: bool = False
     pinned: bool = False
     why: object = None
-    """Why it stands where it does in a ranked feed; see `views.ranking`."""
+    """Why the post has its rank in a ranked feed: see `web.ranking`."""
     depth: int = 0
-    """How far it is below the post of a thread's page."""
+    """Depth below the post of the page."""
     emoji: tuple[tuple[str, str, bool], ...] = ()
-    """Emoji on it: each with its number, and whether one is the viewer's."""
+    """Emoji reactions: emoji, count, and whether one is the viewer's."""
 
 
 async def posts_of(visit: Visit, entries: Sequence[Entry]) -> list[PostView]:
-    """Return the entries of a feed as a page shows them; one read where some answer others."""
+    """Return the entries of a feed as view models. Costs one read if some are comments."""
     names = await answered(visit, entries)
     return with_first_photo([post_of(visit, entry, names) for entry in entries])
 
 
 def with_first_photo(posts: list[PostView]) -> list[PostView]:
-    """Return the posts of a page, the photo that is seen first marked as such: of the first two posts, or none."""
+    """Mark the first photo of the page, if one of the first two posts shows a photo."""
     for n, post in enumerate(posts[:2]):
         if post.photos and not (post.covered or post.spoiler or post.folded):
             photo = msgspec.structs.replace(post.photos[0], first=True)
@@ -256,7 +238,7 @@ def with_first_photo(posts: list[PostView]) -> list[PostView]:
 
 
 async def answered(visit: Visit, entries: Sequence[Entry]) -> dict[int, str]:
-    """Return the user names of those whom these entries answer, by their ids; one read where there are any."""
+    """Return the user names, by member id, of the authors whose posts these entries answer. Costs one read if there are any."""
     parents = {entry.post.parent_author_id for entry in entries} - {0}
     nodes = await visit.front.graph.obj_get(list(parents)) if parents else {}
     return {id_: node.name for id_, node in nodes.items() if isinstance(node, Member)}
@@ -265,7 +247,7 @@ async def answered(visit: Visit, entries: Sequence[Entry]) -> dict[int, str]:
 def post_of(
     visit: Visit, entry: Entry, names: Mapping[int, str] = NOBODY, *, depth: int = 0, why: object = None
 ) -> PostView:
-    """Return an entry of a feed as a page shows it. `names` are those of members whom entries answer."""
+    """Return an entry of a feed as a view model. `names` are the names of members whose posts are answered."""
     post, author, words = entry.post, entry.author.member, visit.words
     sensitive = is_sensitive(post, author)
     return PostView(
@@ -300,7 +282,6 @@ def post_of(
 
 
 def photo_of(visit: Visit, media: Media) -> Photo:
-    """Return a picture, video or sound as a page shows it."""
     at, shown = visit.front.at, media.state is MediaState.READY
     width, height = media.width or media.preview_width or 3, media.height or media.preview_height or 2
     return Photo(
@@ -324,13 +305,13 @@ def photo_of(visit: Visit, media: Media) -> Photo:
 
 
 def ratio_class(ratio: float) -> str:
-    """Return the class of a proportion: `r150` is 3 to 2."""
+    """Return the CSS class of an aspect ratio: `r150` is 3 to 2."""
     near = round(min(max(ratio, _LEAST_RATIO), _MOST_RATIO) / _STEP) * _STEP
     return f"r{round(near * 100):03}"
 
 
 def _focus_class(focus: tuple[float, float]) -> str:
-    """Return the class of the part of a picture that must stay: `f00` is its left upper corner, `f22` the middle."""
+    """Return the CSS class of a focal point: `f00` is the top left corner, `f22` the centre."""
     across, down = ((focus[0] + 1) / 2, (1 - focus[1]) / 2)
     x, y = (min(_GRID - 1, max(0, int(part * _GRID))) for part in (across, down))
     return f"f{x}{y}"
@@ -366,7 +347,7 @@ def _shown(profile: Profile) -> str:
 
 
 def _answers(entry: Entry, names: Mapping[int, str]) -> str:
-    """Return the name of whom a comment answers; empty for what goes on with one's own post."""
+    """Return the name of the author whose post is answered; empty for a reply to oneself."""
     parent = entry.post.parent_author_id
     return names.get(parent, "") if parent != entry.post.author_id else ""
 
@@ -396,13 +377,12 @@ def _poll(visit: Visit, view: PollView) -> ShownPoll:
 
 
 def _place(entry: Entry) -> str:
-    """Return the coordinates of the place of a post, for a search around it."""
+    """Return the coordinates of a post's place for a nearby search."""
     place = entry.post.place
     return f"{place.latitude:.3f},{place.longitude:.3f}" if place else ""
 
 
 def tag_path(visit: Visit, tag: str) -> str:
-    """Return the address of the page of a tag."""
     return visit.url(f"/tags/{quote(tag)}")
 
 

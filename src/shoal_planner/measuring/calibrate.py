@@ -1,6 +1,6 @@
-"""A calibration of this machine: one process first, then the engines if they are installed.
+"""Calibration of this machine: first one process, then the engines if they are installed.
 
-Networks and stores are tuned as `shoal serve` tunes them.
+Networks and stores are configured as `shoal serve` does.
 """
 
 from __future__ import annotations
@@ -30,21 +30,18 @@ from shoal_planner.measuring.one_process import Effort, Opener, Step, gather
 
 
 class Measured:
-    """Opens what is measured."""
-
     def __init__(self) -> None:
         process.prepare()
 
     @asynccontextmanager
     async def network(self, settings: Settings, *, background: bool) -> AsyncIterator[AnyNetwork]:
-        """Open a whole network, with what runs in the background or without."""
         async with open_network(settings, background=background) as network:
             process.settle()
             yield network
 
     @asynccontextmanager
     async def store(self, settings: Settings) -> AsyncIterator[Movable]:
-        """Open a store alone, to put rows in; it is made when it is not there. Raises `InvalidInput` if it takes none."""
+        """Open a store to insert rows, creating it if necessary. Raises `InvalidInput` if the store does not support that."""
         async with AsyncExitStack() as stack:
             store = await open_store(settings, stack, read_only=False, sole=True)
             if not isinstance(store, Movable):
@@ -53,15 +50,14 @@ class Measured:
 
 
 STEPS = 9
-"""Calls of `step` in a full calibration."""
 _REQUESTS = 20
-"""HTTP requests for each round of the other measurements."""
+"""HTTP requests per round of the other measurements."""
 
 
 def calibrate(opener: Opener, folder: Path, effort: Effort, step: Step) -> Calibration:
-    """Measure everything, with files in an empty folder. Takes about a minute with the full effort.
+    """Measure all costs, with files in an empty folder. Takes about a minute with the full effort.
 
-    Where the engines or their packages are not installed the costs of those are taken from the calibration that comes with Shoal.
+    If engines or their packages are not installed, their costs are those of the calibration shipped with Shoal.
     """
     began = time.perf_counter()
     one = uvloop.run(one_process.measure(opener, folder, effort, step))
@@ -88,15 +84,15 @@ async def _served(opener: Opener, folder: Path, effort: Effort) -> dict[str, flo
 
 
 def _several(opener: Opener, effort: Effort, step: Step, request: float) -> tuple[Shared, str]:
-    """Return the costs of several processes and, if they are those of another machine, its name."""
+    """Return the costs of several processes and, if they are from another machine, its name."""
     step("shared: engines")
     try:
-        # Its packages come with an extra, and a plan on one process needs none of them.
+        # Its packages come with an extra, which a plan on one process does not need.
         shared = importlib.import_module("shoal_planner.measuring.cluster")
         with shared.started() as engines:
             costs = uvloop.run(shared.measure(opener, engines, effort, step))
     except (NotInstalled, ModuleNotFoundError):
         known = shipped()
         return known.shared, known.shown()
-    # The same server stands in front of both.
+    # Both shapes use the same HTTP server.
     return msgspec.convert({**costs, "web_request": request}, Shared), ""

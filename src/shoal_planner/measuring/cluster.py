@@ -1,9 +1,7 @@
-"""The costs of several processes on PostgreSQL, Redis and RabbitMQ: processor time of each part, for posts to few and to many.
+"""Costs of several processes on PostgreSQL, Redis and RabbitMQ: CPU time of each part, for small and large follower sets.
 
-This process is the web process, a worker runs beside it, and the engines are started for it. What a post to many costs more than
-one to few is what a delivery costs.
-
-Glossary (`docs/glossary.md`): audience, loud.
+This process acts as the web process; it starts a worker and the engines. The cost of a delivery is the difference between
+posts with many and with few followers, divided by the deliveries.
 """
 
 from __future__ import annotations
@@ -48,12 +46,10 @@ _PATIENCE_SECONDS = 60.0
 _ENTRIES = 800
 _OLD_MS = 1_710_000_000_000
 _KEY_BYTES = 110
-"""A key of Redis and its place in the dictionaries of keys and of their ends."""
+"""Size of a key in Redis, with its entries in the dictionaries of keys and of expiry times."""
 
 
 class StartedEngines(NamedTuple):
-    """Running engines."""
-
     store: Program
     cache: Program
     broker: Program
@@ -61,9 +57,9 @@ class StartedEngines(NamedTuple):
 
 @contextmanager
 def started() -> Iterator[StartedEngines]:
-    """Start the engines, and end them. Raises `NotInstalled` where one is missing."""
+    """Start the engines, and stop them at the end. Raises `NotInstalled` if one is missing."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-plan-"))
-    # Engines run as users of their own.
+    # Engines run as other users.
     folder.chmod(0o755)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -72,13 +68,12 @@ def started() -> Iterator[StartedEngines]:
         cache = redis.start(folder)
         stack.callback(cache.stop)
         broker = rabbitmq.start(folder / "broker")
-        # Killed: in order it would take ten seconds, and its folder goes anyway.
+        # Kill it: a clean stop takes ten seconds, and its folder is deleted anyway.
         stack.callback(broker.kill)
         yield StartedEngines(store, cache, broker)
 
 
 def settings_of(engines: StartedEngines) -> Settings:
-    """Return settings of a network on these engines."""
     return build(
         store=engines.store.url,
         timelines=engines.cache.url,
@@ -90,7 +85,7 @@ def settings_of(engines: StartedEngines) -> Settings:
 
 
 async def measure(opener: Opener, engines: StartedEngines, effort: Effort, step: Step) -> dict[str, float]:
-    """Return all costs of `Shared` by name, but `web_request`."""
+    """Return all costs of `Shared` by name, except `web_request`."""
     settings = settings_of(engines)
     crowd = gather(effort.shared_circle, effort.shared_crowd)
     step("shared: members and follows")
@@ -114,8 +109,6 @@ async def measure(opener: Opener, engines: StartedEngines, effort: Effort, step:
 
 
 class _Measuring:
-    """A network on engines, and what its parts have worked."""
-
     def __init__(self, network: AnyNetwork, engines: StartedEngines, worker: int, effort: Effort, crowd: Crowd) -> None:
         self._network = network
         self._engines = engines
@@ -125,11 +118,11 @@ class _Measuring:
         self._made: list[int] = []
 
     async def posts(self) -> dict[str, float]:
-        """Posts to few and to many: what each part works for a post, and for a delivery."""
+        """Measure posts with few and with many followers: the work of each part for a post and for a delivery."""
         crowd, count = self._crowd, 40 * self._effort.rounds
         held = memory_of(self._engines.cache.pid or 0)
         await self._warm()
-        # Both kinds once: the lists of followers are read, and remembered from then on.
+        # One of each kind first, so that the lists of followers are read and cached.
         made = await self._worked([*crowd.circle[:50]])
         first = await self._worked(crowd.stars)
         costs = await self._alone()
@@ -170,7 +163,7 @@ class _Measuring:
         await together(timelines.fill(member, [], 0) for member in self._crowd.audience)
 
     async def _alone(self) -> dict[str, float]:
-        """A post with nothing beside it: how long its commit takes, and then its way to all of a small audience."""
+        """Measure a post on an idle system: the time of its commit, and until all of a small follower set have it."""
         commits, arrivals = [], []
         for author in self._crowd.circle[: self._effort.rounds]:
             watch = Stopwatch()
@@ -182,7 +175,7 @@ class _Measuring:
         return {"commit": statistics.median(commits), "arrival": statistics.median(arrivals)}
 
     async def _arrival(self, post: int, author: int) -> None:
-        """Return when the follower of this author who has stood longest in the list has the post."""
+        """Wait until the author's earliest follower has the post."""
         circle = self._crowd.circle
         follower = circle[(circle.index(author) + 1) % len(circle)]
         end = time.monotonic() + _PATIENCE_SECONDS
@@ -194,7 +187,7 @@ class _Measuring:
         raise TimeoutError("a post has not arrived within a minute")
 
     async def _worked(self, authors: list[int]) -> _Work:
-        """Write a post by each, and wait until all are where they belong."""
+        """Write a post by each author, and wait until all are delivered."""
         return await self._during(write(self._network, authors))
 
     async def _likes(self, liked: list[int]) -> _Work:
@@ -209,7 +202,6 @@ class _Measuring:
         return _Work(made, {part: seconds - before[part] for part, seconds in self._spent().items()})
 
     def _spent(self) -> dict[str, float]:
-        """Processor seconds of each part so far."""
         engines = self._engines
         parts = {
             "worker": self._worker,
@@ -220,7 +212,7 @@ class _Measuring:
         return {"web": time.process_time()} | {part: cpu_of(pid or 0) for part, pid in parts.items()}
 
     async def _entries(self, held: int) -> dict[str, float]:
-        """Measure what Redis takes for timelines that are full and in use, beside what it held before."""
+        """Measure the memory of full, warm timelines in Redis, relative to `held` before."""
         old = [floor_at(_OLD_MS) + number for number in range(_ENTRIES)]
         full = self._crowd.audience
         await together(self._network.timelines.union(member, old, 0) for member in full)
@@ -228,7 +220,7 @@ class _Measuring:
         return {"memory_entry": grown / len(full) / _ENTRIES, "memory_warm": float(_KEY_BYTES)}
 
     async def index(self) -> dict[str, float]:
-        """Rows of the search index, written once more."""
+        """Measure writing the rows of the search index again."""
         filler = Filler(self._network.effects.search.index)
 
         async def write_again() -> list[int]:
@@ -238,7 +230,7 @@ class _Measuring:
         return {"store_index": (await self._during(write_again())).each("store")}
 
     async def fresh(self) -> dict[str, float]:
-        """Pages of members whom this process has never served, each once."""
+        """Measure pages of members whom this process has never served, one for each."""
         readers = self._crowd.circle[: 8 * self._effort.rounds]
 
         async def read() -> list[int]:
@@ -250,7 +242,6 @@ class _Measuring:
         return {f"{part}_page_fresh": pages.each(part) for part in ("web", "store", "redis")}
 
     async def pages(self) -> dict[str, float]:
-        """Pages that are warm, and timelines that are cold."""
         network, crowd = self._network, self._crowd
         readers = crowd.circle[:100]
         for reader in readers * 2:
@@ -289,7 +280,7 @@ class _Measuring:
         return list(range(times))
 
     async def _pull(self) -> float:
-        """The seconds that each loud followee adds to a page."""
+        """Return the seconds that each high fan-out followee adds to a page."""
         number, fan = max(item for item in self._crowd.fans.items() if item[0] <= 64)
         before = await self._median_page(fan)
         for source in self._crowd.circle[:number]:
@@ -307,13 +298,12 @@ class _Measuring:
 
 
 class _Work(NamedTuple):
-    """Things that were done, and the processor seconds of each part for all of them."""
+    """Ids of things done, with the CPU seconds of each part for all of them."""
 
     ids: list[int]
     seconds: dict[str, float]
 
     def each(self, part: str) -> float:
-        """Return the seconds of a part for one of them."""
         return self.seconds[part] / len(self.ids)
 
 

@@ -1,4 +1,4 @@
-"""Meters of this machine and its processes, read from Linux's /proc, and the cost of a server process: memory and HTTP."""
+"""Metrics of this machine and its processes from Linux's /proc, and the cost of a server process: memory and HTTP."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def machine(folder: Path) -> Machine:
-    """Describe this machine; its disk is the one that holds the folder."""
+    """Describe this machine, with the disk that holds the folder."""
     model = next(
         (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), ""
     )
@@ -44,7 +44,6 @@ def machine(folder: Path) -> Machine:
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all that descend from it."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))):
@@ -56,12 +55,12 @@ def tree(pid: int) -> list[int]:
 
 
 def cpu_of(pid: int) -> float:
-    """Processor seconds of a process and its descendants so far."""
+    """Return the CPU seconds of a process and its descendants so far."""
     return sum(sum(map(int, fields[11:13])) for member in tree(pid) if (fields := _stat(member))) / _TICKS
 
 
 def memory_of(pid: int, *, children: bool = True) -> int:
-    """Resident bytes of a process and its descendants; pages that several of them share count once, with the first."""
+    """Return the resident bytes of a process and its descendants. Shared pages count once, for the process itself."""
     return sum(_own_memory(member, first=member == pid) for member in (tree(pid) if children else [pid]))
 
 
@@ -74,7 +73,7 @@ def _own_memory(pid: int, *, first: bool) -> int:
 
 
 def written_to(path: Path) -> int:
-    """Bytes written so far to the disk that holds a path, by everybody: what a process alone wrote, Linux does not say exactly."""
+    """Return the bytes written so far by all processes to the disk that holds the path: Linux has no exact figure per process."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
     device = path.stat().st_dev
@@ -97,34 +96,33 @@ def _lines(path: str) -> list[str]:
 
 
 class Elapsed(NamedTuple):
-    """Seconds that something took: by the clock, and of this thread's processor time."""
+    """Wall-clock time and CPU time of this thread, in seconds."""
 
     wall: float
     worked: float
 
 
 class Stopwatch:
-    """Counts from when it is made."""
+    """A stopwatch that starts when it is created."""
 
     def __init__(self) -> None:
         self._wall, self._worked = time.perf_counter(), time.thread_time()
 
     def stop(self) -> Elapsed:
-        """Return what was taken since."""
         return Elapsed(time.perf_counter() - self._wall, time.thread_time() - self._worked)
 
 
 def line_through(sizes: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
-    """Return the fixed cost and the cost of one, of measurements of several sizes; neither is negative.
+    """Return the fixed cost and the unit cost from measurements of several sizes; neither is negative.
 
-    For each size the median counts: one that was disturbed moves nothing.
+    Uses the median of each size, so outliers have no effect.
     """
     by_size: dict[float, list[float]] = {}
     for size, cost in zip(sizes, costs, strict=True):
         by_size.setdefault(size, []).append(cost)
     across = np.array(sorted(by_size), np.float64)
     middle = np.array([statistics.median(by_size[size]) for size in across.tolist()])
-    # Relative errors: a large size must not hide what a small one tells of the fixed part. A meter may tell nothing of one.
+    # Fit relative errors, so that large sizes do not hide the fixed cost. A meter may read 0 for some size.
     weights = 1 / np.maximum(middle, max(middle.max(), 1e-12) * 1e-3)
     rows = np.column_stack((weights, across * weights))
     fixed, each = np.linalg.lstsq(rows, middle * weights, rcond=None)[0]
@@ -142,14 +140,14 @@ _PATH = "/api/v1/timelines/home"
 
 
 async def token_of(network: AnyNetwork, member: int) -> str:
-    """Return a token with which a client reads the member's home."""
+    """Return a token with which a client reads the member's home timeline."""
     app = (await oauth.register(network.writes, "calibration", scopes=_SCOPES)).app
     return (await oauth.issue_token(network.writes, app.id, member, _SCOPES)).text
 
 
 @asynccontextmanager
 async def running(settings: Settings, *words: str) -> AsyncIterator[int]:
-    """Run a command of ours until the block ends; gives the number of its process. It is not awaited until it is ready."""
+    """Run a command of Shoal until the block ends, and yield its process id. Does not wait until it is ready."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -171,7 +169,7 @@ async def running(settings: Settings, *words: str) -> AsyncIterator[int]:
 
 
 async def measure(settings: Settings, token: str, requests: int) -> dict[str, float]:
-    """Memory of a server that has just begun, and processor seconds of a page over HTTP."""
+    """Return the memory of a freshly started server, and the CPU seconds of a page over HTTP."""
     port = free_port()
     async with running(settings, "serve", "--port", str(port)) as pid:
         await asyncio.to_thread(_awaited, port, token)
@@ -194,7 +192,7 @@ def _awaited(port: int, token: str) -> None:
 
 
 def _asked(port: int, token: str, requests: int) -> None:
-    """Ask for the member's home so often, on one connection."""
+    """Request the member's home timeline `requests` times on one connection."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_SECONDS)
     try:
         for _ in range(requests):

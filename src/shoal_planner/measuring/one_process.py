@@ -1,8 +1,8 @@
-"""The costs of one process on SQLite: each part of a post, of a page and of a rebuilt timeline, measured separately.
+"""Costs of one process on SQLite: each part of a post, of a page and of a rebuilt timeline, measured separately.
 
-Jobs are run by hand, so that the main thread does one thing at a time; `contention` is the cost of everything together compared
-with the sum of the parts. The test network has a ring of members who follow their predecessors, stars followed by everyone,
-a passive crowd, and fans who follow many members of the ring.
+Jobs are run by hand, so that the main thread does one thing at a time; `contention` is the cost of everything together
+compared with the sum of the parts. The test network has a circle of members who follow their predecessors, stars followed
+by everyone, a passive crowd, and fans who follow many members of the circle.
 """
 
 from __future__ import annotations
@@ -54,40 +54,33 @@ _MILLISECOND = 23
 
 
 class Opener(Protocol):
-    """Opens networks and stores that are measured."""
-
-    def network(self, settings: Settings, *, background: bool) -> AbstractAsyncContextManager[AnyNetwork]:
-        """Open a whole network, with what runs in the background or without."""
-        ...
+    def network(self, settings: Settings, *, background: bool) -> AbstractAsyncContextManager[AnyNetwork]: ...
 
     def store(self, settings: Settings) -> AbstractAsyncContextManager[Movable]:
-        """Open a store alone, to put rows in; it is made when it is not there."""
+        """Open a store to insert rows, creating it if necessary."""
         ...
 
 
 class Crowd(NamedTuple):
-    """Ids of members by what they are for."""
-
     circle: list[int]
     crowd: list[int]
     stars: list[int]
     fans: dict[int, int]
     """One member for each number of followees."""
     each: int
-    """Followees, and followers, of each in the circle; the stars come on top."""
+    """Number of followees, and of followers, of each member of the circle, without the stars."""
 
     @property
     def everybody(self) -> list[int]:
-        """All of them."""
         return [*self.circle, *self.crowd, *self.stars, *self.fans.values()]
 
     @property
     def audience(self) -> list[int]:
-        """The followers of each star."""
+        """Return the followers of each star."""
         return [*self.circle, *self.crowd]
 
     def follows(self) -> Iterator[tuple[int, int]]:
-        """Yield who follows whom, the longest first."""
+        """Yield pairs of follower and followee, oldest follow first."""
         circle, size = self.circle, len(self.circle)
         yield from ((one, star) for star in self.stars for one in self.audience)
         yield from ((circle[at], circle[at - step]) for at in range(size) for step in range(1, self.each + 1))
@@ -95,7 +88,7 @@ class Crowd(NamedTuple):
 
 
 def gather(circle: int, crowd: int) -> Crowd:
-    """Make up a network with so many in the circle and in the crowd."""
+    """Create ids for a network with the given size of the circle and the crowd."""
     fans = [number for number in _FANS if number <= circle]
     ids = iter(range(circle + crowd + _STARS + len(fans)))
 
@@ -116,7 +109,6 @@ def _name(at: int) -> str:
 
 
 async def put_members(store: Movable, crowd: Crowd) -> None:
-    """Store the members and their names."""
     everybody = list(enumerate(crowd.everybody))
     for some in _pieces(everybody):
         members = [Member(id=id_, name=_name(at)) for at, id_ in some]
@@ -124,7 +116,7 @@ async def put_members(store: Movable, crowd: Crowd) -> None:
 
 
 async def put_follows(store: Movable, crowd: Crowd) -> int:
-    """Store who follows whom, both ends and their counts; gives how many follows."""
+    """Store the follows in both directions with their counts, and return the number of follows."""
     pairs = list(crowd.follows())
     ends = [
         (id1, atype.number, id2, _FOLLOWS_FROM + (at << _MILLISECOND))
@@ -145,7 +137,6 @@ def _pieces(things: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 async def write(network: AnyNetwork, authors: Iterable[int]) -> list[int]:
-    """Have each of these write a post; the ids."""
     made = await together(
         posts.create(network.writes, author, Draft(text=TEXT.format(n))) for n, author in enumerate(authors)
     )
@@ -153,7 +144,7 @@ async def write(network: AnyNetwork, authors: Iterable[int]) -> list[int]:
 
 
 async def together(work: Iterable[Awaitable[T]]) -> list[T]:
-    """Do all of it, many at a time, in order."""
+    """Await everything, in order, up to `AT_ONCE` concurrently."""
     done: list[T] = []
     waiting: list[Awaitable[T]] = []
     for one in work:
@@ -166,14 +157,14 @@ async def together(work: Iterable[Awaitable[T]]) -> list[T]:
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _WRITERS = (4, 16, 64, 256)
-"""Members who post at the same time, one after the other."""
+"""Numbers of members who post concurrently, each one post after the other."""
 _TURNS = 5
 _ALONE = 64
-"""Posts that are committed one by one."""
+"""Posts committed one at a time."""
 
 
 class _Group(NamedTuple):
-    """Posts that were committed together, and what each stage of them took."""
+    """Posts committed as one group, and the time of each stage."""
 
     size: int
     commit: Elapsed
@@ -181,22 +172,21 @@ class _Group(NamedTuple):
 
 
 class Posting:
-    """Posts of a crowd whose jobs nobody else runs."""
+    """Posts of a crowd whose jobs run only when a measurement runs them."""
 
     def __init__(self, network: AnyNetwork, crowd: Crowd, path: Path) -> None:
         self.network = network
         self.made: list[int] = []
-        """Ids of all posts so far."""
         self._crowd = crowd
         self._path = path
         self._log = path.with_name(f"{path.name}-wal")
         self._authors = itertools.cycle(crowd.circle)
-        # Rows for search are written by themselves, and not between two measurements.
+        # Rows of the search index are measured separately.
         effects = dataclasses.replace(network.effects, search=Filler(NoIndex()))
         self._runner: Runner[Effects] = Runner(network.store, TABLE, effects)
 
     async def measure(self, rounds: int, seconds: float, log: int) -> dict[str, float]:
-        """Return the costs by name; that of a job is with the deliveries to the followers of one in the circle."""
+        """Return the costs by name. Those of a job include the deliveries to the followers of a member of the circle."""
         for member in self._crowd.audience:
             await self.network.timelines.create(member)
             await self.network.timelines.fill(member, [], 0)
@@ -208,7 +198,7 @@ class Posting:
         return costs | await self._together(costs, seconds)
 
     async def _logged(self) -> dict[str, float]:
-        """Return what posts in one group add to a log that is new, and what a group adds that has only one; audiences are read."""
+        """Return the log size per post of a large group, in a new log, and per group of one post. Caches the follower sets."""
         sizes = [self._size()]
         await self._group(len(self._crowd.circle))
         sizes.append(self._size())
@@ -218,7 +208,7 @@ class Posting:
         return {"log": together, "log_group": max(0.0, alone - together)}
 
     async def _audiences(self) -> dict[str, float]:
-        """The first post of each star, whose audience is in no memory, beside the second."""
+        """Compare the first post of each star, whose follower set is not cached, with the second."""
         first, second = [statistics.median([await self._star(star) for star in self._crowd.stars]) for _ in range(2)]
         return {"audience": max(0.0, first - second) / len(self._crowd.audience)}
 
@@ -245,7 +235,7 @@ class Posting:
         }
 
     async def _index(self, rounds: int) -> dict[str, float]:
-        """Rows of the search index for posts that it does not have yet, written by one who has not paused after a write before."""
+        """Measure new rows of the search index, by a writer that need not pause after a previous write."""
         taken = []
         waiting = iter(self.made)
         for size in _SIZES * max(1, rounds // 5):
@@ -260,7 +250,7 @@ class Posting:
         return {"index": row, "index_write": write, "index_row": each}
 
     async def _group(self, size: int) -> _Group:
-        """Posts that are asked for at once, and their jobs."""
+        """Create posts concurrently, and run their jobs."""
         authors = list(itertools.islice(self._authors, size))
         watch = Stopwatch()
         self.made += await write(self.network, authors)
@@ -273,7 +263,7 @@ class Posting:
         return watch.stop()
 
     async def _full_log(self, most: int) -> dict[str, float]:
-        """Fill the write-ahead log until it is copied: how long it becomes, and what is written for a post altogether."""
+        """Fill the write-ahead log until it is checkpointed, and return its maximum size and the bytes written per post."""
         began, made = written_to(self._path), len(self.made)
         grown = [self._size()]
         while len(grown) == 1 or ((grown[-1] < most) and not _stands_still(grown)):
@@ -289,11 +279,11 @@ class Posting:
         return self._log.stat().st_size
 
     async def _together(self, costs: dict[str, float], seconds: float) -> dict[str, float]:
-        """Return what a post and a group take when writer, search and jobs go on beside the main thread.
+        """Return the cost of a post and a group while writer, search and jobs run next to the main thread.
 
-        With few writers there are many groups, with many writers few: what is worked for either follows from both.
+        With few writers there are many groups, with many writers few; both costs follow from the two measurements.
         """
-        # What was done by hand may not be acknowledged yet.
+        # Jobs that were run by hand may not be acknowledged yet.
         await self._runner.drain()
         runner = Runner(self.network.store, TABLE, self.network.effects)
         runner.start()
@@ -316,9 +306,9 @@ class Posting:
         return found | {"contention": min(10.0, max(1.0, hindered))}
 
     async def _hindered(self, seconds: float) -> float:
-        """Return how much longer than it works a main thread takes that never rests, while others need the interpreter too.
+        """Return the slowdown of a busy main thread by threads that need the interpreter lock.
 
-        It is compared with itself when only other programs can hinder it, by turns, since those come and go.
+        It is compared with the slowdown by other programs alone, in alternating rounds, because those vary.
         """
         alone, beside = [], []
         for _ in range(_TURNS):
@@ -327,11 +317,10 @@ class Posting:
         return statistics.median(beside) / statistics.median(alone)
 
     async def _crowded(self, writers: int, groups: _Groups, seconds: float) -> None:
-        """Have so many write for some seconds, each one post after the other."""
+        """Run `writers` concurrent writers for some seconds, each one post after the other."""
         await asyncio.gather(*(self._writes(groups, seconds) for _ in range(writers)))
 
     async def _writes(self, groups: _Groups, seconds: float) -> None:
-        """One post after the other."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             self.made.append((await posts.create(self.network.writes, next(self._authors), Draft(text=TEXT))).id)
@@ -339,7 +328,7 @@ class Posting:
 
 
 async def _never_resting(work: Awaitable[None]) -> float:
-    """Do it on a loop that always has something to do beside; give the time that passed for each second worked."""
+    """Run the work on an event loop that is always busy, and return wall-clock seconds per CPU second."""
     task = asyncio.ensure_future(work)
     watch = Stopwatch()
     while not task.done():  # noqa: ASYNC110  # it is meant to be busy
@@ -350,14 +339,14 @@ async def _never_resting(work: Awaitable[None]) -> float:
 
 
 class _Groups:
-    """Counts group commits: all posts of one are answered in the same turn of the event loop."""
+    """Counts group commits: all posts of a group are answered in the same iteration of the event loop."""
 
     def __init__(self) -> None:
         self.number = 0
         self._answering = False
 
     def answered(self) -> None:
-        """Note that a post was answered."""
+        """Count the group of an answered post."""
         if not self._answering:
             self._answering = True
             self.number += 1
@@ -368,41 +357,39 @@ class _Groups:
 
 
 def _stands_still(sizes: Sequence[int]) -> bool:
-    """Whether the log has been copied, and is written from its beginning again."""
+    """Return whether the log was checkpointed and is overwritten from its beginning."""
     return len(sizes) > 4 and sizes[-1] == sizes[-4]
 
 
 Step = Callable[[str], None]
-"""Is told what is measured next."""
+"""Called with the name of each measurement before it starts."""
 
 _PAGE = Cursor(limit=20)
 _AUDIENCE = 4_000
 NEAR = 4_000
-"""Timelines among which a delivery finds its way in the caches of a processor."""
+"""Number of timelines that fit into the processor's caches."""
 FAR = 400_000
 _SHORT = 64
 _ROW_BYTES = 4 + 8 + 8 + 8 + 110
-"""A timeline in memory beside its entries: next slot, floor, member, last read, and its place in the dictionary of rows."""
+"""A timeline in memory without its entries: next slot, floor, member, last read, and its entry in the dictionary of rows."""
 
 
 class Effort(NamedTuple):
-    """How much is measured."""
+    """The extent of the measurement."""
 
     circle: int = 4_000
-    """Members who write and read."""
     crowd: int = 36_000
     """Members who only follow the stars."""
     shared_circle: int = 400
     shared_crowd: int = 10_000
     rounds: int = 30
     far: int = FAR
-    """Timelines that a delivery finds its way among: more than the caches of a processor hold."""
+    """Number of timelines for deliveries: more than the processor's caches hold."""
     pages: int = 60_000
-    """Pages of a file of which every sixth is copied from a log."""
+    """Pages of a file of which every sixth is checkpointed."""
     seconds: float = 2.0
-    """For how long posts come as fast as they can."""
     log: int = 40 << 20
-    """Bytes that are written to the log at most, to see it copied."""
+    """Maximum of bytes written to the log in order to see a checkpoint."""
 
 
 FULL = Effort()
@@ -412,7 +399,7 @@ SMALLEST = Effort(
 
 
 async def measure(opener: Opener, folder: Path, effort: Effort, step: Step) -> dict[str, float]:
-    """Return all costs of `OneProcess` by name, but those that take a server."""
+    """Return all costs of `OneProcess` by name, except those that need a server."""
     step("delivery")
     costs = {
         "delivery": await _delivery(NEAR, effort.rounds),
@@ -450,7 +437,7 @@ async def measure(opener: Opener, folder: Path, effort: Effort, step: Step) -> d
 
 
 async def _delivery(among: int, rounds: int) -> float:
-    """Deliveries to timelines that lie all over the memory. They are short: a delivery touches one place of each."""
+    """Measure deliveries to timelines all over the memory. They are short, because a delivery touches one position of each."""
     timelines = MemoryTimelines(among, _SHORT)
     rng = np.random.default_rng(1)
     for member in range(among):
@@ -461,12 +448,12 @@ async def _delivery(among: int, rounds: int) -> float:
         watch = Stopwatch()
         await timelines.push(entry, seats)
         taken.append(watch.stop().worked / _AUDIENCE)
-    # The first half takes the memory from the system.
+    # The first half also allocates memory from the system.
     return statistics.median(taken[len(taken) // 2 :])
 
 
 def _copy(path: Path, pages: int) -> float:
-    """Seconds for copying one page of a write-ahead log into a file, on whose disk no two of them lie side by side."""
+    """Return the seconds for checkpointing one page to a position that is not adjacent to another one."""
     with closing(sqlite3.connect(path, isolation_level=None)) as store:
         store.executescript("PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0")
         store.execute("CREATE TABLE page (id INTEGER PRIMARY KEY, data BLOB)")
@@ -483,7 +470,7 @@ def _copy(path: Path, pages: int) -> float:
 
 
 async def _pages(network: AnyNetwork, crowd: Crowd, rounds: int) -> dict[str, float]:
-    """Warm pages of the circle, and cold timelines of the fans."""
+    """Measure warm pages of the circle and cold timelines of the fans."""
     readers = crowd.circle[:200]
 
     async def read(times: int) -> float:
@@ -501,14 +488,14 @@ async def _pages(network: AnyNetwork, crowd: Crowd, rounds: int) -> dict[str, fl
         watch = Stopwatch()
         await home.warm_up(network.reads, fan)
         numbers.append(number)
-        # Many lists are read in a thread, for which this member waits and nobody else.
+        # Many lists are read in a thread, for which only this member waits.
         costs.append(watch.stop().wall)
     rebuild, source = line_through(numbers, costs)
     return {"page": page, "page_fresh": max(page, fresh), "rebuild": rebuild, "rebuild_source": source}
 
 
 async def _like(network: AnyNetwork, crowd: Crowd, made: Sequence[int], rounds: int) -> float:
-    """The main thread's seconds for a like that has others beside it, its notice included."""
+    """Return the main thread's seconds for a like among concurrent ones, including its notification."""
     at_once = min(32, len(crowd.circle))
     runner = Runner(network.store, TABLE, network.effects)
     runner.start()
@@ -521,7 +508,7 @@ async def _like(network: AnyNetwork, crowd: Crowd, made: Sequence[int], rounds: 
 
 
 async def _pull(network: AnyNetwork, crowd: Crowd, rounds: int) -> float:
-    """The seconds that each loud followee adds to a page."""
+    """Return the seconds that each high fan-out followee adds to a page."""
     number, fan = max(item for item in crowd.fans.items() if item[0] <= 64)
     before = await _median_page(network, fan, rounds)
     followed = crowd.circle[:number]
@@ -542,5 +529,5 @@ async def _median_page(network: AnyNetwork, reader: int, rounds: int) -> float:
 
 
 def _files(path: Path) -> int:
-    """Bytes of a store that is closed, its search index and tag cloud included."""
+    """Return the size of a closed store in bytes, including its search index and tag cloud."""
     return sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))

@@ -1,11 +1,12 @@
 """Simulation of several processes on PostgreSQL, Redis and RabbitMQ, in time steps.
 
-Members are not simulated individually. The load of a step is drawn for each class of followers and divided among the stores,
-so a billion members take as long as a thousand; only the simulated time counts.
+Members are not simulated individually. The load of a step is drawn for each class of followers and divided among the
+stores, so the run time depends on the simulated time, not on the number of members.
 
-A post passes a web process, its store, the broker and a worker, which pushes it to followers. Each part has a queue: seconds
-of work for web processes, stores, the broker and Redis, jobs for workers. A worker gives each job one page per round, so jobs
-progress together (processor sharing): a virtual clock runs at the pace of one job, and a heap yields the next job to finish.
+A post passes a web process, its store, the broker and a worker, which pushes it to followers. Each part has a queue:
+seconds of work for web processes, stores, the broker and Redis, jobs for workers. A worker gives each job one page per
+round, so jobs progress together (processor sharing): a virtual clock runs at the pace of one job, and a heap yields the
+next job to finish.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from shoal_planner.simulation.scenario import (
 
 
 class StoreWait(NamedTuple):
-    """A share of what comes in a step, how long it waits in front of its stores, and the factor by which a commit takes longer."""
+    """A fraction of the arrivals of a step, their wait for their stores, and the slowdown of their commits."""
 
     share: float
     seconds: float
@@ -55,7 +56,7 @@ class StoreWait(NamedTuple):
 
 
 class SimulatedStores:
-    """Stores by number: a fault slows the first ones, so they fall into groups that are always slow together."""
+    """Stores by number. A fault slows the first ones, so they form groups that are always slow together."""
 
     def __init__(self, number: int, cores: float, faults: Sequence[AnyFault], random: np.random.Generator) -> None:
         self._cores = cores
@@ -67,14 +68,14 @@ class SimulatedStores:
         self._groups = list(itertools.pairwise(ends))
         self._edges = sorted({at for fault, _ in self._slow for at in (fault.at, fault.end)})
         self._waiting = np.zeros(number)
-        """Seconds of work of one core that wait in each."""
+        """Queued work of each store, in core seconds."""
         self.worked = 0.0
 
     def step(self, now: float, length: float, work: float, things: float) -> list[StoreWait]:
-        """Deal work out, made of so many things, and let the stores work for a time. Gives the waits in the middle of it."""
+        """Distribute the work of `things` arrivals, run the stores for `length` seconds, and return the waits in the middle."""
         number = len(self._waiting)
         many = max(1, round(things))
-        # What comes to each differs by chance.
+        # The stores' shares of the arrivals are random.
         shares = self._random.multinomial(many, np.full(number, 1 / number)) / many
         before = self._waiting
         slower = [self._slower(first, now) for first, _ in self._groups]
@@ -82,7 +83,7 @@ class SimulatedStores:
             [np.full(last - first, self._cores / by) for (first, last), by in zip(self._groups, slower, strict=True)]
         )
         after = np.maximum(0.0, before + work * shares - length * pace)
-        # A slow store works as hard for less.
+        # A slow store is as busy, but gets less done.
         self.worked += float(((before + work * shares - after) / pace).sum()) * self._cores
         self._waiting = after
         found = []
@@ -98,7 +99,7 @@ class SimulatedStores:
         return factor
 
     def _worked_off(self, store: int, work: float, moment: float) -> float:
-        """Return the seconds until a store has done what waits at a moment."""
+        """Return the seconds until a store has done the work queued at a moment."""
         at = moment
         for edge in self._edges:
             pace = self._cores / self._slower(store, at)
@@ -113,11 +114,11 @@ class SimulatedStores:
 
 _NOTHING = 1e-9
 _LEAST = 1e-3
-"""Slots that are worth filling."""
+"""Minimum of free slots worth filling."""
 
 
 class JobGroup(NamedTuple):
-    """Jobs that are alike: when their posts were made, when they may begin, how many, seconds and followers of each."""
+    """Similar jobs: creation time of their posts, earliest start, number, and seconds and followers of each."""
 
     made: float
     ready: float
@@ -125,13 +126,13 @@ class JobGroup(NamedTuple):
     work: float
     followers: float
     beside: float = 0.0
-    """Seconds that each takes of somebody else, as evenly as it goes on."""
+    """Seconds of another part (Redis) that each job uses, spread evenly over its run."""
     posts: bool = True
     """False for jobs that deliver nothing."""
 
 
 class SharedWorkers:
-    """Takes on as many jobs as there are slots, the oldest first; the rest waits."""
+    """Workers that run as many jobs as they have slots, oldest first; others wait."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -144,13 +145,13 @@ class SharedWorkers:
         self.now = 0.0
         self.worked = 0.0
         self.beside = 0.0
-        """Seconds of somebody else that were taken so far."""
+        """Seconds of the other part used so far."""
         self._taking = 0.0
         self.left = 0.0
-        """Posts that were given and are not done."""
+        """Posts that are not done yet."""
 
     def give(self, group: JobGroup) -> None:
-        """Add jobs that begin when they are ready, or later."""
+        """Add jobs that start when they are ready, or later."""
         if group.jobs > _NOTHING:
             self._number += 1
             self.left += group.jobs * group.posts
@@ -158,21 +159,20 @@ class SharedWorkers:
 
     @property
     def next(self) -> float:
-        """When the next jobs are ready; infinite when none come."""
+        """Return when the next jobs are ready; infinite if there are none."""
         return self._coming[0][0] if self._coming else math.inf
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is in hand and nothing waits or comes."""
         return not (self._hand or self._waiting or self._coming)
 
     def advance(self, until: float, cores: float) -> Iterator[tuple[float, JobGroup]]:
-        """Work up to a moment with so many cores; yields jobs as they are done, with the moment."""
+        """Work until a moment with the given cores, and yield jobs as they finish, each with the time."""
         while self.now < until:
             self._take_on()
             end = min(until, self.next)
             if not self._hand:
-                # Sums of many small numbers end near 0, and not at it.
+                # Sums of many small numbers end near 0, but not at 0.
                 self._in_hand = self._taking = 0.0
             if not self._hand or not cores:
                 self.now = max(self.now, end)
@@ -190,7 +190,7 @@ class SharedWorkers:
             yield self.now, group
 
     def lose(self, part: float, ready: float) -> None:
-        """Give a share of what is in hand back, to begin anew at a moment."""
+        """Return a fraction of the running jobs to the queue, to start over at `ready`."""
         kept = []
         for done, number, group in self._hand:
             lost = group._replace(jobs=group.jobs * part, ready=ready)
@@ -214,7 +214,7 @@ class SharedWorkers:
             self._waiting.append(heapq.heappop(self._coming)[2])
         while self._waiting and self._slots - self._in_hand > _LEAST:
             group = self._waiting.popleft()
-            # Never less than a job: groups would fall into ever smaller pieces.
+            # Never less than one job: groups would be split ever smaller.
             taken = group._replace(jobs=min(group.jobs, max(1.0, self._slots - self._in_hand)))
             if group.jobs - taken.jobs > _NOTHING:
                 self._waiting.appendleft(group._replace(jobs=group.jobs - taken.jobs))
@@ -225,19 +225,19 @@ class SharedWorkers:
 
 
 def _taken(group: JobGroup) -> float:
-    """Return the seconds of somebody else that jobs take in a second of work on each."""
+    """Return the seconds of the other part that the jobs use per second of work on each."""
     return group.jobs * group.beside / group.work if group.work else 0.0
 
 
 class Backlog:
-    """Seconds of work that wait for some cores, whatever they are made of."""
+    """A queue of work, in seconds, for a number of cores."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.worked = 0.0
 
     def step(self, work: float, length: float, cores: float) -> float:
-        """Add work and let the cores work for a time; gives how long work waited that came in the middle of it."""
+        """Add work, let the cores run for `length` seconds, and return the wait of work that arrived in the middle."""
         before = self.seconds
         self.seconds = max(0.0, before + work - length * cores)
         self.worked += before + work - self.seconds
@@ -246,23 +246,23 @@ class Backlog:
 
 _STEP, _MOST_STEPS = 0.02, 60_000
 _PIECES = 6
-"""Moments of a step at which posts of a class come, at most."""
+"""Maximum of moments in a step at which posts of a class arrive."""
 _QUANTILES = (np.arange(40) + 0.5) / 40
-"""Pages of a step wait differently: as many as these are told apart."""
+"""Quantiles of the waits of pages that a step distinguishes."""
 _TAIL = 0.995
 _BUSIEST = 0.99
 _SMOOTH_SECONDS = 1.0
-"""Time over which it is judged how busy web processes are."""
+"""Time over which the utilization of web processes is averaged."""
 _LEASE_SECONDS = 60.0
-"""A job that was claimed from a store is given again after so long: see `outbox.Runner`."""
+"""A job claimed from a store is redelivered after this time: see `outbox.Runner`."""
 _LAST_STEP = 1.0
-"""Steps are longer when nothing comes any more."""
+"""Steps are longer after the last arrival."""
 _ENOUGH = 3_600.0
-"""Seconds that are given to what is left at the end."""
+"""Maximum of seconds to finish what is left at the end."""
 
 
 class Built(NamedTuple):
-    """A shape as it was built: parts, cores of each store, and bytes of Redis and of all processes."""
+    """A shape with its parts, cores per store, and bytes of Redis and of all processes."""
 
     size: Size
     store_cores: float
@@ -270,14 +270,14 @@ class Built(NamedTuple):
 
 
 class Steps:
-    """A run of several processes."""
+    """A simulation run of several processes."""
 
     def __init__(self, costs: Shared, scenario: Scenario, built: Built) -> None:
         self._costs = costs
         self._scenario = scenario
         self._built = built
         size = built.size
-        # What comes is the same whatever else happens.
+        # The arrivals do not depend on anything else that is drawn.
         self._coming, self._random = np.random.default_rng(scenario.seed).spawn(2)
         self.observer = Observer(scenario.seconds, scenario.faults)
         self.workers = SharedWorkers(size.workers * SLOTS)
@@ -298,7 +298,7 @@ class Steps:
         self._gone = sorted(gone, key=lambda fault: -fault.at)
 
     def run(self) -> SimulatedOutcome:
-        """Simulate to the end, and until nothing is left to do."""
+        """Simulate to the end and until all work is done."""
         scenario, size = self._scenario, self._built.size
         steps = math.ceil(scenario.seconds / self._length - 1e-9)
         for step in range(steps):
@@ -323,7 +323,6 @@ class Steps:
             now += self._length
 
     def _shares(self, seconds: float) -> dict[str, float]:
-        """Return the share of the time that each part has worked."""
         size = self._built.size
         worked = {
             "web processes": self._web.worked / size.web,
@@ -355,7 +354,7 @@ class Steps:
         self._work(now)
 
     def _admitted(self, work: float, requests: float) -> float:
-        """Return the share of what comes that web processes let in: nobody waits too long, and no more than may."""
+        """Return the fraction of arrivals that web processes admit, given the limits of waiting time and concurrency."""
         scenario, web = self._scenario, self._built.size.web
         if not work or not scenario.at_work:
             return 1.0
@@ -364,17 +363,16 @@ class Steps:
         return min(1.0, max(0.0, room / work))
 
     def _web_work(self, posts: float, pages: float, changes: float, cold: float) -> float:
-        """Return the seconds that web processes work."""
         costs = self._costs
         work = pages * (self._page + cold * self._anew)
         return work + posts * (costs.web_request + costs.web_post) + changes * (costs.web_request + costs.web_change)
 
     def _away(self, now: float) -> float:
-        """Return the share of the stores that are away: what their members do is refused."""
+        """Return the fraction of stores that are unavailable, whose members' writes are refused."""
         return min(1.0, sum(fault.part for fault in of_kind(self._scenario.faults, StoreAway, now)))
 
     def _pages(self, now: float, pages: float, cold: float, posts: float, changes: float) -> float:
-        """Everything goes through the web processes; pages are answered when they have been. Gives the wait before them."""
+        """Pass all requests through the web processes, answer the pages, and return the wait for a web process."""
         costs, web = self._costs, self._built.size.web
         work = self._web_work(posts, pages, changes, cold)
         waited = self._web.step(work, self._length, web)
@@ -390,7 +388,7 @@ class Steps:
         return waited
 
     def _commits(self, now: float, made: float, posts: Floats, changes: float, rebuilt: float, pages: float) -> None:
-        """Commit what came, in each store; jobs begin when the broker has given them to a worker."""
+        """Commit the writes in each store. Jobs start when the broker has delivered them to a worker."""
         costs, scenario, size = self._costs, self._scenario, self._built.size
         number = float(posts.sum())
         fresh = pages * (1 - scenario.known)
@@ -407,7 +405,7 @@ class Steps:
         self._celebrities(now)
 
     def _celebrities(self, now: float) -> None:
-        """Commit the posts of celebrities: each writes one a second, from its beginning on."""
+        """Commit the posts of celebrities: one per second each, from the start of the fault."""
         costs, scenario = self._costs, self._scenario
         for fault in of_kind(scenario.faults, Celebrity, now):
             many = math.floor(now - fault.at) - math.floor(now - self._length - fault.at)
@@ -418,7 +416,7 @@ class Steps:
             self.workers.give(self._group(now, now + costs.commit + costs.arrival, many, reach))
 
     def _jobs(self, made: float, commit: float, arrival: float, posts: Floats, changes: float) -> None:
-        """Commit what comes from a moment on, in the time that it takes; jobs begin when they have arrived too."""
+        """Commit arrivals from a moment on, each after its commit time. Jobs start after their arrival time."""
         costs, followers = self._costs, self._scenario.audiences.followers
         for at in np.flatnonzero(posts):
             for moment, many in self._spread(made, float(posts[at])):
@@ -430,7 +428,7 @@ class Steps:
             self.workers.give(JobGroup(moment, ready, many, costs.worker_job, 0.0, costs.redis_post, posts=False))
 
     def _spread(self, begin: float, number: float) -> Iterator[tuple[float, float]]:
-        """Yield moments of a step at which so many come, a few at each: together they would wait for each other."""
+        """Yield moments of a step and the arrivals at each: if all came at once, they would wait for each other."""
         pieces = max(1, min(_PIECES, round(number)))
         for part in self._random.random(pieces).tolist():
             yield begin + part * self._length, number / pieces
@@ -441,13 +439,13 @@ class Steps:
         return JobGroup(made, ready, posts, self._job(followers), followers, beside)
 
     def _job(self, followers: float) -> float:
-        """Return the seconds of a worker for a post."""
+        """Return the worker seconds for a post."""
         costs = self._costs
         read = costs.worker_read if followers > PAGE_FOLLOWERS else 0.0
         return costs.worker_job + followers * (costs.worker_delivery + read)
 
     def _work(self, now: float) -> None:
-        """Let workers push. They go no faster than Redis takes it."""
+        """Run the workers, no faster than Redis keeps up."""
         scenario, size = self._scenario, self._built.size
         self._lose(now)
         lost = min(1.0, sum(fault.part for fault in of_kind(scenario.faults, LostWorkers, now)))
@@ -461,11 +459,11 @@ class Steps:
                 self.observer.acknowledged(at, group.jobs)
         self._redis_wait = self._redis.step(self.workers.beside - pushed + self._redis_work, self._length, size.redis)
         self._redis_work = 0.0
-        # A worker waits for Redis with what it has in hand: it goes on when that has been taken.
+        # Workers wait for Redis with their running jobs, so a full queue slows them down.
         self._slowed = 1.0 if self._redis.seconds <= size.redis * self._length else 0.5 * self._slowed + 0.05
 
     def _lose(self, now: float) -> None:
-        """Give back what lost workers had in hand."""
+        """Return the running jobs of lost workers to the queue."""
         while self._gone and self._gone[-1].at <= now:
             fault = self._gone.pop()
             lease = fault.lease if fault.lease is not None else 0.0 if self._brokered else _LEASE_SECONDS
@@ -473,7 +471,7 @@ class Steps:
 
 
 def _tails(busy: float, turn: float) -> Floats:
-    """Return waits in front of one process that is so busy: none for some, and a tail that falls exponentially for others."""
+    """Return quantiles of the wait for one process with this utilization: 0 for some, and an exponential tail for others."""
     mean = turn / (2 * (1 - busy))
     beyond = np.clip((1 - _QUANTILES) / max(busy, 1e-9), 1 - _TAIL, 1.0)
     return -np.log(beyond) * mean

@@ -18,93 +18,91 @@ from shoal_planner.simulation.scenario import AnyFault, Floats, kind_of
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of the simulated time, in seconds from the beginning. Rates are a second, times in seconds.
+    """An interval of the simulated time, in seconds from the start. Rates are per second, times in seconds.
 
-    Lags and waits for pages are those of what arrived in it, 0 if nothing did.
+    Lags and page times are those of arrivals in the interval, 0 if there were none.
     """
 
     begin: float
     end: float
     faults: list[str]
-    """Kinds of faults that went on in it."""
+    """Kinds of faults active in it."""
     posts: float
-    """Posts that were committed."""
     refused: float
-    """Posts that were refused."""
     pages: float
     pages_refused: float
     deliveries: float
     uncommitted: float
-    """Posts that were taken on and not committed yet: the mean."""
+    """Mean number of posts accepted but not committed."""
     queue: float
-    """Posts that were committed and had consequences left: the mean."""
+    """Mean number of committed posts with pending jobs."""
     queue_most: float
     lag: float
-    """From a post to the home timelines of its followers: the median."""
+    """Median from a post to the home timelines of its followers."""
     lag_p99: float
     page: float
-    """A home page in the server: the median."""
+    """Median of a home page in the server."""
     page_p99: float
 
 
 class SimulatedOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals, and stretches of the time. Every post that came was refused, or was delivered by the end, or is left."""
+    """Totals and intervals. Each post that came was refused, delivered by the end, or is left."""
 
     shape: str
     members: float
     seconds: float
-    """Simulated."""
+    """Simulated time."""
     came: float
-    """Posts that members wanted to make."""
+    """Posts attempted."""
     refused: float
     delivered: float
-    """Posts that were in all home timelines by the end."""
+    """Posts in all home timelines by the end."""
     left: float
-    """Posts that were not."""
+    """Posts not delivered by the end."""
     drained: float | None
-    """Seconds after the end until none was left; None when that took more than an hour."""
+    """Seconds after the end until none was left; None if that took more than an hour."""
     pages: float
     pages_refused: float
     deliveries: float
-    """Entries of timelines, those after the end included."""
+    """Timeline entries written, including those after the end."""
     lag: float
     lag_p99: float
     lag_most: float
     page: float
     page_p99: float
     queue: float
-    """Posts that were committed and had consequences left: the mean."""
+    """Mean number of committed posts with pending jobs."""
     queue_most: float
     memory: float
-    """Bytes of our own processes and of Redis."""
+    """Bytes of Shoal's own processes and of Redis."""
     busy: dict[str, float]
-    """Share of the time that each part worked."""
+    """Utilization of each part."""
     phases: list[Stretch]
-    """About ten, and none has a fault in one part of it only."""
+    """About ten intervals, whose edges include those of the faults."""
     series: list[Stretch]
-    """The phases in smaller pieces, to be drawn."""
+    """The phases in smaller intervals, for plots."""
 
 
 _LEAST = 1e-6
 _RATIO = 1.01
 _BINS = 2_800
-"""Up to 1e-6 * 1.01 ** 2800: two weeks."""
+"""Covers up to 1e-6 * 1.01 ** 2800 seconds: two weeks."""
 
 
 class Histogram:
-    """Times in seconds, each with how often it was found."""
+    """A histogram of times in seconds, with weights."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(_BINS)
         self.most = 0.0
 
     def add(self, seconds: float, times: float = 1.0) -> None:
-        """Count one time, so often."""
+        """Add one time with a weight."""
         self._counts[_bin(seconds)] += times
         self.most = max(self.most, seconds)
 
     def add_all(self, seconds: NDArray[np.float64], times: NDArray[np.float64]) -> None:
-        """Count many times at once."""
+        """Add many times with their weights."""
         some = times > 0
         if not some.any():
             return
@@ -114,17 +112,15 @@ class Histogram:
         self.most = max(self.most, float(found.max()))
 
     def merge(self, other: Histogram) -> None:
-        """Count all that the other has counted."""
         self._counts += other._counts
         self.most = max(self.most, other.most)
 
     @property
     def count(self) -> float:
-        """How many were counted."""
         return float(self._counts.sum())
 
     def percentile(self, percent: float) -> float:
-        """Return the time that so many percent do not exceed; 0 when nothing was counted."""
+        """Return a percentile; 0 if the histogram is empty."""
         whole = np.cumsum(self._counts)
         if not whole[-1]:
             return 0.0
@@ -137,11 +133,11 @@ def _bin(seconds: float) -> int:
 
 
 _PHASES, _PIECES = 10, 60
-"""About so many stretches: the edges of phases are edges of pieces too."""
+"""Approximate numbers of intervals. Edges of phases are edges of pieces too."""
 _NEAR = 0.3
-"""An edge is left out that is nearer to a fault's than this part of a stretch."""
+"""Drop an edge closer to a fault's edge than this fraction of an interval."""
 _LOOK_SECONDS = 0.02
-"""How often the length of the queue is looked at."""
+"""Sampling interval of the queue length."""
 _MOST_LOOKS = 20_000
 
 
@@ -154,7 +150,6 @@ class _Piece:
         self.waits = Histogram()
 
     def merge(self, other: _Piece) -> None:
-        """Count all that the other has counted."""
         self.posts += other.posts
         self.pages += other.pages
         self.deliveries += other.deliveries
@@ -166,7 +161,7 @@ class _Piece:
 
 
 class Observer:
-    """Moments are given in seconds from the beginning. Totals have what comes after the end too, stretches have not."""
+    """Collects the events of a run, at seconds from the start. Totals include events after the end, intervals do not."""
 
     def __init__(self, seconds: float, faults: Sequence[AnyFault] = ()) -> None:
         self._seconds = seconds
@@ -174,32 +169,32 @@ class Observer:
         self._phases = edges(seconds, faults, _PHASES)
         self._edges = sorted({*edges(seconds, faults, _PIECES), *self._phases})
         self._pieces = [_Piece() for _ in self._edges]
-        """The last one is what comes after the end."""
+        """The last one covers the time after the end."""
         self._looks = int(min(_MOST_LOOKS, max(_PIECES, seconds / _LOOK_SECONDS)))
         self._queue = np.zeros(self._looks)
         self._uncommitted = np.zeros(self._looks)
-        """Both by how much they grew between two looks."""
+        """Both as changes between two samples."""
         self.came = 0.0
 
     def _piece(self, at: float) -> _Piece:
         return self._pieces[bisect.bisect_right(self._edges, at) - 1]
 
     def came_in(self, posts: float = 1.0) -> None:
-        """Note posts that members want to make."""
+        """Record posts that members attempt."""
         self.came += posts
 
     def taken_on(self, at: float, posts: float = 1.0) -> None:
-        """Note posts that have their ids and are not on disk yet."""
+        """Record posts that were accepted and are not on disk yet."""
         self._change(self._uncommitted, at, posts)
 
     def committed(self, at: float, posts: float = 1.0) -> None:
-        """Note posts that are on disk from now on."""
+        """Record posts that are on disk from now on."""
         self._piece(at).posts += posts
         self._change(self._uncommitted, at, -posts)
         self._change(self._queue, at, posts)
 
     def acknowledged(self, at: float, posts: float) -> None:
-        """Note posts of which all consequences are done and forgotten."""
+        """Record posts whose jobs are all done and acknowledged."""
         self._change(self._queue, at, -posts)
 
     def _change(self, length: Floats, at: float, by: float) -> None:
@@ -208,26 +203,24 @@ class Observer:
             length[max(0, look)] += by
 
     def delivered(self, at: float, lag: float, followers: float, posts: float = 1.0) -> None:
-        """Note posts that have reached the timelines of so many followers each."""
+        """Record posts that have reached the timelines of `followers` followers each."""
         piece = self._piece(at)
         piece.delivered += posts
         piece.deliveries += followers * posts
         piece.lags.add(lag, posts)
 
     def page(self, at: float, seconds: float) -> None:
-        """Note a page that took so long."""
         piece = self._piece(at)
         piece.pages += 1
         piece.waits.add(seconds)
 
     def pages(self, at: float, seconds: Floats, pages: Floats) -> None:
-        """Note pages, so many of each time."""
+        """Record pages, with a number of pages for each time."""
         piece = self._piece(at)
         piece.pages += float(pages.sum())
         piece.waits.add_all(seconds, pages)
 
     def refused(self, at: float, posts: float = 1.0, pages: float = 0.0) -> None:
-        """Note posts and pages that were refused."""
         piece = self._piece(at)
         piece.refused += posts
         piece.pages_refused += pages
@@ -235,7 +228,7 @@ class Observer:
     def outcome(
         self, *, shape: str, members: float, memory: float, busy: dict[str, float], left: float, drained: float | None
     ) -> SimulatedOutcome:
-        """Sum up; `left` are posts that were never delivered."""
+        """Return the outcome. `left` is the number of posts never delivered."""
         whole, queue = self._merged(self._pieces), _lengths(self._queue)
         late = self._pieces[-1].delivered
         return SimulatedOutcome(
@@ -298,13 +291,13 @@ class Observer:
 
 
 def _lengths(changes: Floats) -> Floats:
-    """Return the length of a queue, as somebody sees it who looks now and then."""
-    # Sums of many small numbers end near 0, and not at it.
+    """Return the sampled length of a queue."""
+    # Sums of many small numbers end near 0, but not at 0.
     return np.maximum(0.0, np.cumsum(changes).round(6))
 
 
 def edges(seconds: float, faults: Sequence[AnyFault], count: int) -> list[float]:
-    """Return the ends of about so many stretches of a time: where faults begin and end there is always one, to the millisecond."""
+    """Return the ends of about `count` intervals. The starts and ends of faults are always among them, to the millisecond."""
     ends = {0.0, seconds} | {at for fault in faults for at in _ends(fault) if 0 < at < seconds}
     near = _NEAR * seconds / count
     even = (seconds * number / count for number in range(1, count))
@@ -316,6 +309,6 @@ def _ends(fault: AnyFault) -> tuple[float, float]:
 
 
 def _within(fault: AnyFault, begin: float, end: float) -> bool:
-    """Return whether a fault goes on in a stretch, or happens at a moment in it."""
+    """Return whether a fault is active in an interval, or happens at a moment in it."""
     first, last = _ends(fault)
     return begin <= first < end or first < end <= last

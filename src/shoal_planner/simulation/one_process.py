@@ -1,8 +1,8 @@
 """Simulation of one process on SQLite, one iteration of the event loop at a time.
 
-An iteration handles what is ready: replies of the finished group commit, then arriving posts, pages and changes. Jobs then run
-for their share of the loop (`outbox.Runner`). A writer thread commits waiting writes as one group and checkpoints its log when
-it is full; a search thread writes rows in batches. When nothing is ready, time advances to the next event.
+An iteration handles what is ready: replies of the finished group commit, then arriving posts, pages and changes. Jobs then
+run for their share of the loop (`outbox.Runner`). A writer thread commits waiting writes as one group and checkpoints its
+log when it is full; a search thread writes rows in batches. When nothing is ready, time advances to the next event.
 
 Every post, page and change is simulated individually, so the run time grows with their number.
 """
@@ -32,18 +32,18 @@ from shoal_planner.simulation.scenario import (
 )
 
 POST, PAGE, CHANGE, CELEBRITY = range(4)
-"""From `CELEBRITY` on, the number of the fault among all of a scenario is added."""
+"""The index of the fault in the scenario is added to `CELEBRITY`."""
 _PIECE_SECONDS = 0.25
-"""Rates are those of the beginning of a piece."""
+"""Length of the pieces in which rates are constant: those at its start."""
 _DRAWN = 4_096
 
 
 class Coming:
-    """Things that come, in order."""
+    """The arrivals, in order."""
 
     def __init__(self, scenario: Scenario, random: np.random.Generator) -> None:
         self._scenario = scenario
-        # Who writes does not change when the next things come.
+        # Drawing authors must not change when the next arrivals come.
         self._random, self._drawing = random.spawn(2)
         self._pieces = self._made()
         self._ahead: list[tuple[float, int]] = []
@@ -53,11 +53,11 @@ class Coming:
 
     @property
     def next(self) -> float:
-        """When the next comes; infinite when nothing does any more."""
+        """Return the time of the next arrival; infinite if there are no more."""
         return self._ahead[-1][0] if self._ahead else math.inf
 
     def until(self, moment: float) -> Iterator[tuple[int, float]]:
-        """Yield what has come up to a moment, each with its kind and when it came."""
+        """Yield kind and time of each arrival until a moment."""
         while self._ahead and self._ahead[-1][0] <= moment:
             at, kind = self._ahead.pop()
             if not self._ahead:
@@ -65,7 +65,7 @@ class Coming:
             yield kind, at
 
     def author(self) -> tuple[float, bool]:
-        """Draw an author: the followers, and whether this is their first post in a long time."""
+        """Draw an author: their followers, and whether this is their first post in a long time."""
         at = next(self._drawn, -1)
         if at < 0:
             audiences = self._scenario.audiences
@@ -73,7 +73,7 @@ class Coming:
             self._drawn = iter(self._drawing.choice(len(shares), _DRAWN, p=shares).tolist())
             at = next(self._drawn)
         authors = self._scenario.audiences.authors[at]
-        # None of those who wrote before was this one.
+        # The probability that none of the earlier authors was this one.
         first = self._drawing.random() < (1 - 1 / authors) ** self._written[at]
         self._written[at] += 1
         return float(self._scenario.audiences.followers[at]), bool(first)
@@ -83,7 +83,7 @@ class Coming:
             self._ahead = piece
 
     def _made(self) -> Iterator[list[tuple[float, int]]]:
-        """Yield the things of each piece of time, the last first."""
+        """Yield the arrivals of each piece of time, latest first."""
         scenario = self._scenario
         count = math.ceil(scenario.seconds / _PIECE_SECONDS)
         for number in range(count):
@@ -98,7 +98,7 @@ class Coming:
             yield sorted(found, reverse=True)
 
     def _celebrities(self, begin: float, length: float) -> Iterator[tuple[float, int]]:
-        """Yield one post a second of each celebrity, from the beginning of that on."""
+        """Yield one post per second of each celebrity, from the start of the fault."""
         for number, fault in enumerate(self._scenario.faults):
             if isinstance(fault, Celebrity):
                 first = math.ceil(max(0.0, begin - fault.at) - 1e-9)
@@ -107,17 +107,16 @@ class Coming:
 
 
 _GROUP = 512
-"""Commits of a group at most."""
 _ACK_SECONDS = 0.05
-"""For so long what is done may wait for a commit to go with."""
+"""How long an acknowledgement may wait for a commit to join."""
 _TENTH, _HUNDREDTH = 1.2816, 2.3263
-"""Normal deviates that one in ten, and one in a hundred, exceeds."""
+"""Standard normal deviates of the 90th and 99th percentile."""
 _HELD = 0.5
-"""Share of the writer's work for which it needs the interpreter, which it does not get while the main thread works."""
+"""Fraction of the writer's work that needs the interpreter lock, which the main thread holds while it works."""
 
 
 def sync_time(costs: OneProcess, deviate: float) -> float:
-    """Return the seconds of a sync for a normal deviate: 0 gives the median, and above it what was measured."""
+    """Return the seconds of a sync for a normal deviate: 0 gives the median; above it, measured percentiles are interpolated."""
     middle, tenth, hundredth = (
         math.log(max(1e-9, seconds)) for seconds in (costs.sync, costs.sync_p90, costs.sync_p99)
     )
@@ -127,7 +126,7 @@ def sync_time(costs: OneProcess, deviate: float) -> float:
 
 
 class Committed(NamedTuple):
-    """A group that is on disk since a moment: posts, and how many other things; and posts that were forgotten with it."""
+    """A group that is on disk: its time, posts, number of other writes, and the posts acknowledged with it."""
 
     at: float
     posts: list[int]
@@ -136,13 +135,13 @@ class Committed(NamedTuple):
 
 
 class SimulatedWriter:
-    """Goes on beside the main thread. `ready` are the groups whose posts are to be answered."""
+    """The writer thread. `ready` contains the groups whose posts can be answered."""
 
     def __init__(self, costs: OneProcess, faults: Sequence[AnyFault], random: np.random.Generator) -> None:
         self._costs = costs
         self._faults = faults
         self._random = random
-        # Handed over, each at its moment, the oldest first; -1 is something else than a post.
+        # Submission times, oldest first; post -1 stands for any other write.
         self._waiting: deque[tuple[float, int]] = deque()
         self._done: list[int] = []
         self._done_since = math.inf
@@ -155,12 +154,11 @@ class SimulatedWriter:
 
     @property
     def working(self) -> bool:
-        """Whether a group is being written."""
         return self._group is not None
 
     @property
     def next(self) -> float:
-        """When something happens if the main thread does nothing; infinite when nothing does."""
+        """Return the time of the next event while the main thread is idle; infinite if there is none."""
         if self.ready:
             return self.ready[0].at
         if self._group is not None:
@@ -168,16 +166,15 @@ class SimulatedWriter:
         return self._begins()
 
     def submit(self, at: float, post: int = -1) -> None:
-        """Hand a commit over."""
         self._waiting.append((at, post))
 
     def forget(self, at: float, posts: list[int]) -> None:
-        """Have posts forgotten of which everything is done, with one of the next groups."""
+        """Acknowledge posts whose jobs are all done, with one of the next groups."""
         self._done += posts
         self._done_since = min(self._done_since, at)
 
     def advance(self, until: float, *, hindered: bool) -> None:
-        """Work up to a moment. It is hindered while the main thread works."""
+        """Work until a moment; `hindered` while the main thread works."""
         pace = 1 / (1 + _HELD) if hindered else 1.0
         while self.now < until:
             if self._group is None:
@@ -228,7 +225,7 @@ class SimulatedWriter:
         return seconds
 
     def _away(self) -> float:
-        """Nothing is committed until the store is back."""
+        """Return the seconds until the store is back."""
         faults = of_kind(self._faults, StoreAway, self.now)
         return max((fault.end - self.now for fault in faults), default=0.0)
 
@@ -239,30 +236,28 @@ class SimulatedWriter:
 
 
 _CLAIM = 256
-"""Jobs of a claim at most."""
 _SHARE, _LONGEST_SHARE, _SLOW, _MOST_SHARES = 0.002, 0.02, 0.25, 12.0
-"""How long jobs have the loop: see `outbox`."""
+"""The share of the event loop that jobs get: see `outbox`."""
 _AT_ONCE = 2_000
-"""Rows of the search index that are written together at most."""
 _PAUSE, _FEW, _BURST, _SMALL_WRITES = 0.2, 20, 50.0, 20.0
-"""When rows of the search index are written: see `discovery.filler`."""
+"""When rows of the search index are written: see `search.indexing`."""
 _PAGE = 20_000
-"""Followers who are pushed to before other jobs have their turn."""
+"""Followers pushed to before other jobs get their turn."""
 _REFUSAL = 20e-6
-"""Seconds for refusing a post before anything is done about it."""
+"""Seconds to refuse a post before any other work."""
 _NEVER = math.inf
 _FIRST_PART = 1 / 3
-"""Where refusing begins, as a part of where it is complete."""
+"""The point at which refusing begins, as a fraction of where it is complete."""
 
 
 class Loop:
-    """A run of one process. `arrival` is what the main thread works for each thing that comes, before anything else: HTTP."""
+    """A simulation run of one process. `arrival` is the work of the main thread for each request (HTTP)."""
 
     def __init__(self, costs: OneProcess, scenario: Scenario, arrival: float) -> None:
         self._costs = costs
         self._scenario = scenario
         self._arrival = arrival
-        # What comes is the same whatever else happens.
+        # The arrivals do not depend on anything else that is drawn.
         coming, self._random = np.random.default_rng(scenario.seed).spawn(2)
         self._delivery = delivery(costs, scenario.warm)
         self._coming = Coming(scenario, coming)
@@ -270,11 +265,11 @@ class Loop:
         self.observer = Observer(scenario.seconds, scenario.faults)
         self._expected = ExpectedWait()
         self.now = 0.0
-        # Posts by number: when they came, how many get them, and whether their audience must be read.
+        # For each post by number: arrival time, followers, and whether the follower set must be read.
         self._came: list[float] = []
         self._followers: list[float] = []
         self._unread: list[bool] = []
-        # Those that are being pushed, and to how many they have been.
+        # Posts being pushed, and to how many followers they have been.
         self._pushed: dict[int, float] = {}
         self._writer = SimulatedWriter(costs, scenario.faults, self._random)
         self._outbox: deque[int] = deque()
@@ -292,7 +287,7 @@ class Loop:
         self._cold = ColdTimelines(scenario)
 
     def run(self) -> SimulatedOutcome:
-        """Simulate to the end, and until nothing is left to do."""
+        """Simulate to the end and until all work is done."""
         scenario, busy = self._scenario, self._worked()
         while self._turn():
             if self.now <= scenario.seconds:
@@ -307,11 +302,10 @@ class Loop:
         )
 
     def _worked(self) -> dict[str, float]:
-        """Return the share of the time that each thread has worked."""
         worked = {"main thread": self._busy, "writer thread": self._writer.busy, "search thread": self._searching}
         return {name: seconds / self._scenario.seconds for name, seconds in worked.items()}
 
-    # A turn of the loop
+    # An iteration of the loop
 
     def _turn(self) -> bool:
         began = self.now
@@ -324,13 +318,13 @@ class Loop:
         return self.now > began or bool(self._door) or self._sleep()
 
     def _advance(self, worked: float) -> None:
-        """The main thread works. The writer and search go on meanwhile, and each hinders the other."""
+        """Let the main thread work. The writer and search threads run concurrently, and each slows the other."""
         beside = self._writer.working or bool(self._writing)
         self.now += worked * (self._costs.contention if beside else 1.0)
         self._writer.advance(self.now, hindered=True)
 
     def _sleep(self) -> bool:
-        """Go on at the next thing that happens; whether there is any."""
+        """Advance to the next event and return whether there is one."""
         writes = self._next_write if self._rows and not self._writing else _NEVER
         soonest = min(self._coming.next, self._writer.next, self._written_at, writes)
         if soonest == _NEVER:
@@ -342,7 +336,7 @@ class Loop:
     # Members
 
     def _arrivals(self, until: float) -> float:
-        """Do what members ask for, as many at a time as are let in."""
+        """Handle requests, as many concurrently as are admitted."""
         worked, scenario = 0.0, self._scenario
         for kind, at in self._coming.until(until):
             if scenario.at_work and len(self._door) >= scenario.at_work + scenario.at_the_door:
@@ -356,7 +350,7 @@ class Loop:
         return worked
 
     def _turned_away(self, kind: int, at: float) -> float:
-        """Refuse what came at a moment; gives the work."""
+        """Refuse an arrival and return the work."""
         posts = kind == POST or kind >= CELEBRITY
         if posts:
             self.observer.came_in()
@@ -364,7 +358,7 @@ class Loop:
         return _REFUSAL
 
     def _done(self, kind: int, at: float, now: float) -> float:
-        """Do what came at a moment; gives the work."""
+        """Handle an arrival and return the work."""
         if kind == POST:
             return self._post(at, now)
         if kind >= CELEBRITY:
@@ -374,7 +368,7 @@ class Loop:
             self.observer.page(at, now + worked - at)
             return worked
         worked = self._arrival + self._costs.change
-        # The like, and the notice that follows from it.
+        # The like and its notification.
         for _ in range(2):
             self._writer.submit(now + worked)
         return worked
@@ -385,12 +379,11 @@ class Loop:
         return (costs.page if known else costs.page_fresh) + self._scenario.loud_followees * costs.pull
 
     def _celebrated(self, number: int) -> float:
-        """Return the warm followers of a celebrity."""
         fault = self._scenario.faults[number]
         return fault.part * self._scenario.warm if isinstance(fault, Celebrity) else 0.0
 
     def _post(self, at: float, made: float, followers: float = -1.0) -> float:
-        """Take on a post that came at a moment and gets its id at another: lags run from there."""
+        """Accept a post that arrived at `at` and gets its id at `made`, from which lags are measured."""
         self.observer.came_in()
         if self._random.random() < self._refused(made):
             self.observer.refused(at)
@@ -413,7 +406,7 @@ class Loop:
         return max(age, self._expected.seconds)
 
     def _rebuilding(self, at: float) -> float:
-        """Return the seconds of work that a page takes for a timeline that is cold."""
+        """Return the work of a page to rebuild a cold timeline, in seconds."""
         costs, cold = self._costs, self._cold.share(at)
         self._cold.read(1)
         if not cold or self._random.random() >= cold:
@@ -421,7 +414,7 @@ class Loop:
         return costs.rebuild + self._scenario.follows * costs.rebuild_source
 
     def _answers(self, until: float) -> float:
-        """Answer those whose group is on disk."""
+        """Answer posts whose group is on disk."""
         worked = 0.0
         while self._writer.ready and self._writer.ready[0].at <= until:
             group = self._writer.ready.popleft()
@@ -458,7 +451,7 @@ class Loop:
         size = min(_CLAIM, len(self._outbox))
         self._claimed.extend(self._outbox.popleft() for _ in range(size))
         if self._expected.begin(size, self.now, more=size == _CLAIM):
-            # What is done and not forgotten yet counts too, and what search has yet to write does not.
+            # Count jobs that are done but not acknowledged, but not those waiting only for the search index.
             waiting = len(self._committed) - len(self._rows) - len(self._writing)
             self._expected.counted(waiting, self.now, self.now)
         self._advance(self._costs.claim)

@@ -15,7 +15,7 @@ CellFigure = Callable[[Stretch], str]
 
 
 def summary(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[str]:
-    """Return what was simulated, what went wrong, and what became of the posts, in sentences."""
+    """Return the setup, the faults, and the fate of the posts as sentences."""
     return [
         f"{units.people(found.members)} members for {found.seconds:g} s: {found.shape}.",
         *(f"{_when(fault)} {fault.said()}." for fault in sorted(faults, key=lambda fault: fault.at)),
@@ -46,7 +46,6 @@ def _were(posts: float) -> str:
 
 
 def tables(found: SimulatedOutcome) -> list[WordTable]:
-    """Return all tables of a simulation."""
     return [_posts_by_time(found), _waits_by_time(found), _together(found), _busy(found)]
 
 
@@ -74,7 +73,7 @@ def _waits_by_time(found: SimulatedOutcome) -> WordTable:
 
 
 def _by_time(title: str, figures: dict[str, CellFigure], found: SimulatedOutcome) -> WordTable:
-    """Return a table with a row for each phase; faults have a column if there are any."""
+    """Return a table with a row for each phase, and a column of faults if there are any."""
     columns: dict[str, CellFigure] = {"seconds": lambda one: f"{one.begin:g} to {one.end:g}"}
     if any(phase.faults for phase in found.phases):
         columns["fault"] = lambda one: ", ".join(one.faults)
@@ -129,7 +128,7 @@ _POSTS: tuple[tuple[str, Colour, PlottedFigure], ...] = (
 
 
 def charts(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Chart]:
-    """Draw all plots of a simulation; without a post and a page there are no waits to draw."""
+    """Draw all plots; waits are left out if there was no post and no page."""
     marks = list(landmarks(found, faults))
     waits = _lines(found, _WAITS, skip_nothing=True)
     drawn = []
@@ -152,7 +151,6 @@ def charts(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Chart]:
 
 
 def landmarks(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Landmark]:
-    """Mark where faults begin and end."""
     marks = []
     for fault in sorted(faults, key=lambda fault: fault.at):
         kind = kind_of(fault)
@@ -165,7 +163,7 @@ def landmarks(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Landm
 def _lines(
     found: SimulatedOutcome, figures: Sequence[tuple[str, Colour, PlottedFigure]], *, skip_nothing: bool = False
 ) -> list[PlotLine]:
-    """Return the lines that have two points; each stands in the middle of its stretch."""
+    """Return the lines with at least two points, each in the middle of its interval."""
     drawn = []
     for name, colour, figure in figures:
         points = [((one.begin + one.end) / 2, figure(one)) for one in found.series]

@@ -1,4 +1,4 @@
-"""A scenario: duration, load, faults, and followers of the authors, including timelines that are cold after a fault."""
+"""A scenario: duration, load, faults, and the follower sets of authors, including timelines that are cold after a fault."""
 
 from __future__ import annotations
 
@@ -13,103 +13,93 @@ from numpy.typing import NDArray
 from shoal_planner.workload import FollowerClass, Load
 
 MOST_SECONDS = 86_400.0
-"""The longest time that is simulated."""
+"""Maximum of simulated seconds."""
 F = TypeVar("F", bound="LastingFault")
 Moment = Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS)]
-"""Seconds from the beginning."""
+"""Seconds from the start."""
 Part = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Something that goes wrong at a moment."""
+    """A fault at a moment."""
 
     at: Moment = 0.0
 
     @property
     def end(self) -> float:
-        """When it is over."""
         return self.at
 
 
 class LastingFault(Fault, frozen=True, kw_only=True):
-    """Something that goes on for some seconds."""
+    """A fault that lasts for some seconds."""
 
     lasting: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS)] = 60.0
 
     @property
     def end(self) -> float:
-        """When it is over."""
         return self.at + self.lasting
 
     def now(self, moment: float) -> bool:
-        """Whether it goes on at a moment."""
         return self.at <= moment < self.end
 
 
 class SlowStore(LastingFault, frozen=True, kw_only=True, tag="slow"):
-    """Commits take longer, in a share of the stores."""
+    """Commits are slow in a fraction of the stores."""
 
     by: Annotated[float, msgspec.Meta(ge=1, le=1_000)] = 10.0
-    """Factor."""
     part: Part = 1.0
-    """Share of the stores. One process has one, which is slow whatever the share."""
+    """Fraction of the stores. The single store of one process is slow for any value."""
 
     def said(self) -> str:
-        """Tell it in a few words."""
         return f"commits take {self.by:g} times as long{_share(self.part, 'stores')}"
 
 
 class StoreAway(LastingFault, frozen=True, kw_only=True, tag="away"):
-    """Nothing is committed in a share of the stores: what their members do is refused. In one process it waits instead."""
+    """A fraction of the stores is unavailable and writes of their members are refused; in one process they wait instead."""
 
     part: Part = 0.5
 
     def said(self) -> str:
-        """Tell it in a few words."""
         return f"no commits{_share(self.part, 'stores')}"
 
 
 class LostWorkers(LastingFault, frozen=True, kw_only=True, tag="workers"):
-    """A share of the workers is gone. What they had in hand is given to others when the broker, or the end of a lease, says so."""
+    """A fraction of the workers is gone. Their jobs are redelivered by the broker or when the lease expires."""
 
     part: Part = 0.5
     lease: Annotated[float, msgspec.Meta(ge=0, le=600)] | None = None
-    """Seconds until others have their jobs; by default none with a broker, and 60 without."""
+    """Seconds until the jobs are redelivered; by default 0 with a broker and 60 without."""
 
     def said(self) -> str:
-        """Tell it in a few words."""
         return f"{self.part:.0%} of the workers are gone"
 
 
 class LostTimelines(Fault, frozen=True, kw_only=True, tag="timelines"):
-    """A share of the warm timelines is gone at a moment: each is rebuilt when its member reads."""
+    """A fraction of the warm timelines is lost at a moment; each is rebuilt when its member reads."""
 
     part: Part = 1 / 3
 
     def said(self) -> str:
-        """Tell it in a few words."""
         return f"{self.part:.0%} of the timelines are lost"
 
 
 class Celebrity(LastingFault, frozen=True, kw_only=True, tag="celebrity"):
-    """One member whom a share of all follow posts once a second, and is pushed all the same."""
+    """A member followed by a fraction of all members posts once a second and is not demoted to pull."""
 
     part: Part = 0.3
 
     def said(self) -> str:
-        """Tell it in a few words."""
         return f"a celebrity posts once a second to {self.part:.0%} of the members"
 
 
 class Rush(LastingFault, frozen=True, kw_only=True, tag="rush"):
-    """Everybody comes at eight: posts, pages and changes come so many times as often, and a share of the readers is cold."""
+    """Posts, pages and changes arrive more often, and a fraction of the readers has a cold timeline."""
 
     by: Annotated[float, msgspec.Meta(gt=0, le=1_000)] = 5.0
     cold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.02
-    """Share of the pages for which a timeline must be rebuilt first."""
+    """Fraction of the pages for which a timeline must be rebuilt first."""
 
     def said(self) -> str:
-        """Tell it in a few words."""
         return f"everything comes {self.by:g} times as often"
 
 
@@ -118,12 +108,11 @@ KINDS: tuple[type[AnyFault], ...] = (SlowStore, StoreAway, LostWorkers, LostTime
 
 
 def of_kind(faults: Sequence[AnyFault], kind: type[F], moment: float) -> list[F]:
-    """Return the faults of a kind that go on at a moment."""
     return [fault for fault in faults if isinstance(fault, kind) and fault.now(moment)]
 
 
 def crowding(faults: Sequence[AnyFault], moment: float) -> float:
-    """Return the factor by which more comes at a moment."""
+    """Return the factor by which arrivals are increased at a moment."""
     factor = 1.0
     for rush in of_kind(faults, Rush, moment):
         factor *= rush.by
@@ -139,7 +128,7 @@ def slowness(faults: Sequence[AnyFault], moment: float) -> float:
 
 
 def kind_of(fault: AnyFault) -> str:
-    """Return the name by which a fault is given."""
+    """Return the name of the fault on the command line."""
     return str(fault.__struct_config__.tag)
 
 
@@ -151,7 +140,7 @@ Floats = NDArray[np.float64]
 
 
 class AuthorClasses(NamedTuple):
-    """Authors by class: how many warm followers each has, how many authors there are, and their share of the posts."""
+    """Authors by class: warm followers of each, number of authors, and their fraction of the posts."""
 
     followers: Floats
     authors: Floats
@@ -159,24 +148,22 @@ class AuthorClasses(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Deliveries of a post on average."""
+        """Return the mean number of deliveries per post."""
         return float((self.followers * self.posts).sum())
 
 
 class Scenario(NamedTuple):
-    """Rates are a second, before any crowd comes."""
+    """The load of a simulation. Rates are per second, before any rush."""
 
     seconds: float
     members: float
     warm: float
-    """Warm home timelines."""
     posts: float
     pages: float
     changes: float
     returns: float
-    """Timelines that are rebuilt for members who come back."""
+    """Timelines rebuilt for returning members."""
     follows: float
-    """Followees of a member."""
     loud_followees: float
     audiences: AuthorClasses
     faults: Sequence[AnyFault] = ()
@@ -184,7 +171,7 @@ class Scenario(NamedTuple):
     most_behind: float = 3.0
     """The setting `most_behind_seconds`."""
     known: float = 1.0
-    """Share of the readers of whom the process that answers remembers something."""
+    """Fraction of the readers who are cached by the process that answers."""
     length: int = 800
     """The setting `timeline_length`."""
     at_work: int = 256
@@ -205,7 +192,7 @@ def scenario_of(
     loud_from: float,
     seed: int,
 ) -> Scenario:
-    """Return a scenario of a planned load: `counted` is the share of followers who are pushed to, none of those of loud members."""
+    """Return a scenario of a planned load. `counted` is the fraction of followers pushed to; high fan-out members are pulled."""
     return Scenario(
         seconds=seconds,
         members=load.members,
@@ -223,7 +210,7 @@ def scenario_of(
 
 
 def audiences_of(classes: Sequence[FollowerClass], counted: float, loud_from: float) -> AuthorClasses:
-    """Return the audiences of classes of members. Loud ones have none."""
+    """Return the follower sets of classes of members, which are empty for high fan-out members."""
     followers = np.array([one.followers for one in classes])
     return AuthorClasses(
         np.where(followers <= loud_from, followers * counted, 0.0),
@@ -233,7 +220,7 @@ def audiences_of(classes: Sequence[FollowerClass], counted: float, loud_from: fl
 
 
 class ColdTimelines:
-    """The share of warm timelines that a fault took and nobody has read since."""
+    """The fraction of warm timelines lost in faults and not read since."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -242,17 +229,17 @@ class ColdTimelines:
         self.lost = 0.0
 
     def lose(self, moment: float) -> None:
-        """Take what is gone by a moment."""
+        """Apply the losses until a moment."""
         while self._losses and self._losses[-1].at <= moment:
             self.lost += (1 - self.lost) * self._losses.pop().part
 
     def share(self, moment: float) -> float:
-        """Return the share of pages for which a timeline must be rebuilt first: it is lost, or a member was away for long."""
+        """Return the fraction of pages that rebuild a timeline: it was lost, or the member returns after a long absence."""
         self.lose(moment)
         scenario = self._scenario
         crowd = max((rush.cold for rush in of_kind(scenario.faults, Rush, moment)), default=0.0)
         return min(1.0, self.lost + crowd + scenario.returns / max(scenario.pages, 1e-9))
 
     def read(self, pages: float) -> None:
-        """Note pages of members drawn by chance: a timeline is warm once its member has read it."""
+        """Record pages of random members: reading makes a timeline warm again."""
         self.lost *= math.exp(-pages / max(1.0, self._scenario.warm))

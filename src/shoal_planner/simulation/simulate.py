@@ -1,4 +1,4 @@
-"""Simulates a network that is assumed, in the shape that a plan gives it."""
+"""Simulates an assumed network in the shape that a plan selects."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from shoal_planner.workload import Assumptions, Load, load_of
 
 ONE, SEVERAL = "one", "several"
 MOST_THINGS = 20_000_000.0
-"""Posts, pages and changes that one process is followed through: each takes its time."""
+"""Maximum of posts, pages and changes simulated for one process, since each takes time."""
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long a network is simulated, what goes wrong, and from which random numbers."""
+    """Duration, faults and random seed of a simulation."""
 
     seconds: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS)] = 300.0
     faults: Annotated[Sequence[AnyFault], msgspec.Meta(max_length=100)] = ()
@@ -31,7 +31,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class GivenSize(NamedTuple):
-    """How many of each part there are; None: as many as a plan has."""
+    """The number of instances of each part; None as planned."""
 
     web: int | None = None
     workers: int | None = None
@@ -39,7 +39,6 @@ class GivenSize(NamedTuple):
     redis: int | None = None
 
     def applied(self, size: Size) -> Size:
-        """Return a size with what is given instead."""
         given = {name: number for name, number in self._asdict().items() if number is not None}
         return size._replace(**given)
 
@@ -50,10 +49,10 @@ AS_PLANNED = GivenSize()
 def simulate(
     of: Assumptions, calibration: Calibration, course: Course, shape: str = "", given: GivenSize = AS_PLANNED
 ) -> SimulatedOutcome:
-    """Return what happens; `shape` is `ONE`, `SEVERAL`, or empty for the one that a plan chooses: several if a size is given.
+    """Simulate and return the outcome. `shape` is `ONE`, `SEVERAL`, or empty for the planned one, or several if a size is given.
 
-    The same course with the same seed has the same outcome. Raises `InvalidInput` if a fault begins after the end, or one process
-    is to have parts of some number, or to lose its workers, or is given more than can be followed.
+    The same course with the same seed has the same outcome. Raises `InvalidInput` if a fault begins after the end, or if
+    one process is given numbers of parts, a loss of workers, or too large a load.
     """
     for fault in course.faults:
         if fault.at >= course.seconds:
@@ -86,7 +85,7 @@ def _one(of: Assumptions, calibration: Calibration, course: Course) -> Simulated
 
 
 def _things(load: Load, course: Course) -> float:
-    """Return about how much comes: a rush counts for as long as it lasts."""
+    """Estimate the number of arrivals, with rushes counted for their duration."""
     crowded = sum(
         (fault.by - 1) * max(0.0, min(fault.end, course.seconds) - fault.at)
         for fault in course.faults

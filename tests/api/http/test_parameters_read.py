@@ -57,6 +57,9 @@ def unread(route: Route) -> set[str]:
     return {field.name for field in msgspec.structs.fields(route.params)} - read
 
 
+_PACKAGES = ("shoal.mastodon_api", "shoal.http")
+
+
 def words_of(start: Callable[..., Any]) -> set[str]:
     """The attributes that a function reads, and all in `api` that it leads to; with the words of those that look one up by name."""
     seen: set[int] = set()
@@ -71,7 +74,9 @@ def words_of(start: Callable[..., Any]) -> set[str]:
         if isinstance(one, dict):
             found |= {key for key in one if isinstance(key, str)}
             left += one.values()
-        elif callable(one) and str(getattr(one, "__module__", "")).startswith("shoal.mastodon_api"):
+        elif (isinstance(one, type) or inspect.isroutine(one)) and str(getattr(one, "__module__", "")).startswith(
+            _PACKAGES
+        ):
             words, leads = _look(one)
             found |= words
             left += leads

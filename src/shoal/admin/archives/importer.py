@@ -1,6 +1,6 @@
 """Import of one archive into a member's account: read by a confined process and then, unless it is a dry run, imported.
 
-Posts and photos are created through the services, with their dates. Each is recognized by its record, and the ids of its
+Posts and photos are created through `shoal.commands`, with their dates. Each is recognized by its record, and the ids of its
 parts and photos are the same in every run, so a run that was interrupted at any moment, even by `kill -9`, can be run again
 and continues. No member is notified: posts mention no member, and enter timelines at their dates.
 
@@ -48,7 +48,7 @@ _SEQUENCES = 1 << SEQUENCE_BITS
 
 
 class Slots:
-    """The ids of one archive's posts on a shard. A post may have `most` photos; the others are in further parts."""
+    """Preassigned ids of one archive's posts on a shard. A post has at most `most` photos; further ones go into further parts."""
 
     def __init__(self, plan: ArchivePlan, shard: int, most: int) -> None:
         self._ids = array("q")
@@ -62,20 +62,19 @@ class Slots:
                 self._ids.append(ids.after())
 
     def parts(self, photos: int) -> int:
-        """Return how many posts one with so many photos becomes."""
+        """Return the number of posts that a post with this many photos becomes."""
         return max(1, -(-photos // self._most))
 
     def part(self, position: int, number: int) -> int:
-        """Return the id of a part of a post."""
         return self._ids[self._first[position] + number]
 
     def photo(self, position: int, parts: int, number: int) -> int:
-        """Return the id of a photo of a post that has so many parts."""
+        """Return the id of a photo of a post with this many parts."""
         return self._ids[self._first[position] + parts + number]
 
 
 def near(id_: int) -> Iterator[int]:
-    """Yield an id, and others of the same millisecond, should that of another archive's post be the same."""
+    """Yield an id, then others of the same millisecond, in case it belongs to a post of another archive."""
     yield id_
     step = 1
     while step < _SEQUENCES:
@@ -86,11 +85,11 @@ def near(id_: int) -> Iterator[int]:
 T = TypeVar("T")
 
 _FOLLOWS_AT_ONCE = 400
-"""Accounts that are looked up together: fewer than an answer has room for."""
+"""Accounts that are looked up together: fewer than the limit of an answer."""
 
 
 async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
-    """Return the members whom the archive's owner follows, and count the others in the report."""
+    """Return the members whom the archive's owner follows, and count unmatched accounts in the report."""
     found = dict.fromkeys(await _known(network, member_id, plan, report))
     ours = [handle for handle in plan.handles if handle.site == network.writes.domain]
     others = [handle for handle in plan.handles if handle.site != network.writes.domain]
@@ -103,7 +102,7 @@ async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report
 
 
 async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[int], report: ArchiveReport) -> None:
-    """Follow them, as the member would by hand: who is locked is asked."""
+    """Follow members as usual: a locked one receives a follow request."""
     new: list[int] = []
     for part in _parts(followees):
         held = await network.writes.graph.assoc_get(member_id, (FOLLOWS, REQUESTS), part)
@@ -113,7 +112,7 @@ async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[in
         try:
             await relationships.follow(network.writes, member_id, followee)
         except InvalidInput as error:
-            # The member follows as many as one may.
+            # The member has reached the limit of follows.
             report.omit("follows", Omission.REFUSED, str(error), len(new) - done)
             return
         except (Gone, NotAllowed, NotFound) as error:
@@ -138,7 +137,7 @@ async def _known(network: AnyNetwork, member_id: int, plan: ArchivePlan, report:
 async def _addressed(
     network: AnyNetwork, member_id: int, handles: Sequence[ForeignHandle], report: ArchiveReport
 ) -> list[int]:
-    """Return the members whom addresses of ours name."""
+    """Return the members named by addresses of this network."""
     keys = {handle: user_name_key(handle.name) for handle in handles}
     owners: dict[Key, int] = {}
     for part in _parts(list(keys.values())):
@@ -168,23 +167,23 @@ def _certain(handles: Sequence[ForeignHandle], matches: Sequence[ContactMatch], 
 
 
 _CHUNK = 200
-"""Posts that are looked up together, and then made."""
+"""Posts that are looked up together, and then created."""
 _POSTS_AT_ONCE = 16
 _PHOTOS_AT_ONCE = 2
 _TRIES = 3
-"""Records under which a photo is looked for: it may have been taken in by a run that was given up, and been deleted since."""
+"""Record names tried for a photo: an abandoned run may have imported it, and it may have been deleted since."""
 _BEHIND_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 60.0
 _PAUSE_SECONDS = 0.1
 _LANGUAGE = 35
-"""Characters of the name of a language."""
+"""Maximum length of a language name."""
 _ID = re.compile(r"[0-9]{1,18}")
 _NO_PARENT = -1
 _OPENNESS = (Visibility.FOLLOWERS, Visibility.UNLISTED, Visibility.PUBLIC)
 
 
 class _Job(NamedTuple):
-    """A post to be made; `begun`: its first part is there."""
+    """A post to create. `begun`: its first part exists."""
 
     position: int
     record: ArchivedPost
@@ -192,7 +191,7 @@ class _Job(NamedTuple):
 
 
 class _Counts:
-    """Counts of a post, which enter the report once it is known how it ended: one that is begun anew is counted once."""
+    """Counts of one post, added to the report once its outcome is known, so that a retried post is counted once."""
 
     def __init__(self) -> None:
         self._omitted: list[tuple[str, Omission, str]] = []
@@ -200,16 +199,15 @@ class _Counts:
         self.continued = False
 
     def omit(self, kind: str, reason: Omission, example: str) -> None:
-        """As `ArchiveReport.omit`."""
+        """See `ArchiveReport.omit`."""
         self._omitted.append((kind, reason, example))
 
     def cut_to(self, whole: str, kept: str) -> str:
-        """Return what is kept of a text."""
+        """Return the shortened text, and count it if it was cut."""
         self._cut += kept != whole
         return kept
 
     def add_to(self, report: ArchiveReport) -> None:
-        """Count them."""
         for omitted in self._omitted:
             report.omit(*omitted)
         report.cut += self._cut
@@ -217,7 +215,7 @@ class _Counts:
 
 
 class ArchiveTaking:
-    """One archive on its way in."""
+    """The import of one archive."""
 
     def __init__(
         self,
@@ -240,11 +238,11 @@ class ArchiveTaking:
         self._widest = widest
         self._slots = slots
         self._photo_turns = asyncio.Semaphore(_PHOTOS_AT_ONCE)
-        # Posts that others answer, by their positions.
+        # Ids of posts that others reply to, by position.
         self._ids: dict[int, int] = {}
 
     async def run(self, progress: Progress) -> None:
-        """Take in what is not there yet. Raises `Unavailable` for a store that stays away, `Gone` for a member who left."""
+        """Import posts that do not exist yet. Raises `Unavailable` if the store stays down, `Gone` if the member was deleted."""
         total, done = len(self._plan.order), 0
         for level in self._plan.levels():
             for start in range(0, len(level), _CHUNK):
@@ -263,7 +261,7 @@ class ArchiveTaking:
                 await self._rest()
 
     async def _missing(self, chunk: Sequence[int]) -> list[_Job]:
-        """Return the posts that are not there yet, or not with all their parts, and count the others."""
+        """Return the posts that do not exist yet or are incomplete, and count the others."""
         records = await asyncio.to_thread(self._plan.read, chunk)
         firsts = [self._key(record, 0) for record in records]
         lasts = [self._key(record, self._slots.parts(len(record.photos)) - 1) for record in records]
@@ -271,7 +269,7 @@ class ArchiveTaking:
         made = {record.id: known[key] for key, record in zip(firsts, records, strict=True) if key in known}
         whole = {record.id for key, record in zip(lasts, records, strict=True) if key in known}
         if self._report.kind is ArchiveKind.SHOAL:
-            # The export may be of this very account, which has its posts already.
+            # The export may be of this very account, which already has its posts.
             own = {
                 record.id: int(record.id) for record in records if _ID.fullmatch(record.id) and record.id not in made
             }
@@ -303,7 +301,7 @@ class ArchiveTaking:
             self._note(self._report.there if job.begun else self._report.taken, position, photos, made)
 
     async def _make(self, position: int, record: ArchivedPost, parent_id: int, counted: _Counts) -> tuple[int, int]:
-        """Make a post with all its parts, and return its id, and how many photos there are; 0 for one that is left out."""
+        """Create a post with all its parts; return its id and number of photos, or zeros if it was left out."""
         try:
             photos = await self._photos(position, record, counted)
             drafts = self._drafts(record, photos, parent_id, counted)
@@ -323,7 +321,7 @@ class ArchiveTaking:
         return made, len(photos)
 
     def _note(self, amounts: Amounts, position: int, photos: int, id_: int) -> None:
-        """Count a post that is there now, and keep its id for those that answer it."""
+        """Count an existing post, and remember its id for replies."""
         if self._plan.answered[position]:
             self._ids[position] = id_
         if self._plan.parent(position) == _NO_PARENT:
@@ -335,9 +333,9 @@ class ArchiveTaking:
     def _drafts(
         self, record: ArchivedPost, photos: Mapping[int, int], parent_id: int, counted: _Counts
     ) -> dict[int, Draft]:
-        """Return a post as its first part, and a comment for every few photos that it has no room for; nothing for an empty one.
+        """Return a post as its first part, and comments for photos beyond its limit; empty for an empty post.
 
-        A photo's number in the record says in which part it is, whichever others can be stored.
+        The number of a photo in the record determines its part, whichever other photos can be stored.
         """
         limits = self._writes.limits
         media: dict[int, list[int]] = {}
@@ -347,7 +345,7 @@ class ArchiveTaking:
         if is_blank(text) and not (record.data is not None or 0 in media):
             if not media:
                 return {}
-            # It begins with those that there are.
+            # Start with the first part that has photos.
             media[0] = media.pop(min(media))
         first = Draft(
             text=text,
@@ -367,7 +365,7 @@ class ArchiveTaking:
         return {0: first} | {part: replace(bare, media=media[part]) for part in sorted(media)}
 
     async def _create(self, position: int, record: ArchivedPost, part: int, draft: Draft) -> int:
-        """Make a part of a post, and return its id. One that was deleted since stays so."""
+        """Create a part of a post, and return its id; 0 if it was deleted since an earlier run."""
         name = self._name("post", record, part)
         for id_ in near(self._slots.part(position, part)):
             dated = 0 if milliseconds_of(id_) == record.written else record.written
@@ -376,14 +374,14 @@ class ArchiveTaking:
             except Conflict:
                 continue
             except Gone:
-                # The part is gone; or else the author is, which ends it all.
+                # Either the part was deleted, or the author, which ends the import.
                 await access_member(self._writes.graph, self._member_id)
                 return 0
             return made.id
         raise Conflict("no free id was found; repeat")
 
     async def _photos(self, position: int, record: ArchivedPost, counted: _Counts) -> dict[int, int]:
-        """Store the photos of a post that can be, and return their ids by their numbers in the record."""
+        """Store the photos of a post that can be stored; return their ids by number in the record."""
         stored: dict[int, int] = {}
         for number, photo in enumerate(record.photos):
             async with self._photo_turns:
@@ -431,15 +429,15 @@ class ArchiveTaking:
         return import_key(self._shard, self._name("post", record, part))
 
     def _name(self, what: str, record: ArchivedPost, number: int) -> str:
-        """Return the name of what a part of a post becomes: of bounded length, whatever ids its network has."""
+        """Return a record name of bounded length, whatever ids the source network has."""
         whole = f"{self._report.kind}\n{record.id}\n{number}"
         return f"archive:{what}:{self._member_id}:{blake2b(whole.encode(), digest_size=16).hexdigest()}"
 
     async def _rest(self) -> None:
-        """Wait while what follows from posts is late: those of members go first."""
+        """Wait while event processing is late: members' own actions have priority."""
         loop = asyncio.get_running_loop()
         until = loop.time() + _LONGEST_WAIT_SECONDS
-        while self._network.runner.behind() > _BEHIND_SECONDS and loop.time() < until:  # noqa: ASYNC110  # it is a figure
+        while self._network.runner.behind() > _BEHIND_SECONDS and loop.time() < until:  # noqa: ASYNC110  # no event to wait for
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
@@ -448,10 +446,10 @@ def _focus(photo: ArchivedPhoto) -> tuple[float, float]:
 
 
 class Space(NamedTuple):
-    """Room on the disk for what is unpacked."""
+    """Disk space for unpacking."""
 
     folder: Path | None = None
-    """None: where the system has its temporary files."""
+    """None: the system's temporary directory."""
     most_bytes: int = MAX_UNPACKED
 
 
@@ -468,11 +466,11 @@ async def import_archive(
     progress: Progress = nothing,
     space: Space = SYSTEM,
 ) -> ArchiveReport:
-    """Take the archive at `path` into a member's account, and return the report. A dry run changes nothing.
+    """Import the archive at `path` into a member's account, and return the report. A dry run changes nothing.
 
-    Posts are for nobody more than `widest`, whatever the archive says. It may be run again at any time: what is there is
-    recognised. Raises `InvalidInput` for a file that is no archive, is damaged or too large, `OSError` for one that cannot be
-    read, `StorageFull` where it has no room to be unpacked, and `Gone` or `NotFound` for a member who is not here.
+    Posts get at most the visibility `widest`, whatever the archive says. Repeatable: existing records are recognized.
+    Raises `InvalidInput` for a file that is no archive, is damaged or too large, `OSError` for one that cannot be
+    read, `StorageFull` if there is no room to unpack it, and `Gone` or `NotFound` for an unknown member.
     """
     await access_member(network.writes.graph, member_id)
     with tempfile.TemporaryDirectory(prefix=WORK_PREFIX, dir=space.folder) as name:
@@ -492,7 +490,7 @@ async def import_archive(
 
 
 class ImportArchive(Operation[ArchiveReport]):
-    """Take in an archive, a file of this machine named by its absolute path; or, in a dry run, say what that would do."""
+    """Import an archive, a local file given by absolute path, or describe the effect in a dry run."""
 
     answer = ArchiveReport
     alone = True
@@ -517,4 +515,4 @@ class ImportArchive(Operation[ArchiveReport]):
 
 
 _PATIENCE_SECONDS = 600.0
-"""How long what follows from the posts may take."""
+"""Seconds to wait for event processing."""

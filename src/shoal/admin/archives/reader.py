@@ -43,7 +43,7 @@ _HEAD = 4096
 
 
 def reader_of(entries: Entries, folder: Path) -> ArchiveReader:
-    """Return the reader of an archive; `folder` takes what it has to unpack. Raises `InvalidInput` for one of no known form."""
+    """Return the reader of an archive; it unpacks into `folder`. Raises `InvalidInput` for an unknown format."""
     return _of_one(entries, folder) if entries.single else _of_several(entries, folder)
 
 
@@ -76,15 +76,15 @@ def _of_several(entries: Entries, folder: Path) -> ArchiveReader:
 
 
 PREFIX = 4
-"""Bytes of the length of a message, big-endian."""
+"""Bytes of the big-endian message length."""
 _NICENESS = 10
-"""Requests to the server come first."""
+"""Requests to the server have priority."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOST_TRACEBACK = 10_000
 
 
 class Job(msgspec.Struct, frozen=True):
-    """An archive to read, and the limits: processor seconds, bytes of memory, bytes of the documents."""
+    """An archive to read, with limits: processor seconds, bytes of memory, bytes of the documents."""
 
     path: bytes
     folder: bytes
@@ -94,7 +94,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class PhotoRequest(msgspec.Struct, frozen=True):
-    """A photo of at most `most_bytes`, by its name in the archive."""
+    """A request for a photo of at most `most_bytes`, by its name in the archive."""
 
     file: str
     most_bytes: int
@@ -113,8 +113,6 @@ class Planned(msgspec.Struct, frozen=True, tag=True):
 
 
 class PhotoData(msgspec.Struct, frozen=True, tag=True):
-    """A photo."""
-
     data: bytes
 
 
@@ -124,7 +122,6 @@ class Refusal(msgspec.Struct, frozen=True, tag=True):
     kind: Literal["invalid", "too_large", "limits", "full", "os", "internal"]
     message: str
     number: int = 0
-    """The error number of `os`."""
 
 
 Message = PostsRead | Planned | PhotoData | Refusal
@@ -133,19 +130,19 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 def frame(message: Message | Job | PhotoRequest) -> bytes:
-    """Return a message with its length before it."""
+    """Return a message with its length prefix."""
     data = _ENCODER.encode(message)
     return len(data).to_bytes(PREFIX, "big") + data
 
 
 def main() -> None:
-    """Read the archive, then send photos until the server has closed the pipe."""
+    """Read the archive, then send photos until the server closes the pipe."""
     # Libraries may print to stdout.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     server = os.getppid()
     job = msgspec.msgpack.decode(_received(sys.stdin.buffer), type=Job)
-    # The tar that is packed again is a little longer than its files.
+    # The repacked tar is slightly larger than its files.
     confine(job.seconds, job.memory, 2 * job.most_bytes)
     # It starts no process. The limit has no effect on root.
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
@@ -192,7 +189,7 @@ def _refusals(send: Callable[[Message], None]) -> Iterator[None]:
 
 
 def _received(source: BinaryIO) -> bytes:
-    """Return the next message; none once the server has closed the pipe."""
+    """Return the next message; empty once the server has closed the pipe."""
     size = int.from_bytes(source.read(PREFIX), "big")
     data = source.read(size)
     return data if len(data) == size else b""

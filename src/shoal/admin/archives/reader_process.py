@@ -1,4 +1,4 @@
-"""The confined process that reads an archive, as the server uses it: started, asked for the plan and for photos, and killed."""
+"""Server side of the confined process that reads an archive: start it, request the plan and photos, kill it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from shoal.archives.records import ArchiveReport
 from shoal.core.errors import InvalidInput, ShoalError, StorageFull, TooLarge, Unavailable
 
 _BYTES_PER_SECOND: Final = 1 << 20
-"""Bytes of an archive for each processor second beyond those that every archive has; one core reads several times as many."""
+"""Archive bytes per additional processor second; one core reads several times as much."""
 _WALL: Final = 5
-"""Wall-clock seconds for each processor second."""
+"""Wall-clock seconds per processor second."""
 _PHOTO_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
 """Wall-clock seconds for the pipes of a killed process to close."""
 _MAX_REPORT: Final = 1 << 20
-"""Bytes of a message without a photo."""
+"""Maximum size of a message without a photo."""
 _PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG"})
-"""Environment variables that are passed on; the others may hold secrets."""
+"""Environment variables that are passed on; others may hold secrets."""
 _MESSAGES: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
 _log = logging.getLogger(__name__)
 
@@ -48,16 +48,13 @@ class ArchiveProcessError(Exception):
 
 
 class ArchiveLimitsExceeded(ShoalError):
-    """Reading an archive exceeded the limits of its process, or ended it."""
+    """Reading an archive exceeded the limits of its process, or killed it."""
 
 
 class ProcessLimits(NamedTuple):
-    """Limits of the process."""
-
     seconds: int = 120
-    """Processor seconds, to which the size of the archive adds."""
+    """Processor seconds, plus an allowance for the size of the archive."""
     memory: int = 1 << 30
-    """Bytes of address space."""
 
 
 DEFAULT_LIMITS: Final = ProcessLimits()
@@ -69,7 +66,7 @@ class ArchiveProcess:
     def __init__(self, process: asyncio.subprocess.Process, job: Job) -> None:
         self._process = process
         self._job = job
-        # Both are pipes, which asyncio's types cannot say.
+        # Both are pipes, which asyncio's types cannot express.
         self._stdin = cast("asyncio.StreamWriter", process.stdin)
         self._stdout = cast("asyncio.StreamReader", process.stdout)
         self._asking = asyncio.Lock()
@@ -80,9 +77,9 @@ class ArchiveProcess:
     async def started(
         cls, path: Path, folder: Path, most_bytes: int, limits: ProcessLimits = DEFAULT_LIMITS
     ) -> AsyncIterator[Self]:
-        """Start a process for an archive, of `most_bytes` when unpacked. It writes to `folder`.
+        """Start a process for an archive of at most `most_bytes` when unpacked. It writes to `folder`.
 
-        Raises `Unavailable` if none can be started, and `OSError` for a file that cannot be read.
+        Raises `Unavailable` if it cannot be started, and `OSError` for a file that cannot be read.
         """
         size = (await asyncio.to_thread(path.stat)).st_size
         seconds = limits.seconds + size // _BYTES_PER_SECOND
@@ -94,7 +91,7 @@ class ArchiveProcess:
             await process._end()
 
     async def plan(self, progress: Callable[[int], None]) -> ArchiveReport:
-        """Have the archive read and its plan saved, and return the report. `progress` is called with the number of posts so far.
+        """Read the archive, save its plan, and return the report. `progress` is called with the number of posts so far.
 
         Raises `InvalidInput` for a file that is no archive or is damaged, `ArchiveLimitsExceeded`, and `StorageFull`.
         """
@@ -111,7 +108,7 @@ class ArchiveProcess:
         raise self._error_of(message)
 
     async def read(self, file: str, most_bytes: int) -> bytes:
-        """Return a photo. Raises `InvalidInput` for one that is damaged or has more bytes, and `ArchiveLimitsExceeded`."""
+        """Return a photo. Raises `InvalidInput` if it is damaged or larger than `most_bytes`, and `ArchiveLimitsExceeded`."""
         async with self._asking, self._limited(_PHOTO_SECONDS):
             await self._send(PhotoRequest(file, most_bytes))
             message = await self._heard(most_bytes + _MAX_REPORT)
@@ -131,7 +128,7 @@ class ArchiveProcess:
             raise self._past_limits() from error
 
     async def _send(self, message: Job | PhotoRequest) -> None:
-        # A process that died is noticed by its missing answer.
+        # A dead process is detected by its missing answer.
         with suppress(ConnectionError):
             self._stdin.write(frame(message))
             await self._stdin.drain()
@@ -177,7 +174,7 @@ class ArchiveProcess:
                     pass
                 await self._process.wait()
         except TimeoutError:
-            # A process that it has started holds the pipes.
+            # A process that it started holds the pipes.
             _log.warning("a process that read an archive did not close its pipes")
             self._process._transport.close()  # type: ignore[attr-defined]  # asyncio has no other way
 

@@ -1,9 +1,9 @@
-"""Archives that members have sent, in a folder of this machine: one each, with the state of its import beside it.
+"""Archives uploaded by members, in a local folder: one per member, with the state of its import.
 
-A member's archive is a folder that is called by the member's id. It arrives under another name, so it is there whole or not at all,
-and leaves under another, so what works on it writes into no later one. `state.json` says how far it is, and is replaced whole; only
-those change it who know its token. A process that works on an archive holds a lock on `lock`, which ends with the process, so what
-a killed process has begun is taken up by another. The folder is removed when the member wants that, or after some days.
+An archive is in a folder named by the member's id. It is uploaded and removed under other names: so it appears complete, and a
+worker that still uses it cannot write into a later one. `state.json` holds the progress; it is replaced atomically, and only
+by holders of its token. A worker holds a lock on `lock`, which ends with the process, so the work of a killed process is
+resumed by another. The folder is removed on the member's request, or after some days.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from shoal.core.errors import InvalidInput, NotFound, StorageFull, Unavailable
 from shoal.core.model import Visibility
 
 MOST = 50
-"""Archives that lie in the folder at a time; reports of those that were taken in are not counted."""
+"""Maximum number of archives in the folder, not counting reports of finished imports."""
 KEPT_MS = 7 * 86_400_000
-"""Milliseconds for which an archive is kept that its member does nothing about, and the report of one that was taken in."""
+"""Milliseconds after which an idle archive, or the report of a finished import, is removed."""
 LOOKED_MS = 86_400_000
-"""Milliseconds after which an archive that was looked at gives way to one that finds no room."""
+"""Milliseconds after which a previewed archive may be evicted to make room for another."""
 _LEFT_OVER_MS = 3_600_000
-"""Milliseconds after which a folder is removed that a killed process had in hand."""
+"""Milliseconds after which the folder of an upload or removal by a killed process is removed."""
 _RETRY_SECONDS = 600.0
 _ALREADY = "file: an archive of yours is here already: discard it first"
 
 Phase = Literal["looking", "looked", "taking", "done", "failed"]
 WORK: tuple[Phase, ...] = ("looking", "taking")
-"""Phases in which there is something to do."""
+"""Phases with work to do."""
 OVER: tuple[Phase, ...] = ("done", "failed")
 """Phases in which the archive itself is not needed any more."""
 WORK_PREFIX = "work-"
-"""How folders are called for what is unpacked."""
+"""Prefix of folders for unpacked files."""
 
 
 class ArchiveState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far an import is."""
+    """The progress of an import."""
 
     phase: Phase
     token: str
-    """Tells an archive from the next one of the same member."""
+    """Distinguishes an archive from the next one of the same member."""
     file: str
-    """The name that the file had where it came from."""
+    """File name of the upload."""
     size: int
-    """Bytes."""
+    """In bytes."""
     changed: int
     """When the phase began, in Unix milliseconds."""
     widest: Visibility = Visibility.PUBLIC
@@ -63,14 +63,14 @@ class ArchiveState(msgspec.Struct, frozen=True, kw_only=True):
     """`reading` or `posts`."""
     done: int = 0
     total: int = 0
-    """How much of the step is done, and how much there is in all (0: not known)."""
+    """Progress of the step, and its total (0: unknown)."""
     furthest: int = 0
-    """Posts that were done when it was furthest."""
+    """Highest number of finished posts so far."""
     attempts: int = 0
-    """How often it was begun without getting any further."""
+    """Attempts without progress."""
     report: ArchiveReport | None = None
     error: str = ""
-    """Why it failed, as the message of an error."""
+    """Message of the error that ended it."""
 
 
 class Discarded(NotFound):
@@ -78,15 +78,16 @@ class Discarded(NotFound):
 
 
 class ArchiveShelf:
-    """The folder. An archive may have `most_bytes`; with 0 none is taken. Its methods block for the time of a disk."""
+    """The folder of archives. An archive has at most `most_bytes`; 0 disables uploads. Methods block on disk I/O."""
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self._folder = folder
 
     def put(self, member_id: int, file: str, size: int, copy_to: Callable[[IO[bytes]], None]) -> None:
-        """Keep an archive, to be looked at. Raises `InvalidInput` where the member has one already, `Unavailable` where too many
-        others have, and `StorageFull`.
+        """Store an archive to be previewed.
+
+        Raises `InvalidInput` if the member already has one, `Unavailable` if the folder is full, and `StorageFull`.
         """
         token = secrets.token_hex(8)
         arriving = self._folder / f"{member_id}.{token}"
@@ -104,7 +105,7 @@ class ArchiveShelf:
                 copy_to(target)
             private_files.write(arriving / "state.json", msgspec.json.encode(state))
             with self._turn():
-                # The form may have been sent twice at once.
+                # The form may have been submitted twice concurrently.
                 if self.state(member_id) is not None:
                     raise InvalidInput(_ALREADY, field="file")
                 left = self._take_away(member_id)
@@ -116,25 +117,24 @@ class ArchiveShelf:
             _remove(arriving)
 
     def state(self, member_id: int) -> ArchiveState | None:
-        """Return how far a member's import is; None where there is none, or one that another version has written."""
+        """Return the state of a member's import; None if there is none, or if it is of another version."""
         try:
             return msgspec.json.decode((self._folder / str(member_id) / "state.json").read_bytes(), type=ArchiveState)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
     def archive(self, member_id: int, token: str) -> Path:
-        """Return where a member's archive is."""
         return self._folder / str(member_id) / _file_of(token)
 
     def workplace(self, member_id: int) -> Path:
-        """Return a folder for what has to be unpacked, without what a killed process has left there. For one who holds the lock."""
+        """Return a folder for unpacking, after removing files of a killed process. The caller must hold the lock."""
         place = self._folder / str(member_id)
         for left in place.glob(f"{WORK_PREFIX}*"):
             _remove(left)
         return place
 
     def begin(self, member_id: int, token: str, widest: Visibility) -> None:
-        """Have an archive taken in that was looked at. Anything else stays as it is."""
+        """Start the import of a previewed archive. Do nothing in any other phase."""
         with self._turn():
             state = self.state(member_id)
             if state is not None and (state.token, state.phase) == (token, "looked"):
@@ -144,7 +144,7 @@ class ArchiveShelf:
                 self._write(member_id, taking)
 
     def note(self, member_id: int, state: ArchiveState) -> None:
-        """Keep how far an import is. Raises `Discarded`, also where the member has sent another archive since."""
+        """Save the progress of an import. Raises `Discarded`, also if the member has uploaded another archive since."""
         with self._turn():
             found = self.state(member_id)
             if found is None or found.token != state.token:
@@ -152,11 +152,11 @@ class ArchiveShelf:
             self._write(member_id, state)
 
     def empty(self, member_id: int, token: str) -> None:
-        """Remove an archive, and keep what is known of it."""
+        """Remove an archive but keep its state."""
         self.archive(member_id, token).unlink(missing_ok=True)
 
     def discard(self, member_id: int, token: str = "") -> None:
-        """Remove an archive and all about it; with a token, this one alone. An import stops; what was taken in stays."""
+        """Remove an archive and its state; with a token, only that one. A running import stops; imported posts remain."""
         if not (self._folder / str(member_id)).is_dir():
             return
         with self._turn():
@@ -167,12 +167,12 @@ class ArchiveShelf:
         _remove(left)
 
     def waiting(self) -> list[int]:
-        """Return the members whose archives there is something to do about."""
+        """Return the members whose archives have work to do."""
         states = ((member_id, self.state(member_id)) for member_id in self._members())
         return [member_id for member_id, state in states if state is not None and state.phase in WORK]
 
     def claim(self, member_id: int) -> IO[bytes] | None:
-        """Return a lock, held until it is closed or the process ends; None where another process holds it."""
+        """Return a lock, held until it is closed or the process ends; None if another process holds it."""
         place = self._folder / str(member_id)
         try:
             lock = os.fdopen(private_files.open_file(place / "lock", os.O_RDWR), "rb")
@@ -186,11 +186,11 @@ class ArchiveShelf:
         return lock
 
     def all(self) -> list[int]:
-        """Return the members who have an archive here, or a report."""
+        """Return the members who have an archive or a report."""
         return self._members()
 
     def sweep(self, now: int) -> None:
-        """Discard what nothing has happened to for days, and what killed processes have left."""
+        """Discard archives that were idle for days, and leftovers of killed processes."""
         for member_id in self._members():
             state = self.state(member_id)
             if state is None:
@@ -205,7 +205,7 @@ class ArchiveShelf:
                 _remove(place)
 
     def _has_room(self, now: int) -> bool:
-        """Return whether one more archive may come. Where it may not, those give way that were looked at long ago."""
+        """Return whether another archive fits, after evicting the oldest expired preview if necessary."""
         states = [(member_id, state) for member_id in self._members() if (state := self.state(member_id)) is not None]
         held = [one for one in states if one[1].phase not in OVER]
         free = MOST - len(held) - len(self._in_hand())
@@ -222,11 +222,11 @@ class ArchiveShelf:
         return sorted(int(place.name) for place in self._folder.iterdir() if place.name.isdecimal())
 
     def _in_hand(self) -> list[Path]:
-        """Return the folders of archives that arrive or leave."""
+        """Return the folders of uploads and removals in progress."""
         return list(self._folder.glob("[0-9]*.*"))
 
     def _take_away(self, member_id: int) -> Path:
-        """Give a member's folder, if there is one, a name under which nobody looks for it, and return that."""
+        """Rename a member's folder, if it exists, so that it is no longer found; return the new path."""
         leaving = self._folder / f"{member_id}.{secrets.token_hex(8)}"
         with contextlib.suppress(FileNotFoundError):
             (self._folder / str(member_id)).rename(leaving)
@@ -234,7 +234,7 @@ class ArchiveShelf:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        """Have the shelf for a moment: no other thread or process looks at a state and changes it meanwhile."""
+        """Hold the folder's lock, so that no other thread or process changes a state."""
         private_files.make_folder(self._folder)
         with os.fdopen(private_files.open_file(self._folder / "lock", os.O_RDWR), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -262,5 +262,4 @@ def _changed(place: Path) -> float:
 
 
 def now_ms() -> int:
-    """Return the time, in Unix milliseconds."""
     return time.time_ns() // 1_000_000

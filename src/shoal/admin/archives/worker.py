@@ -1,7 +1,7 @@
-"""Works off the archives on a shelf, one at a time, beside the requests of the process.
+"""Background worker for uploaded archives, one at a time, next to the requests of the process.
 
-An import that a stop or a kill interrupted is resumed by the next process that uses the folder. An archive fails if the server was
-killed while it read the archive for the first time, or if several attempts to import it made no progress.
+An import that a stop or a kill interrupted is resumed by the next process that uses the folder. An archive fails if the server
+was killed while it read the archive for the first time, or if several attempts to import it made no progress.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 _EVERY_SECONDS = 1.0
 _NOTE_SECONDS = 0.5
 _REST_SECONDS = 30.0
-"""How long an import rests whose store is away."""
+"""Backoff of an import while the store is down."""
 _SWEEP_SECONDS = 3_600.0
 _MOST_ATTEMPTS = 5
 _UNPACKED = 4
-"""How many times as large as the largest archive one may be when it is unpacked."""
+"""Maximum size of an unpacked archive, as a multiple of the largest archive."""
 _INTERNAL = "the server met an error of its own; its log says which"
 _KILLED = "the server was stopped by force while it read this archive; discard it and send it again"
 _IN_VAIN = "this archive was begun several times, and the server ended each time"
@@ -47,7 +47,7 @@ class ArchiveDesk:
         noted_every: float = _NOTE_SECONDS,
         rest: float = _REST_SECONDS,
     ) -> None:
-        """Look for work, and note how far it is, as often as these say, in seconds."""
+        """Intervals in seconds: to look for work, to save progress, and to back off."""
         self.shelf = shelf
         self._network = network
         self._every = every
@@ -57,25 +57,24 @@ class ArchiveDesk:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
         self._task = asyncio.create_task(self._run(), name="shoal-archives")
 
     async def stop(self) -> None:
-        """End. What is under way is left as far as it is."""
+        """Stop the task. Interrupted imports can be resumed."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
     async def once(self) -> None:
-        """Do all that there is to do now."""
+        """Do all current work."""
         for member_id in await asyncio.to_thread(self.shelf.waiting):
             if self._resting.get(member_id, 0.0) <= asyncio.get_running_loop().time():
                 self._resting.pop(member_id, None)
                 await self._work(member_id)
 
     async def sweep(self) -> None:
-        """Discard what is old, and what belongs to members who are gone."""
+        """Discard expired archives, and those of deleted members."""
         await asyncio.to_thread(self.shelf.sweep, now_ms())
         owners = await asyncio.to_thread(self.shelf.all)
         there = await members_by_id(self._network.writes.graph, owners) if owners else {}
@@ -91,7 +90,7 @@ class ArchiveDesk:
                     await self.sweep()
                     swept = loop.time()
                 await self.once()
-            except Exception:  # noqa: BLE001  # the folder or the store may come back
+            except Exception:  # noqa: BLE001  # the folder or the store may recover
                 _log.exception("the archives could not be looked at")
             await asyncio.sleep(self._every)
 
@@ -132,8 +131,8 @@ class ArchiveDesk:
             raise
         except ShoalError as error:
             await self._fail(member_id, begun, str(error))
-        except Exception as error:  # noqa: BLE001  # it must not stop the archives of others
-            # One that was discarded meanwhile ends by lacking its files.
+        except Exception as error:  # noqa: BLE001  # must not stop the archives of others
+            # An import that was discarded meanwhile fails on its missing files.
             await self._fail(member_id, begun, _INTERNAL)
             _log.error("the archive of the member %d could not be taken in", member_id, exc_info=error)
         else:
@@ -144,7 +143,7 @@ class ArchiveDesk:
                 await asyncio.to_thread(self.shelf.empty, member_id, done.token)
 
     async def _wait(self, member_id: int, begun: ArchiveState, error: Unavailable) -> None:
-        """Have an archive rest. A store that is away costs no attempt; a full disk does, which the archive itself may fill."""
+        """Back off. An unavailable store costs no attempt; a full disk does, since the archive itself may fill it."""
         latest = await asyncio.to_thread(self.shelf.state, member_id)
         if latest is None or latest.token != begun.token:
             raise Discarded("this archive has been discarded")
@@ -158,7 +157,7 @@ class ArchiveDesk:
         await asyncio.to_thread(self.shelf.note, member_id, replace(latest, step=""))
 
     async def _watched(self, member_id: int, state: ArchiveState) -> ArchiveReport:
-        """Run an import, and keep how far it is. Raises `Discarded` when its member does not want it any more."""
+        """Run an import and save its progress. Raises `Discarded` when its member has discarded it."""
         at = (state.step, 0, 0)
 
         def progress(step: str, done: int, total: int) -> None:

@@ -66,16 +66,17 @@ _LONGEST_PAUSE_SECONDS = 5.0
 
 
 class OneMoment(NamedTuple):
-    """When the snapshots are of (Unix ms), and for how many seconds commits waited for that."""
+    """The time of a set of snapshots (Unix ms), and for how many seconds commits waited for it."""
 
     at: int
     held: float
 
 
 async def open_all(sources: Sequence[SnapshotSource]) -> OneMoment:
-    """Open every store at one moment. Raises `Unavailable` when a store cannot be held within a minute.
+    """Open snapshots of all stores as of one moment.
 
-    A single store is opened without being held: its own transaction is the moment.
+    A single store is not held: its own transaction fixes the moment. Raises `Unavailable` when a store cannot be held within a
+    minute.
     """
     if len(sources) == 1:
         at = _now_ms()
@@ -87,7 +88,7 @@ async def open_all(sources: Sequence[SnapshotSource]) -> OneMoment:
         except Unavailable:
             if attempt == _ATTEMPTS - 1:
                 raise
-        # At random: two backups that hold each other up do not meet again.
+        # Jitter: two backups that block each other do not collide again.
         pause = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2**attempt)
         await asyncio.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # it guards nothing
     raise AssertionError
@@ -104,13 +105,13 @@ async def _held(sources: Sequence[SnapshotSource]) -> OneMoment:
             with suppress(ShoalError):
                 await source.release()
         raise
-    # Each says whether it was held until now.
+    # Each release raises if the store was not held until now.
     await _each(source.release() for source in sources)
     return OneMoment(at, time.monotonic() - began)
 
 
 async def _each(calls: Iterable[Awaitable[None]]) -> None:
-    """Wait for all, also when one fails: nothing is still under way when the others are released."""
+    """Wait for all calls, even when one fails, so that none is still running when the caller releases the stores."""
     for error in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(error, BaseException):
             raise error
@@ -127,7 +128,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BackedNetwork:
-    """Everything that a backup is made of, opened for reading. The snapshots stand in the order of the map's stores."""
+    """Everything that a backup reads. Snapshots are in the order of the stores of the map."""
 
     map: ShardMap
     snapshots: Sequence[SnapshotSource]
@@ -137,9 +138,9 @@ class BackedNetwork:
 
 
 async def back_up(network: BackedNetwork, repository: BackupRepository, throttle: Throttle, tell: Progress) -> Manifest:
-    """Write one more generation. What was begun is deleted again if it cannot be finished.
+    """Write one generation, and delete it again if it cannot be finished.
 
-    Raises `Conflict` while another backup is under way, `Unavailable` for a part of the network that cannot be read.
+    Raises `Conflict` while another backup is running, `Unavailable` if a part of the network cannot be read.
     """
     async with repository.writing() as name:
         try:
@@ -161,7 +162,7 @@ async def _abandon(repository: BackupRepository, name: str) -> None:
 
 
 async def _note(network: BackedNetwork, manifest: Manifest) -> None:
-    """Say in the store that there is a new backup, for the metrics. The backup is good without it."""
+    """Record the backup in the store, for the metrics. A failure does not invalidate the backup."""
     at = network.map.owners[source_of(backup_key().shard)]
     try:
         await network.snapshots[at].note(receipt(manifest.moment))
@@ -170,8 +171,6 @@ async def _note(network: BackedNetwork, manifest: Manifest) -> None:
 
 
 class _Backup:
-    """One generation while it is written."""
-
     def __init__(
         self,
         network: BackedNetwork,
@@ -217,14 +216,14 @@ class _Backup:
         )
 
     async def _newest(self) -> Manifest | None:
-        """Return the generation before; None also where its manifest is damaged: media are looked at anew then."""
+        """Return the previous manifest. None also if it is damaged: all media are then compared again."""
         try:
             return await self._repository.manifest()
         except InvalidInput:
             return None
 
     async def _map(self) -> ShardMap:
-        """Return the shard map of the moment. Raises `Unavailable` if it names a store that was not opened."""
+        """Return the newest shard map. Raises `Unavailable` if it names a store that was not opened."""
         ours = self._network.map
         found = [known for known in [await each.map() for each in self._network.snapshots] if known is not None]
         newest = max((ours, *found), key=lambda known: known.version)
@@ -242,7 +241,7 @@ class _Backup:
                 return parts
 
         try:
-            # With a group, an error ends the others too: nobody reads a store that is being closed.
+            # A task group cancels the other dumps on an error, so none reads a store that is being closed.
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(dump(at, each)) for at, each in enumerate(self._network.snapshots)]
         except BaseExceptionGroup as failed:
@@ -268,7 +267,7 @@ class _Backup:
         data = await packed(rows)
         await self._throttle.spend(len(data))
         part = await self._repository.put_part(self._name, name, table.value, data, len(rows))
-        # Nothing is stored that could not be restored.
+        # Verify that the part can be restored before the manifest lists it.
         await asyncio.to_thread(opened, part, data)
         return part
 
@@ -292,8 +291,6 @@ _MOST_TOLD = 100
 
 
 class VerifiedBackup(msgspec.Struct):
-    """The result of a look at one generation."""
-
     generation: str
     rows: int = 0
     media_files: int = 0
@@ -301,7 +298,6 @@ class VerifiedBackup(msgspec.Struct):
     examples: list[str] = []
 
     def tell(self, words: str) -> None:
-        """Note a fault."""
         self.faults += 1
         if len(self.examples) < _MOST_TOLD:
             self.examples.append(words)
@@ -310,9 +306,9 @@ class VerifiedBackup(msgspec.Struct):
 async def verify(
     repository: BackupRepository, name: str, throttle: Throttle, tell: Progress, *, quick: bool = False
 ) -> VerifiedBackup:
-    """Read everything of a generation (the newest one without a name). `quick` compares only the sizes of media.
+    """Read and verify all files of a generation (default: the newest). `quick` compares only the sizes of media.
 
-    Raises `InvalidInput` for a generation without a manifest that can be read.
+    Raises `InvalidInput` if the generation has no readable manifest.
     """
     manifest = await repository.manifest(name)
     found = VerifiedBackup(manifest.generation)
@@ -351,7 +347,6 @@ async def _look_at_media(
     try:
         rows = await kept_rows(repository, manifest, source)
     except BackupDamaged:
-        # Told already, as a part.
         return
     there = await kept_files(repository, source) if rows else {}
     found.media_files += len(rows)
@@ -372,9 +367,9 @@ async def _look_at_media(
 
 
 class Keeping(msgspec.Struct, frozen=True):
-    """So many of the newest generations are kept, and the newest of so many days and weeks (UTC) that have one.
+    """Retention policy: how many of the newest generations to keep, and of how many days and weeks (UTC) the newest one.
 
-    0 keeps none for that reason. What is kept for any reason stays; the newest generation always does.
+    A value of 0 disables a rule. A generation is kept if any rule keeps it; the newest one always is.
     """
 
     newest: int = 0
@@ -383,20 +378,18 @@ class Keeping(msgspec.Struct, frozen=True):
 
     @property
     def asks(self) -> bool:
-        """Whether anything is to be deleted at all."""
+        """Whether any rule is set."""
         return bool(self.newest or self.daily or self.weekly)
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """The result of pruning."""
-
     generations: tuple[str, ...]
     media_files: int
     media_bytes: int
 
 
 def kept(manifests: Sequence[Manifest], keeping: Keeping) -> set[str]:
-    """Return the names of the generations that stay."""
+    """Return the names of the generations to keep."""
     newest_first = sorted(manifests, key=lambda each: (each.moment, each.generation), reverse=True)
     days = {each.at.date(): each for each in reversed(newest_first)}
     weeks = {each.at.isocalendar()[:2]: each for each in reversed(newest_first)}
@@ -409,11 +402,10 @@ def kept(manifests: Sequence[Manifest], keeping: Keeping) -> set[str]:
 
 
 async def prune(repository: BackupRepository, keeping: Keeping, tell: Progress) -> Pruned:
-    """Delete the generations that are not kept, then the media that no other one names.
+    """Delete the generations that are not kept, then the media that no remaining generation names.
 
-    To be called while the repository is being written: nobody else may rely on media that no generation names.
-    Raises `InvalidInput` or `BackupDamaged` when a generation cannot be read: no media are deleted then. Raises `Conflict` once the
-    lease of this writer has expired.
+    Call only while holding the write lease: no other writer may rely on media that no generation names. Raises `InvalidInput` or
+    `BackupDamaged` if a generation cannot be read, before any media are deleted; `Conflict` once the lease has expired.
     """
     manifests = await repository.manifests()
     stays = kept(manifests, keeping)
@@ -436,7 +428,7 @@ async def _drop_media(repository: BackupRepository, manifests: Iterable[Manifest
         for manifest in manifests:
             for row in await kept_rows(repository, manifest, source):
                 there.pop(row.key, None)
-        # After an expired lease, another backup may rely on media that these manifests do not name.
+        # After the lease expires, another backup may rely on media that these manifests do not name.
         repository.check_lease()
         await repository.files.delete([f"{MEDIA}/{key}" for key in there])
         files += len(there)

@@ -36,17 +36,15 @@ from shoal.graph.schema import AnyNode, decode_node
 from shoal.media.store import MediaStore, type_of
 
 PART_BYTES = 4 << 20
-"""Size of the rows of a part in memory, about; exceeded by a page of rows at most."""
+"""Approximate size of the rows of a part in memory; exceeded by one page of rows at most."""
 _ROW_BYTES = 64
-"""Bytes that a row takes beside its values."""
+"""Overhead of a row besides its values, in bytes."""
 _PAGE = 4_000
 _LEVEL = 3
-"""Level of gzip: a third more bytes than the best one, in a tenth of the time."""
+"""gzip level: output a third larger than at the best level, in a tenth of the time."""
 
 
 class KeptFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One file of media in a backup."""
-
     key: str
     size: int
     sha256: bytes
@@ -62,14 +60,12 @@ ROWS: Mapping[str, Any] = {
     SnapshotTable.BURIED.value: tuple[int, bytes, str],
     MEDIA_TABLE: KeptFile,
 }
-"""The type of a row, by the table that a part is of."""
-
 _decoders = {table: msgspec.msgpack.Decoder(list[row]) for table, row in ROWS.items()}  # type: ignore[valid-type]
 _encode = msgspec.msgpack.Encoder().encode
 
 
 async def packed(rows: Sequence[Any]) -> bytes:
-    """Pack rows in a thread: compressing takes most of the time of a backup."""
+    """Pack rows in a thread: compression takes most of the time of a backup."""
     return await asyncio.to_thread(lambda: gzip.compress(_encode(rows), _LEVEL, mtime=0))
 
 
@@ -82,7 +78,7 @@ def unpack(table: str, data: bytes) -> list[Any]:
 
 
 def opened(part: DumpPart, data: bytes) -> Sequence[object]:
-    """Return the rows of a part. Raises `BackupDamaged` unless all are there, and objects and events can be read."""
+    """Return the rows of a part. Raises `BackupDamaged` if rows are missing or an object or event cannot be decoded."""
     rows = unpack(part.table, data)
     if len(rows) != part.rows:
         raise BackupDamaged(f"{part.key} has {len(rows)} rows and not {part.rows}")
@@ -102,7 +98,7 @@ def opened(part: DumpPart, data: bytes) -> Sequence[object]:
 async def parts_of(
     source: SnapshotSource, table: SnapshotTable, owns: Callable[[int], bool] | None, part_bytes: int = PART_BYTES
 ) -> AsyncIterator[Sequence[Row]]:
-    """Read a table of one store, a part at a time. `owns` says which shards are the store's; None: all of them."""
+    """Iterate over a table of one store in parts. `owns` selects the shards of the store; None selects all."""
     after = FIRST_KEYS[table]
     waiting: list[Row] = []
     size = 0
@@ -119,37 +115,36 @@ async def parts_of(
 
 
 def _weight(row: Row) -> int:
-    """About the bytes of a row."""
+    """Return the approximate size of a row in bytes."""
     return _ROW_BYTES + sum(len(value) if isinstance(value, bytes | str) else 8 for value in row)
 
 
 def _is_own(table: SnapshotTable, row: Row, owns: Callable[[int], bool]) -> bool:
     if table is SnapshotTable.KEYS:
         return owns(KeyRow._make(row).shard)
-    # Events are acted on wherever they lie.
+    # Events are processed in whichever store holds them.
     return table in {SnapshotTable.EVENTS, SnapshotTable.BURIED} or owns(shard_of(row[0]))
 
 
 _AT_ONCE = 8
 _IN_MEMORY = 4 << 20
-"""Larger files are put aside on disk on their way."""
+"""Larger files are spooled to disk."""
 _PART_ROWS = 20_000
 _MOST_TOLD = 1_000
 _ROUNDS = 2
-"""The second one copies what came during the first, which may take hours."""
+"""The second round copies files that arrived during the first, which may take hours."""
 _KEY_PARTS = 5
 
 
 class MediaNames:
-    """The files that objects name, put aside on disk by data source."""
+    """The media files that objects name, spooled to disk by data source."""
 
     def __init__(self, folder: Path) -> None:
         self._files = [folder / f"named-{source}" for source in range(DATA_SOURCES)]
         self.strangers = 0
-        """Names that no file of ours can have."""
+        """Names that are not valid media keys."""
 
     def take(self, nodes: Iterable[AnyNode]) -> None:
-        """Note the files of these objects."""
         found: dict[int, list[str]] = {}
         for node in nodes:
             if not isinstance(node, Media | Member):
@@ -160,14 +155,14 @@ class MediaNames:
                 if (source := source_in(key)) is None:
                     self.strangers += 1
                     continue
-                # A smaller copy may be missing: the picture itself is served then.
+                # A smaller copy is optional: the original picture is served if it is missing.
                 found.setdefault(source, []).append(f"{'?' if key in copies else '!'}{key}\n")
         for source, lines in found.items():
             with self._files[source].open("a") as file:
                 file.writelines(lines)
 
     def of(self, source: int) -> dict[str, bool]:
-        """Return the files of a data source, and whether each must be there."""
+        """Return the files of a data source, and whether each one is required."""
         if not self._files[source].exists():
             return {}
         with self._files[source].open() as file:
@@ -175,7 +170,7 @@ class MediaNames:
 
 
 def source_in(key: str) -> int | None:
-    """Return the data source that a media key begins with; None for a file that is not ours."""
+    """Return the data source of a media key; None for a key of another format."""
     parts = key.split("/")
     if len(parts) != _KEY_PARTS or not all(part.isdecimal() for part in parts[:3]) or int(parts[0]) >= DATA_SOURCES:
         return None
@@ -183,7 +178,7 @@ def source_in(key: str) -> int | None:
 
 
 class KeptMedia(NamedTuple):
-    """The media of a generation: the parts that list them, their totals, and what is missing."""
+    """The media of a generation: the parts that list them, their totals, and missing files."""
 
     parts: list[DumpPart]
     totals: MediaTotals
@@ -192,8 +187,6 @@ class KeptMedia(NamedTuple):
 
 
 class MediaCopier:
-    """Copies media of one backup. `folder` is for what is put aside; `newest` is the generation before, if there is one."""
-
     def __init__(
         self,
         media: MediaStore,
@@ -213,7 +206,7 @@ class MediaCopier:
         self.new_bytes = 0
 
     async def copy_all(self) -> None:
-        """Copy all that there is now, so that little is left to do when the moment of the backup has come."""
+        """Copy all current media, so that little is left to copy once the snapshots are open."""
         for _ in range(_ROUNDS):
             before = self.new_files
             for source in range(DATA_SOURCES):
@@ -223,7 +216,7 @@ class MediaCopier:
                 return
 
     async def keep(self, generation: str, names: MediaNames) -> KeptMedia:
-        """Copy what these names lack, and list in the generation what there is of them."""
+        """Copy named files that are not in the repository yet, and list the available ones in the generation."""
         parts: list[DumpPart] = []
         lacking: list[str] = []
         lacks, files, size = names.strangers, 0, 0
@@ -243,7 +236,7 @@ class MediaCopier:
         return KeptMedia(parts, MediaTotals(files, size, self.new_files, self.new_bytes), lacking, lacks)
 
     async def _sizes(self, source: int, named: Mapping[str, bool]) -> dict[str, int]:
-        """Return the sizes of those that there are: here, or in the backup by now."""
+        """Return the sizes of the named files that exist in the network or already in the backup."""
         there = await kept_files(self._repository, source)
         if named.keys() <= there.keys():
             return {key: there[key] for key in named}
@@ -260,7 +253,7 @@ class MediaCopier:
         return parts
 
     async def _bring(self, source: int, wanted: Mapping[str, int]) -> dict[str, KeptFile]:
-        """Have the backup hold these files; return those that it holds. One that is gone meanwhile is left out."""
+        """Copy the wanted files to the backup and return those that it holds. Files deleted in the meantime are left out."""
         if not wanted:
             return {}
         there = await kept_files(self._repository, source)
@@ -282,7 +275,7 @@ class MediaCopier:
         return found
 
     async def _known(self, source: int) -> dict[str, KeptFile]:
-        """Return what is known of files in the backup: from this run, or from the newest generation."""
+        """Return known files of the backup, from this run or from the newest generation."""
         spool = self._spool(source)
         if spool.exists():
             rows = msgspec.msgpack.decode(await asyncio.to_thread(spool.read_bytes), type=list[KeptFile])
@@ -296,7 +289,7 @@ class MediaCopier:
         return self._folder / f"kept-{source}"
 
     async def _hashed(self, key: str, size: int) -> KeptFile | None:
-        """Hash what a backup that did not come to its end has left."""
+        """Hash a file that an unfinished backup copied."""
         await self._throttle.spend(size)
         return await file_in(self._repository, key)
 
@@ -311,11 +304,11 @@ class MediaCopier:
 
 
 def nothing_done(_done: int) -> None:
-    """Tell nobody how many files of one data source are copied."""
+    """Report no progress: per-file progress of a data source is too fine."""
 
 
 async def listed(files: MediaStore, prefix: str) -> dict[str, int]:
-    """Return the sizes of our files below a prefix, by their whole keys."""
+    """Return the sizes of media files below a prefix, by full key."""
     cut = len(MEDIA) + 1 if prefix.startswith(f"{MEDIA}/") else 0
     return {
         file.key: file.size
@@ -332,7 +325,7 @@ async def kept_files(repository: BackupRepository, source: int) -> dict[str, int
 
 
 async def kept_rows(repository: BackupRepository, manifest: Manifest, source: int) -> list[KeptFile]:
-    """Return the list of a generation's media of one data source. Raises `BackupDamaged`."""
+    """Return the media list of a generation for one data source. Raises `BackupDamaged`."""
     rows: list[KeptFile] = []
     for part in manifest.parts:
         if part.table == MEDIA_TABLE and part.key.startswith(f"media-{source:02}-"):
@@ -341,7 +334,7 @@ async def kept_rows(repository: BackupRepository, manifest: Manifest, source: in
 
 
 async def file_in(repository: BackupRepository, key: str) -> KeptFile | None:
-    """Return a file of media as it lies in a backup, with its hash; None where there is none."""
+    """Return a media file of a backup with its hash, or None."""
     digest, size = hashlib.sha256(), 0
     try:
         found = await repository.files.part(f"{MEDIA}/{key}", 0)
@@ -362,9 +355,9 @@ async def carry(
     throttle: Throttle,
     expected: KeptFile | None = None,
 ) -> KeptFile:
-    """Copy one file to another store and return what it is.
+    """Copy one file to another store and return its size and hash.
 
-    Raises `NotFound` when there is none, `BackupDamaged` when it is not what is `expected`; nothing is stored then.
+    Raises `NotFound` if it does not exist, `BackupDamaged` if it differs from `expected`. Nothing is stored then.
     """
     found = await source.part(key, 0)
     await throttle.spend(found.size)

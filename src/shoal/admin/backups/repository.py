@@ -35,16 +35,14 @@ from shoal.core.errors import Conflict, InvalidInput, NotFound, ShoalError
 from shoal.media.store import RAW, MediaStore, StoredFile
 
 FORMAT = 1
-"""Version of everything a backup consists of. Backups of a greater one are refused."""
+"""Format version of a backup. Shoal refuses newer versions."""
 
 
 PUSH_KEY = "push-key"
-"""Name and table of the part that holds the key for web push, where that is a file beside the store."""
+"""Name and table of the part that holds the web push key, if that is a file next to the store."""
 
 
 class DumpPart(msgspec.Struct, frozen=True):
-    """One file of rows: its key below the generation, the hash and size of the file as it lies there, and its rows."""
-
     key: str
     table: str
     size: int
@@ -53,7 +51,7 @@ class DumpPart(msgspec.Struct, frozen=True):
 
 
 class KeptTagRule(msgspec.Struct, frozen=True):
-    """A rule of an admin on a tag: it is not in the graph, and could not be counted anew."""
+    """An admin's rule on a tag: it is not in the graph and cannot be recomputed."""
 
     name: str
     denied: bool
@@ -61,7 +59,7 @@ class KeptTagRule(msgspec.Struct, frozen=True):
 
 
 class MediaTotals(msgspec.Struct, frozen=True):
-    """Files of media that a generation names, and those of them that it was the first to bring."""
+    """Media files of a generation, and the part of them that it added."""
 
     files: int = 0
     bytes: int = 0
@@ -70,40 +68,35 @@ class MediaTotals(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """One generation, as it is stored in JSON."""
-
     format: int
     generation: str
     shoal: str
-    """The version of Shoal that wrote it."""
+    """Version of Shoal that wrote the backup."""
     moment: int
-    """The moment that it brings back, in Unix milliseconds."""
+    """Time of the snapshots, in Unix milliseconds."""
     finished: int
-    """When it was whole, in Unix milliseconds."""
+    """In Unix milliseconds."""
     held_ms: float
-    """How long commits were kept waiting while the stores were opened; 0 where one store is all."""
+    """How long commits waited while the stores were opened; 0 for a single store."""
     stores: Mapping[str, str]
-    """Which data sources lay in which store, without users and passwords."""
+    """Data sources by store URL, without users and passwords."""
     parts: tuple[DumpPart, ...]
     tag_rules: tuple[KeptTagRule, ...] = ()
     media: MediaTotals = MediaTotals()
     lacking: tuple[str, ...] = ()
-    """Files of media that the rows name and that were deleted before they could be copied; at most a thousand."""
+    """Media files that were deleted before they could be copied; at most 1,000."""
     lacks: int = 0
-    """How many these are."""
+    """Number of these files."""
 
     def rows(self, table: str) -> int:
-        """How many rows of a table there are."""
         return sum(part.rows for part in self.parts if part.table == table)
 
     @property
     def at(self) -> datetime:
-        """The moment, in UTC."""
         return datetime.fromtimestamp(self.moment / 1_000, UTC)
 
     @property
     def stored(self) -> int:
-        """Bytes of all parts, without media."""
         return sum(part.size for part in self.parts)
 
 
@@ -112,12 +105,11 @@ class _Head(msgspec.Struct):
 
 
 def encode(manifest: Manifest) -> bytes:
-    """Return it as JSON that people can read too."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
 
 
 def decode(data: bytes, generation: str) -> Manifest:
-    """Return the manifest of a generation. Raises `InvalidInput` for one that is damaged, or of a newer Shoal."""
+    """Return the manifest of a generation. Raises `InvalidInput` if it is damaged or of a newer Shoal."""
     try:
         head = msgspec.json.decode(data, type=_Head)
         if head.format <= FORMAT:
@@ -132,7 +124,7 @@ def decode(data: bytes, generation: str) -> Manifest:
 
 
 def plain(manifest: Manifest) -> dict[str, Any]:
-    """Return what lists show of a generation, for programs."""
+    """Return the fields that lists show, for JSON output."""
     return {
         "generation": manifest.generation,
         "moment": manifest.at.isoformat(timespec="milliseconds"),
@@ -156,30 +148,30 @@ _RENEW_SECONDS = 60.0
 DEAD_SECONDS = 600.0
 """Seconds without a renewal after which other writers treat a lease in a bucket as expired."""
 _OWN_PART = 0.9
-"""The part of that time after which the holder itself gives up: buckets date files in whole seconds."""
+"""The fraction of that time after which the holder itself gives up: buckets date files in whole seconds."""
 
 _log = logging.getLogger(__name__)
 
 
 class BackupDamaged(ShoalError):
-    """Something in a backup is not what its manifest says."""
+    """A file of a backup that does not match its manifest."""
 
 
 class BackupRepository:
-    """All generations at one place. `files` is where their files and the media lie."""
+    """All generations at one URL. `files` holds their parts and the media."""
 
     def __init__(self, files: MediaStore, folder: Path | None, *, dead: float = DEAD_SECONDS) -> None:
         self.files = files
         self._folder = folder
         self._dead = dead
         self._renewed: float | None = None
-        """When the lease was last renewed, in Unix seconds; None while this does not write."""
+        """Time of the last lease renewal, in Unix seconds; None when not writing."""
 
     @classmethod
     def open(cls, url: str, *, make: bool, dead: float = DEAD_SECONDS) -> BackupRepository:
-        """Open `file:///directory` or `s3://bucket/prefix?...`, as media URLs are. `make`: a directory that is not there is made.
+        """Open `file:///directory` or `s3://bucket/prefix?...`. `make` allows a directory that does not exist yet.
 
-        Raises `InvalidInput` for any other URL, and for a directory that is not there.
+        Raises `InvalidInput` for any other URL, and for a missing directory unless `make` is set.
         """
         parts = urlsplit(url)
         if parts.scheme not in {"file", "s3"}:
@@ -191,9 +183,9 @@ class BackupRepository:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[str]:
-        """Keep others from writing here, delete what unfinished backups left, and yield the name of a new generation.
+        """Take the write lease, delete files of unfinished backups, and yield the name of a new generation.
 
-        Raises `Conflict` while another backup is under way.
+        Raises `Conflict` while another backup is running.
         """
         with _locked(self._folder):
             name = _new_name()
@@ -213,9 +205,9 @@ class BackupRepository:
                     _log.warning("%s/%s could not be deleted: %s", name, _BEGUN, error)
 
     def check_lease(self) -> None:
-        """Raise `Conflict` if other writers may have treated this one as over since it last renewed its lease.
+        """Raise `Conflict` if the lease has expired, so that other writers may have deleted files of this backup.
 
-        A lock on a directory lasts as long as the process, so it never expires.
+        A lock on a directory lasts as long as the process and never expires.
         """
         if self._folder is None and self._renewed is not None and time.time() - self._renewed > self._dead * _OWN_PART:
             raise Conflict(
@@ -224,7 +216,7 @@ class BackupRepository:
             )
 
     async def _renew(self, name: str) -> None:
-        """Renew the lease, unless it has expired before the renewal is stored."""
+        """Renew the lease, unless it expires before the renewal is stored."""
         self.check_lease()
         begun = time.time()
         await self.files.put(f"{name}/{_BEGUN}", b"under way\n", RAW)
@@ -237,15 +229,15 @@ class BackupRepository:
             try:
                 await self._renew(name)
             except Conflict:
-                # The next step of the writer raises it.
+                # The next step of the writer raises the conflict.
                 return
             except ShoalError as error:
                 _log.warning("the lease of %s could not be renewed: %s", name, error)
 
     async def _clear_unfinished(self, mine: str) -> None:
-        """Delete files of backups that were killed. In a directory the lock has shown that all of them are over."""
+        """Delete files of killed backups. In a directory, the lock proves that no other backup is running."""
         held = await self._held()
-        # The lease was renewed a moment ago: its date is the present by the clock that dates all files.
+        # The lease was just renewed, so its date is the current time by the clock that dates all files.
         now = max(file.modified for file in held[mine])
         for name, files in held.items():
             if name == mine or any(file.key == f"{name}/{_MANIFEST}" for file in files):
@@ -259,7 +251,7 @@ class BackupRepository:
             await self.files.delete([file.key for file in files])
 
     async def _held(self) -> dict[str, list[StoredFile]]:
-        """Every file of generations, finished or not, by generation."""
+        """Return the files of all generations, finished or not."""
         found: dict[str, list[StoredFile]] = {}
         for name in await self.files.folders():
             if _NAME.fullmatch(name):
@@ -269,10 +261,10 @@ class BackupRepository:
         return found
 
     async def finish(self, manifest: Manifest) -> None:
-        """Commit a generation: from now on it exists.
+        """Commit a generation by storing its manifest.
 
-        Raises `Conflict` or `BackupDamaged` if its files were or may have been deleted by another writer. There is no such
-        generation then.
+        Raises `Conflict` or `BackupDamaged` if another writer deleted or may have deleted its files. The generation does not
+        exist then.
         """
         name = manifest.generation
         await self._renew(name)
@@ -294,7 +286,7 @@ class BackupRepository:
                 )
 
     async def abandon(self, name: str) -> None:
-        """Delete a generation, finished or not. Its manifest is deleted before anything that it names."""
+        """Delete a generation, finished or not. The manifest is deleted first."""
         await self.files.delete([f"{name}/{_MANIFEST}"])
         await self.files.delete([file.key async for page in self.files.files(name) for file in page])
 
@@ -305,8 +297,7 @@ class BackupRepository:
         return [name for name, size in zip(names, sizes, strict=True) if size is not None]
 
     async def manifest(self, name: str = "") -> Manifest:
-        """Return a generation's manifest, or that of the newest. Raises `InvalidInput` where there is none, or one that cannot
-        be read."""
+        """Return the manifest of a generation (default: the newest). Raises `InvalidInput` if it is missing or unreadable."""
         if not name:
             names = await self.generations()
             if not names:
@@ -321,17 +312,15 @@ class BackupRepository:
         return decode(data, name)
 
     async def manifests(self) -> list[Manifest]:
-        """Return those of all generations, oldest first."""
         return [await self.manifest(name) for name in await self.generations()]
 
     async def put_part(self, generation: str, name: str, table: str, data: bytes, rows: int) -> DumpPart:
-        """Store one file of a generation."""
         self.check_lease()
         await self.files.put(f"{generation}/{name}", data, RAW)
         return DumpPart(name, table, len(data), hashlib.sha256(data).hexdigest(), rows)
 
     async def part(self, generation: str, part: DumpPart) -> bytes:
-        """Return one file. Raises `BackupDamaged` unless it is what was put there."""
+        """Return one file. Raises `BackupDamaged` if it is missing or differs from what was written."""
         try:
             data, _ = await self.files.get(f"{generation}/{part.key}")
         except NotFound as error:
@@ -342,14 +331,14 @@ class BackupRepository:
 
 
 def _new_name() -> str:
-    """Return a name that sorts by time, to the millisecond, and is nobody else's."""
+    """Return a unique name that sorts by time, to the millisecond."""
     now = datetime.now(UTC)
     return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1_000:03}Z-{secrets.token_hex(2)}"
 
 
 @contextmanager
 def _locked(folder: Path | None) -> Iterator[None]:
-    """Lock a directory against other backups; a bucket has no locks."""
+    """Lock a directory against other backups. Buckets have no locks."""
     if folder is None:
         yield
         return

@@ -1,8 +1,7 @@
-"""Brings a generation back into an empty store: its rows as they were, its events, its media, then a check that repairs.
+"""Restore a generation into an empty store: rows, events and media, then a repairing check.
 
-Nothing is written before every row has been read and compared with its hash; media are compared on their way. A restore may
-be interrupted and run again: a mark in the store says that it was begun, and no server starts there until `finish` has removed it,
-after everything else.
+All rows are read and compared with their hashes before the first write; media are verified while they are copied. An interrupted
+restore can be run again: a mark in the store prevents servers from starting until `finish` removes it as the last step.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _ROWS_AT_ONCE = 5_000
 
 @dataclass(frozen=True, slots=True)
 class RestoreTarget:
-    """Where a network is restored to. Nobody else may have the store open."""
+    """The destination of a restore. No other process may have the store open."""
 
     store: Store
     media: MediaStore
@@ -49,39 +48,36 @@ class RestoreTarget:
 
 
 class RestoredNetwork(msgspec.Struct):
-    """The result of a restore."""
-
     rows: int = 0
     events: int = 0
     buried: int = 0
     media_files: int = 0
     media_there: int = 0
-    """Files that were there already."""
+    """Files that already existed."""
     faults: list[str] = []
-    """Files of media that are damaged or gone in the backup: the rest was restored."""
+    """Media files that are damaged or missing in the backup; everything else was restored."""
 
 
 async def restore(
     repository: BackupRepository, manifest: Manifest, target: RestoreTarget, throttle: Throttle, tell: Progress
 ) -> RestoredNetwork:
-    """Bring a generation back, up to `finish`. A file of media that is damaged is left out and told; everything else that is
-    refuses all.
+    """Restore a generation, up to `finish`. Damaged media files are skipped and reported.
 
-    Raises `InvalidInput` for a store that is not empty, `BackupDamaged` for rows that are not what was written: nothing was
-    changed then.
+    Raises `InvalidInput` if the store is not empty, `BackupDamaged` if rows differ from what was written. Nothing has changed
+    then.
     """
     return await _Restore(repository, manifest, target, throttle, tell).run()
 
 
 async def restore_tag_rules(network: AnyNetwork, manifest: Manifest) -> None:
-    """Restore the rules of admins on tags, which are not in the graph, in the network that was restored."""
+    """Restore the rules of admins on tags, which are not in the graph."""
     if manifest.tag_rules:
         rules = [TagRule(rule.name, rule.denied, rule.target) for rule in manifest.tag_rules]
         await network.amend_tags(Amendment(rules=rules))
 
 
 async def make_whole(network: AnyNetwork, tell: Progress) -> CheckReport:
-    """Compute what is not in a backup, in the network that was restored: tags are counted, and what was under way is repaired."""
+    """Recompute data that backups do not contain: count tags, and repair operations that were in progress."""
     return await check(network, repair=True, progress=tell)
 
 
@@ -91,8 +87,6 @@ async def finish(target: RestoreTarget, manifest: Manifest) -> None:
 
 
 class _Restore:
-    """One restore while it goes on."""
-
     def __init__(
         self,
         repository: BackupRepository,
@@ -131,7 +125,7 @@ class _Restore:
             raise InvalidInput("the store to restore to is not empty: name an empty one with --store")
 
     async def _push_key(self) -> bytes:
-        """Return the key for web push; nothing where there is none. Raises `InvalidInput` where another one lies already."""
+        """Return the web push key, or nothing. Raises `InvalidInput` if another key already exists."""
         kept = [part for part in self._manifest.parts if part.table == PUSH_KEY]
         if not kept:
             return b""
@@ -168,7 +162,7 @@ class _Restore:
             self._done.rows += put
 
     async def _put_events(self) -> None:
-        # An interrupted restore may have brought some.
+        # An interrupted restore may have added some.
         await forget_events(self._store)
         async for rows in self._rows(SnapshotTable.BURIED):
             await bury_events(self._store, [(events.decode(event), error) for _, event, error in rows])

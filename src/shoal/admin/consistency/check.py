@@ -66,14 +66,14 @@ from shoal.search.indexing import member_row
 
 
 class KeyTarget(NamedTuple):
-    """A key that must lead to an object."""
+    """A key that must resolve to an object."""
 
     key: Key
     id: int
 
 
 def names_of(node: AnyNode) -> KeyTarget | None:
-    """The key that belongs to an object."""
+    """Return the key of an object, if its kind has one."""
     match node:
         case Media() if (key := key_of_files(node)) is not None:
             return KeyTarget(key, node.id)
@@ -101,12 +101,12 @@ def names_of(node: AnyNode) -> KeyTarget | None:
 
 
 _PATIENCE_SECONDS = 3_600.0
-"""How long a check waits for events that are not done yet."""
+"""How long a check waits for pending events."""
 _ROUNDS = 4
-"""A remedy may bring another fault to light: a repair looks again, so many times."""
+"""Rounds of a repair: a repair may reveal another fault."""
 _KEYS_AT_ONCE = 256
 _RECOUNTED = 1_000
-"""Counts that are looked at once more, one by one. More than so many are no accident of the moment."""
+"""Counts that are recounted one by one. Above this number, the differences cannot be races with writers."""
 _RECOUNTS = 8
 
 Look = Mapping[str, Found]
@@ -121,11 +121,11 @@ async def check(
     young: float = YOUNG_SECONDS,
     progress: Progress = nothing,
 ) -> CheckReport:
-    """Compare everything stored, and the home timelines, with what they promise; with `repair`, put right what differs.
+    """Check all stored data and the home timelines; with `repair`, fix what is wrong.
 
-    Of the warm timelines `sample` are looked at by chance (None: all); where none is warm, those of a sample of members.
-    With `read_only`, for a store that another process serves, neither events nor timelines are touched: I1 is left out, and so are
-    files. A file that belongs to nothing is told when it is not `young` (seconds) any more.
+    Of the warm timelines, `sample` random ones are checked (None: all); if none is warm, those of a sample of members.
+    `read_only` is for a store that another process serves: it touches neither events nor timelines and skips I1 and files.
+    Orphaned files are reported once they are older than `young` seconds.
     """
     began = time.monotonic()
     first = await _confirmed(network, sample, progress, read_only=read_only, young=young)
@@ -140,7 +140,7 @@ async def check(
 
 
 async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progress: Progress, young: float) -> int:
-    """Repair, look, and repair again; how many findings are gone at the end."""
+    """Repair and check repeatedly; return the number of resolved findings."""
     before = sum(found.wrong for found in look.values())
     for _ in range(_ROUNDS):
         findings = [finding for found in look.values() for finding in found.findings]
@@ -161,7 +161,7 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
 async def _confirmed(
     network: AnyNetwork, sample: int | None, progress: Progress, *, read_only: bool, young: float
 ) -> Look:
-    """Return the findings that two looks agree on. The check of timelines looks twice by itself."""
+    """Return the findings that two passes agree on. The timeline check does its own second pass."""
     stored, objects, counts = await _look(network, progress, read_only=read_only, young=young)
     if any(found.wrong for found in stored.values()):
         again, objects, counts = await _look(network, progress, read_only=read_only, young=young)
@@ -181,14 +181,14 @@ def _in_both(first: Found, second: Found) -> Found:
 
 
 async def _still_miscounted(network: AnyNetwork, found: Found) -> Found:
-    """A count goes up and down, so two looks may meet the same difference by chance; a broken one is always off by as much."""
+    """Keep counts that are off by a constant amount: a correct count that changes may differ in two passes by coincidence."""
     if found.wrong > _RECOUNTED:
         return found
     wrong = {finding: await miscount(network, finding) for finding in found.findings}
     for _ in range(_RECOUNTS):
         wrong = {finding: by for finding, by in wrong.items() if by}
         if wrong:
-            # At random, so as not to keep step with whoever writes.
+            # Random, to avoid running in step with writers.
             await asyncio.sleep(random.uniform(0.0, 0.01))  # noqa: S311
             wrong = {finding: by if by == await miscount(network, finding) else 0 for finding, by in wrong.items()}
     kept = [finding for finding in found.findings if wrong.get(finding)]
@@ -224,7 +224,7 @@ async def _look(
     links = await scan.read_links(network.store, watch_links, progress)
     counts = await scan.read_counts(network.store, progress)
     blocks = await scan.read_blocks(network.store, progress)
-    # In a thread: sorting a million rows would hold up whoever is served meanwhile.
+    # In a thread: sorting a million rows would block requests.
     found = await asyncio.to_thread(_compared, objects, links, counts, blocks)
     found["keys"] = Found(keys.checked, len(keys.findings), keys.findings)
     found["apps"] = clients.compared(links)
@@ -251,7 +251,7 @@ def _compared(objects: scan.Objects, links: scan.Links, counts: scan.Counts, blo
 
 
 class _Keys:
-    """Looks up the key of every object that has one. Keys of objects that are gone cannot be told from others."""
+    """Check of the keys of all objects. Keys of deleted objects are not detected."""
 
     def __init__(self, store: Reader) -> None:
         self._store = store
@@ -259,7 +259,6 @@ class _Keys:
         self.findings: list[Finding] = []
 
     async def watch(self, page: Sequence[AnyNode]) -> None:
-        """Check the keys of these objects."""
         named = [found for node in page if (found := names_of(node)) is not None]
         for start in range(0, len(named), _KEYS_AT_ONCE):
             await self._check(named[start : start + _KEYS_AT_ONCE])
@@ -305,13 +304,13 @@ def _name(id_: int, nodes: Mapping[int, AnyNode]) -> str:
 
 
 NEWEST = 100
-"""Entries of a list that are read. A longer one must have a count that is greater, and is not counted through."""
+"""Entries of a list that are read. For a longer list, only a too small count is detected."""
 _OTHER_ENDS = 20
-"""Entries of a list whose other end is looked for."""
+"""Entries of a list whose other end is checked."""
 _NEIGHBOURS = 64
-"""Objects after a place drawn by chance among which a member is looked for."""
+"""Objects after a random position among which a member is searched."""
 _DRAWS = 200
-"""Places that are drawn for a member, at most: at some there are only posts."""
+"""Random positions that are tried, at most: some are followed by posts only."""
 _LINES = ("I1", "I2", "I3", "search", "lists", "keys")
 _COUNTED = [atype for atype in ASSOC_TYPES.values() if atype.counted and not atype.tallied]
 
@@ -319,7 +318,7 @@ Findings = dict[str, list[Finding]]
 
 
 async def check_sampled(network: AnyNetwork, members: int, progress: Progress = nothing) -> CheckReport:
-    """Look at so many members; what two looks find, with all events done between them, is reported."""
+    """Check `members` random members. Only findings of two passes, with all events processed in between, are reported."""
     began = time.monotonic()
     chance = random.Random()  # noqa: S311  # a sample guards nothing
     lines = {name: Found(0, 0, []) for name in _LINES}
@@ -342,10 +341,10 @@ def _sampled_line(name: str, found: Found) -> Invariant:
 
 
 async def drawn(store: Store, chance: random.Random) -> Member | None:
-    """Return a member drawn by chance; None where none was found.
+    """Return a random member, or None if none was found.
 
-    The span of all ids is halved again and again, and a half in which there is something is chosen. So those who joined on a day
-    on which few did come more often than those who joined with many others.
+    Bisects the id space, choosing a non-empty half at random each time. So members who joined on a quiet day are drawn more often
+    than members who joined on a busy day.
     """
     for _ in range(_DRAWS):
         low, high = -1, MAX_TIME
@@ -397,7 +396,7 @@ async def _strays_at_home(network: AnyNetwork, member: int) -> list[Finding]:
     warm = await network.timelines.floor(member) is not None
     difference = await settled_difference(network, member)
     if not warm:
-        # A check leaves no trace.
+        # Leave no timeline behind.
         await network.timelines.drop((member,))
     return [Finding(difference, (member,))] if difference else []
 

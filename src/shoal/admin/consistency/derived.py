@@ -4,8 +4,6 @@ I1: a materialized home timeline equals its definition once its events are proce
 pages as a reader pages through them, across the boundary between materialized and pulled entries; and everything above the
 floor, where only sources that are never pushed are pulled. The search index holds every member and post with their current
 contents and nothing else. I4: tag counts maintained by increments equal a recount of the posts.
-
-Glossary (`docs/glossary.md`): floor.
 """
 
 from __future__ import annotations
@@ -40,13 +38,13 @@ _ALL = 1_000_000
 _PAGES = 3
 _TIMELINE_PAGE = 40
 _TIMELINE_LOOKS = 3
-"""A timeline is wrong when the same entry differs so often, with all events done in between."""
+"""A timeline is wrong if the same entry differs in this many passes, with all events processed in between."""
 
 Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 
 
 async def homes(network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress) -> Found:
-    """The warm timelines (`sample` of them by chance, or all); with none warm, those of a sample of members."""
+    """Check the warm timelines (`sample` random ones, or all); if none is warm, those of a sample of members."""
     warm = await network.timelines.members(_ALL)
     chosen = _some(warm, sample) if warm else _sampled(objects, counts, BY_CHANCE if sample is None else sample)
     findings = []
@@ -55,7 +53,7 @@ async def homes(network: AnyNetwork, objects: Objects, counts: Counts, sample: i
         if difference is not None:
             findings.append(Finding(difference, (member,), drop=member))
         if not warm:
-            # A check leaves no trace.
+            # Leave no timeline behind.
             await network.timelines.drop((member,))
         progress("home timelines", at, len(chosen))
     return Found(len(chosen), len(findings), findings)
@@ -67,7 +65,7 @@ def _some(members: Sequence[int], most: int | None) -> list[int]:
 
 
 def _sampled(objects: Objects, counts: Counts, by_chance: int) -> list[int]:
-    """The most and the least connected members, and some by chance."""
+    """Return the most and the least connected members, and `by_chance` random ones."""
     members = objects.members
     degree = np.zeros(len(members), np.int64)
     follows = (counts.atype == FOLLOWS.number) | (counts.atype == FOLLOWED_BY.number)
@@ -80,7 +78,7 @@ def _sampled(objects: Objects, counts: Counts, by_chance: int) -> list[int]:
 
 
 async def settled_difference(network: AnyNetwork, member: int) -> str | None:
-    """Return the difference that every look finds, with all events done between: others may write between reads."""
+    """Describe the difference that all passes find, with events processed in between: concurrent writes cause transient ones."""
     found = await _timeline_difference(network, member)
     for _ in range(_TIMELINE_LOOKS - 1):
         if not found:
@@ -94,7 +92,7 @@ async def settled_difference(network: AnyNetwork, member: int) -> str | None:
 
 
 async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
-    """Ids that differ, with whether the timeline lacks them."""
+    """Return the ids that differ, with whether the timeline lacks them."""
     pages = await _compared(network.reads, member, Cursor(limit=_TIMELINE_PAGE), _PAGES * _TIMELINE_PAGE)
     floor = await network.timelines.floor(member)
     whole = Cursor(after=floor or 0, limit=200)
@@ -113,7 +111,7 @@ def _few(ids: Sequence[int]) -> str:
 
 
 async def _walked(read: Read, reads: Reads, member: int, cursor: Cursor, most: int) -> list[int]:
-    """The first `most` ids, page by page: a page may come short, so pages are not compared one by one."""
+    """Return the first `most` ids, page by page: pages may be short, so they cannot be compared one by one."""
     ids: list[int] = []
     before: int | None = cursor.before
     while before is not None and len(ids) < most:
@@ -127,7 +125,7 @@ _SEARCH_PAGE = 2_000
 
 
 class SearchRows:
-    """Compares rows with objects, page by page."""
+    """Comparison of the rows of the search index with the objects."""
 
     def __init__(self, network: AnyNetwork) -> None:
         self._graph: Reader = network.effects.graph
@@ -137,11 +135,10 @@ class SearchRows:
         self.findings: list[Finding] = []
 
     async def is_filled(self) -> bool:
-        """Whether there is anything to compare: an index that is still being filled is behind by right."""
+        """Return whether the index can be compared: one that is still being filled lags legitimately."""
         return self._index.keeps and (await self._index.state()).complete
 
     async def watch(self, page: Sequence[AnyNode]) -> None:
-        """Compare the rows of these objects."""
         nodes = {node.id: node for node in page if isinstance(node, Member | Post)}
         expected = await rows_of(self._graph, nodes)
         held = await self._index.rows(list(expected)) if expected else {}
@@ -151,7 +148,7 @@ class SearchRows:
                 self._tell("the search index does not have {0} as it is", id_)
 
     async def compared(self) -> Found:
-        """All that was found, with what the index has and the graph has not."""
+        """Return all findings, including rows of deleted objects."""
         after = -1
         while ids := await self._index.ids(after, _SEARCH_PAGE):
             after = ids[-1]
@@ -168,7 +165,7 @@ class SearchRows:
 
 
 async def look_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Have the objects of these findings looked at."""
+    """Index the objects of these findings again."""
     if ids := [finding.look for finding in findings if finding.look]:
         await network.effects.search.look(network.effects.graph, ids)
 
@@ -176,17 +173,17 @@ async def look_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 _TAG_PAGE = 1_000
 _TAGS_AT_ONCE = 200
 _LOOKED_AT = 1_000
-"""Findings that are looked at again, one by one. More than so many are no accident of the moment."""
+"""Findings that are rechecked one by one. Above this number, the differences cannot be races with writers."""
 _TAG_LOOKS = 8
 
 
 def horizon() -> int:
-    """The first day (since 1970-01-01 UTC) whose uses are told apart."""
+    """Return the first day (since 1970-01-01 UTC) with per-day counts."""
     return time.time_ns() // 1_000_000 // DAY_MS - DAYS
 
 
 class TagCounts:
-    """Rows of tags as posts make them, post by post."""
+    """Tag rows recomputed from posts."""
 
     def __init__(self) -> None:
         self._horizon = horizon()
@@ -194,7 +191,6 @@ class TagCounts:
         self.authors: dict[AuthorKey, int] = {}
 
     def take(self, nodes: Iterable[AnyNode]) -> None:
-        """Count the posts among these."""
         uses = [use for node in nodes if isinstance(node, Post) and (use := _use(node)) is not None]
         found = tally(uses, self._horizon)
         after = authors_after(found, self.authors)
@@ -202,7 +198,7 @@ class TagCounts:
         self.authors.update(after)
 
     async def compared(self, store: CloudStore) -> Found:
-        """Return the tags that the cloud counts differently."""
+        """Return the tags whose counts in the cloud differ."""
         findings: list[Finding] = []
         seen: set[int] = set()
         checked, after = 0, FIRST
@@ -237,14 +233,14 @@ def _use(post: Post) -> Use | None:
 
 
 async def still_wrong(network: AnyNetwork, found: Found) -> Found:
-    """Return the findings of two looks that persist: tags that go on differing by as much, even on a network in use."""
+    """Return the findings that persist: tags that keep differing by the same amount, even while the network is in use."""
     if found.wrong > _LOOKED_AT:
         return found
     differ = {finding: await _tag_difference(network, finding.tag) for finding in found.findings}
     for _ in range(_TAG_LOOKS):
         differ = {finding: by for finding, by in differ.items() if any(by)}
         if differ:
-            # At random, so as not to keep step with whoever writes.
+            # Random, to avoid running in step with writers.
             await asyncio.sleep(random.uniform(0.0, 0.01))  # noqa: S311
             await network.settle()
             differ = {
@@ -255,7 +251,7 @@ async def still_wrong(network: AnyNetwork, found: Found) -> Found:
 
 
 async def _tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
-    """By how many uses, on which days and in which spellings the cloud and a recount differ; nothing true when they do not."""
+    """Return by how many uses, on which days and in which spellings the cloud and a recount differ; all falsy if equal."""
     counted, _ = await _counted_anew(network, name)
     stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
     days = {day: held for day, held in stored.days.items() if day >= horizon()}
@@ -267,7 +263,7 @@ async def _tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
 
 
 async def count_anew(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Have the tags of these findings counted as the graph has them now."""
+    """Recount the tags of these findings from the graph."""
     names = [finding.tag for finding in findings if finding.tag]
     for start in range(0, len(names), _TAGS_AT_ONCE):
         counted = [await _counted_anew(network, name) for name in names[start : start + _TAGS_AT_ONCE]]
@@ -278,7 +274,7 @@ async def count_anew(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 
 
 async def count_all(network: AnyNetwork, progress: Progress) -> int:
-    """Count every tag from the posts, for a cloud that is empty; how many tags there are. Nobody else may be at work."""
+    """Count every tag from the posts into an empty cloud; return the number of tags. No other writer may be active."""
     await network.settle()
     counts, done, after = TagCounts(), 0, FIRST
     while page := await network.store.obj_scan(after, _TAG_PAGE):
@@ -296,7 +292,7 @@ async def count_all(network: AnyNetwork, progress: Progress) -> int:
 
 
 async def _counted_anew(network: AnyNetwork, name: str) -> tuple[TagRow, dict[AuthorKey, int]]:
-    """The row of a tag, and who used it on the days that are stored or counted: 0 for who did not."""
+    """Return the recounted row of a tag, and its authors on the days that are stored or counted: 0 for those to remove."""
     id_ = tag_id(name)
     counts = TagCounts()
     before = MAX_TIME

@@ -1,6 +1,6 @@
-"""The invariants over a scanned store, without I/O: each function gives how much it looked at, and what does not hold.
+"""Invariants over a scanned store, without I/O. Each function returns the number of checked items and what is wrong.
 
-Pairs are matched by sorting: two lists of pairs are laid together, and equal neighbours belong to each other.
+Pairs are matched by sorting: two lists of pairs are concatenated and sorted, so that equal pairs become adjacent.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from shoal.graph.schema import (
 )
 
 MOST = 50_000
-"""Findings that one look takes down of one kind; those after them are only counted, and found again after a repair."""
+"""Findings kept per kind and pass. Further ones are only counted, and found again after a repair."""
 
 
 class Found(NamedTuple):
-    """How many things were looked at, how many are wrong, and the first of these."""
+    """The numbers of checked and wrong items, and the first findings."""
 
     checked: int
     wrong: int
@@ -41,7 +41,7 @@ class Found(NamedTuple):
 
 
 class Match(NamedTuple):
-    """Positions: of what is in the first list alone, in the second alone, and of equal pairs in both."""
+    """Positions of pairs that are only in the first list, only in the second, and in both."""
 
     first: Column
     second: Column
@@ -49,7 +49,7 @@ class Match(NamedTuple):
 
 
 def match(first: Pairs, second: Pairs) -> Match:
-    """Two lists of pairs, none of which names a pair twice, laid against each other."""
+    """Match two lists of distinct pairs."""
     major, minor = np.concatenate((first[0], second[0])), np.concatenate((first[1], second[1]))
     order = np.lexsort((minor, major))
     major, minor = major[order], minor[order]
@@ -63,7 +63,7 @@ def match(first: Pairs, second: Pairs) -> Match:
 
 
 def inverses(links: Links) -> Found:
-    """I3: both ends of an association say the same, or both are dead."""
+    """I3: check that both ends of an association agree, or both are dead."""
     checked, wrong, findings = 0, 0, []
     for atype in ASSOC_TYPES.values():
         if atype.inverse > atype.number:
@@ -76,7 +76,7 @@ def inverses(links: Links) -> Found:
 
 
 def _disagreeing(atype: AssocType, there: Links, back: Links) -> Iterator[Finding]:
-    """A tombstone whose other end is forgotten already is no harm: ends are swept one after the other."""
+    """Find disagreeing ends. A tombstone whose other end is gone is legitimate: ends are swept one after the other."""
     one, other = (there.id1, there.id2), (back.id2, back.id1)
     matched = match(one, other)
     name, inverse = _words(atype), _words(ASSOC_TYPES[atype.inverse])
@@ -102,7 +102,7 @@ def _disagreeing(atype: AssocType, there: Links, back: Links) -> Iterator[Findin
 
 
 def counts(links: Links, objects: Objects, stored: Counts) -> Found:
-    """I2: every count is the number of live associations, also at the author of what is liked and shared."""
+    """I2: check that every count equals the number of live associations, including the sums of likes and shares of an author."""
     id1, atype, n = _live_counts(links, objects)
     matched = match((id1, atype), (stored.id1, stored.atype))
     one, other = matched.both
@@ -138,7 +138,7 @@ def _live_counts(links: Links, objects: Objects) -> tuple[Column, Column, Column
 
 
 def positions(links: Links, blocks: Blocks) -> Found:
-    """Check that a block counts the live entries from the end of the block before it up to its own."""
+    """Check that each block counts the live entries after the previous block up to its own end."""
     follows = np.zeros(len(blocks.id1), np.bool_)
     follows[1:] = np.all([part[1:] == part[:-1] for part in blocks[:3]], axis=0)
     since = np.where(follows, np.roll(blocks.upto, 1), FIRST)
@@ -150,7 +150,7 @@ def positions(links: Links, blocks: Blocks) -> Found:
 
 
 def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
-    """Return how many live entries of all lists come up to each place, in the order of lists and times."""
+    """Return the number of live entries up to each position, in the order of lists and times."""
     live = links.only(links.alive & np.isin(links.atype, [t.number for t in ASSOC_TYPES.values() if t.ranked]))
     id1, atype = np.concatenate((live.id1, id1)), np.concatenate((live.atype, atype))
     time = np.concatenate((live.time, time))
@@ -168,12 +168,12 @@ def _misplaced(blocks: Blocks, at: int, has: int) -> Finding:
 
 
 def tags(links: Links, objects: Objects) -> Found:
-    """I4: a tag leads to the live posts that have it, and every tag of a live post leads to it."""
+    """I4: check that a tag leads to exactly the live posts that have it."""
     return _listed(TAG_OF, links, objects)
 
 
 def lists(links: Links, objects: Objects) -> Found:
-    """Check that each member's lists have what the member posted, shared and uploaded, and nothing else."""
+    """Check that each member's lists contain exactly what the member posted, shared and uploaded."""
     parts = [_listed(atype, links, objects) for atype in LISTED]
     return Found(
         sum(part.checked for part in parts),
@@ -200,24 +200,24 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
-    """The time of an association that follows from an object: the id of that object."""
+    """Return the time of an association that follows from an object: the id of that object."""
     return id1 if atype in (COMMENTS_ON, COMMENTS_ASIDE_ON, IN_THREAD) else id2
 
 
 def ends(links: Links, objects: Objects) -> Found:
-    """Check that live associations lead from and to objects that exist. One of each pair of inverses is looked at."""
-    # A thread stays muted when its root is deleted: it goes on below.
+    """Check that live associations lead from and to existing objects. One direction of each inverse pair is checked."""
+    # A thread stays muted when its root is deleted: its comments remain.
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
     named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse)
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number not in named]))
-    # The place of an emoji is no object: it is there as long as its post says so.
+    # The position of an emoji is no object: it exists as long as its post names it.
     there = objects.exist(live.id2) | np.isin(live.id2, links.of(SHOWS_EMOJI.number).id2)
-    # An entry of the audit log is no object either: it is there as long as it stands in a public list.
+    # An entry of the audit log is no object either: it exists as long as it is in a public list.
     audited = links.of(AUDITED.number)
     entries = audited.only(np.isin(audited.id1, PUBLIC_LISTS)).id2
     there |= (live.atype == AUDITED.number) & np.isin(live.id2, entries)
-    # Lists of active posts and of the audit log begin at no object.
+    # Lists of active posts and of the audit log belong to no object.
     open_to_all = np.isin(live.atype, (ACTIVE.number, AUDITED.number)) & np.isin(live.id1, PUBLIC_LISTS)
     begins = objects.exist(live.id1) | open_to_all
     loose = np.nonzero(~(begins & there))[0]

@@ -1,6 +1,6 @@
-"""Check and repair media: each has its files and says the truth about itself, and every file belongs to something.
+"""Check and repair media: every media object has its files and correct metadata, and every file belongs to an object.
 
-Files are compared by hashes of their keys: about 60 bytes of memory for each, however long the keys are.
+Files are compared by hashes of their keys: about 60 bytes of memory per file, whatever the length of the key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from shoal.graph.media import UNUSED_MS, charge, media_of, plan
 from shoal.graph.schema import AGENDA, ATTACHED, DUE_ON, OWNS, AnyNode
 
 YOUNG_SECONDS = 3_600.0
-"""A file that is younger may belong to an upload that is not done."""
+"""A younger file may belong to an upload in progress."""
 _AT_ONCE = 16
 _PAGE = 1_000
 _PARTS = 5
@@ -37,15 +37,13 @@ _PARTS = 5
 
 
 class _File(NamedTuple):
-    """A file that an object names."""
-
     key: str
     object_id: int
     required: bool
 
 
 class MediaFiles:
-    """Collects the objects page by page, and compares them with the stored files."""
+    """Comparison of media objects, collected page by page, with the stored files."""
 
     def __init__(self, network: AnyNetwork, young: float = YOUNG_SECONDS) -> None:
         self._network = network
@@ -57,7 +55,6 @@ class MediaFiles:
         self._wrong = 0
 
     def take(self, page: Sequence[AnyNode]) -> None:
-        """Note what these objects say."""
         for node in page:
             for file in _files_of(node):
                 _note(self._files, (_hash(file.key), file.object_id, file.required))
@@ -67,7 +64,7 @@ class MediaFiles:
                 _note(self._members, (node.id, node.media_bytes))
 
     async def compared(self, objects: Objects, links: Links) -> Found:
-        """All that is wrong, with what else the store of files holds."""
+        """Return all findings, including files that belong to no object."""
         hashes, owners, required = map(_column, self._files)
         order = np.argsort(hashes)
         hashes, owners, required = hashes[order], owners[order], required[order]
@@ -80,7 +77,7 @@ class MediaFiles:
         return Found(files + len(self._media[0]), self._wrong, self._findings)
 
     async def _look_through(self, hashes: Column, sizes: Column) -> int:
-        """Note the sizes of the files that objects name, and report the others; return the number of all files."""
+        """Record the sizes of the files that objects name, report the others, and return the number of all files."""
         seen, now = 0, time.time()
         async for page in self._network.media.files():
             seen += len(page)
@@ -137,14 +134,14 @@ def _files_of(node: AnyNode) -> Iterable[_File]:
     if not isinstance(node, Media | Member):
         return
     keys = lasting_files_of(node) if isinstance(node, Media) else files_of_member(node)
-    # A smaller copy is not required: where it is missing, the picture itself is served.
+    # A smaller copy is not required: the original picture is served if it is missing.
     copies = set(map(copy_of, keys))
     for key in keys:
         yield _File(key, node.id, key not in copies)
 
 
 async def mend(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Put right what these findings say of files and media, as they are by now."""
+    """Repair the files and media of these findings, according to their current state."""
     await network.media.remove([finding.file for finding in findings if finding.file])
     ids = list(dict.fromkeys(finding.media for finding in findings if finding.media))
     for start in range(0, len(ids), _AT_ONCE):
@@ -190,7 +187,7 @@ async def _mend_media(network: AnyNetwork, id_: int) -> None:
 
 
 def _with_files(media: Media, sizes: dict[str, int]) -> Media:
-    """Return the object corrected to match its files: it has failed if its own file is gone."""
+    """Return the object corrected to match its files: it has failed if its main file is gone."""
     gone = {key for key in (media.key, media.preview_key, media.original_key) if key and key not in sizes}
     made_from_original = media.kind is not MediaKind.IMAGE
     main = media.original_key if media.state is MediaState.PROCESSING else media.key
@@ -206,7 +203,7 @@ def _with_files(media: Media, sizes: dict[str, int]) -> Media:
 
 
 async def _mend_profile(network: AnyNetwork, id_: int) -> None:
-    """Clear the avatar and the header of a member where the file is gone."""
+    """Clear the avatar and the header of a member if the file is gone."""
     graph = network.effects.graph
     member = (await graph.obj_get((id_,))).get(id_)
     if not isinstance(member, Member):
@@ -228,7 +225,7 @@ async def _mend_profile(network: AnyNetwork, id_: int) -> None:
 
 
 async def _recount(network: AnyNetwork, owner_id: int) -> None:
-    """Count the bytes of a member's media again. Whatever adds to them meanwhile is another version of the member."""
+    """Recount the bytes of a member's media. A concurrent change bumps the member's version, so the commit is retried."""
     graph = network.effects.graph
 
     async def attempt() -> None:
@@ -262,6 +259,6 @@ def _hash(key: str) -> int:
 
 
 def _is_ours(key: str) -> bool:
-    """Whether a key has the form of a media key: other files in a bucket are left alone."""
+    """Return whether a key has the form of a media key: other files in a bucket are left alone."""
     parts = key.split("/")
     return len(parts) == _PARTS and all(part.isdecimal() for part in parts[:3])

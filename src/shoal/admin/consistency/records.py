@@ -35,24 +35,23 @@ from shoal.graph.schema import AGENDA, ASSOC_TYPES, DUE_ON, FOLLOWED_BY, FOLLOWS
 _HISTORIES_AT_ONCE = 64
 _DAY_MS = 86_400_000
 _SLACK_MS = 2 * _DAY_MS
-"""Histories are forgotten once a day, in one store after the other."""
+"""Histories are forgotten once a day, one store after the other."""
 _OF = {atype.history: atype.number for atype in (FOLLOWS, FOLLOWED_BY)} | {
     atype.number: atype.number for atype in (FOLLOWS, FOLLOWED_BY)
 }
-"""The type of the follow that a tombstone tells of."""
+"""The type of the follow that a tombstone is about."""
 
 Flags = NDArray[np.bool_]
 
 
 class FollowHistories:
-    """Collects what tombstones tell of follows: 56 bytes for each."""
+    """Follow histories of all tombstones: 56 bytes each."""
 
     def __init__(self, network: AnyNetwork) -> None:
         self._network = network
         self._rows = tuple(array("q") for _ in range(7))
 
     async def watch(self, page: Sequence[AssocRow]) -> None:
-        """Note what these associations tell."""
         for row in page:
             if not row.alive and (atype := _OF.get(row.atype)):
                 moments = moments_until(row.time, row.data)
@@ -63,7 +62,7 @@ class FollowHistories:
                     column.append(value)
 
     def compared(self, links: Links) -> Found:
-        """All histories that do not end as their follows do, and those that two ends tell differently."""
+        """Return histories that do not end as their follows do, and those whose two ends disagree."""
         rows = _Told.of(*(np.frombuffer(column, np.int64) if column else _NONE for column in self._rows))
         findings = [*_unended(rows, links, FOLLOWS), *_unended(rows, links, FOLLOWED_BY)]
         kept = time.time_ns() // 1_000_000 - int(self._network.reads.history_days * _DAY_MS) + _SLACK_MS
@@ -75,7 +74,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class _Told:
-    """Histories at one end each, in columns: the last beginning and end, how many moments, and a sum of their hashes."""
+    """Histories at one end each, in columns: last beginning and end, number of moments, and the sum of their hashes."""
 
     def __init__(self, id1: Column, atype: Column, id2: Column, begun: Column, ended: Column, n: Column, sums: Column):
         self.id1, self.atype, self.id2 = id1, atype, id2
@@ -83,7 +82,7 @@ class _Told:
 
     @classmethod
     def of(cls, id1: Column, atype: Column, id2: Column, *told: Column) -> _Told:
-        """Lay together the tombstone of a follow and that of what was put aside."""
+        """Merge the tombstones of a follow and of its overflow type."""
         order = np.lexsort((id2, atype, id1))
         id1, atype, id2 = id1[order], atype[order], id2[order]
         first = np.ones(len(order), np.bool_)
@@ -97,18 +96,17 @@ class _Told:
         return cls(id1[starts], atype[starts], id2[starts], *laid)
 
     def only(self, chosen: Flags) -> _Told:
-        """Some of them."""
         columns = (self.id1, self.atype, self.id2, self.begun, self.ended, self.n, self.sums)
         return _Told(*(column[chosen] for column in columns))
 
     @property
     def pairs(self) -> Pairs:
-        """Whom they are of, and whom they lead to."""
+        """The ids of the owner and of the other end."""
         return self.id1, self.id2
 
 
 def _unended(rows: _Told, links: Links, atype: AssocType) -> Iterator[Finding]:
-    """Histories that begin last while there is no follow, or end later than a follow that is alive began."""
+    """Find histories that are open although there is no follow, or that end after a live follow began."""
     told, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
     matched = match(told.pairs, (alive.id1, alive.id2))
     name = atype.name.replace("_", " ")
@@ -120,7 +118,7 @@ def _unended(rows: _Told, links: Links, atype: AssocType) -> Iterator[Finding]:
 
 
 def _disagreeing(rows: _Told, kept: int) -> Iterator[Finding]:
-    """Ends that tell different moments. What one has forgotten already, or has no more room for, is no difference."""
+    """Find ends with different moments, ignoring moments that one end has forgotten or has no room for."""
     here, there = (rows.only(rows.atype == atype.number) for atype in (FOLLOWS, FOLLOWED_BY))
     matched = match(here.pairs, (there.id2, there.id1))
     for words, told, alone in (
@@ -142,14 +140,14 @@ def _finding(words: str, told: _Told, at: int) -> Finding:
 
 
 def _digest(moments: frozenset[int]) -> int:
-    """Return a sum of hashes of 56 bits: the sums of two parts make that of the whole."""
+    """Return a sum of 56-bit hashes: the sums of two parts add up to that of the whole."""
     return sum(hash((moment,)) >> 8 for moment in moments)
 
 
 async def remember(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Have both ends tell what either does, and the follow be as the last of it says.
+    """Merge the history of both ends, and make the follow match its last moment.
 
-    A history that does not end, though its follow has, ends just after it began.
+    An open history whose follow has ended is closed just after it began.
     """
     wrong = [finding.remember for finding in findings if finding.remember]
     for start in range(0, len(wrong), _HISTORIES_AT_ONCE):
@@ -168,7 +166,7 @@ async def _remember(network: AnyNetwork, id1: int, atype: int, id2: int) -> None
     if last > 0 and not goes_on:
         last = -last - 1
         moments.add(last)
-    # An end loses against a follow that began later. One so early changes nothing, but that it is remembered.
+    # An end at this time loses against any follow that began later, so it only adds the history.
     at, data = max(1, -last), encode_moments(moments)
     for end, kind, other in ends:
         op = AssocOp(end, kind.number, other, at, alive=False, data=data, plain=True, silent=True)
@@ -186,20 +184,19 @@ async def _moments(network: AnyNetwork, id1: int, atype: AssocType, id2: int) ->
 _AT_ONCE = 16
 
 Ticketed = App | Departure | IpBlock | Media | Poll | Proof | ScheduledPost
-"""Kinds of objects that become due."""
+"""Kinds of objects that have an agenda ticket."""
 
 
 class FreshIds:
-    """Collects the tickets of objects and the options of polls, 16 bytes for each."""
+    """The tickets of objects and the options of polls, 16 bytes each."""
 
     def __init__(self) -> None:
-        # The owner and the id, in turn.
+        # Alternating: owner, id.
         self._tickets, self._options = array("q"), array("q")
-        # Of each ticket, whether another check finds out that it is not on the agenda.
+        # For each ticket, whether another check detects that it is missing from the agenda.
         self._seen_to = array("b")
 
     def take(self, page: Sequence[AnyNode]) -> None:
-        """Note the ids in these objects."""
         for node in page:
             if isinstance(node, Ticketed) and node.ticket_id:
                 self._tickets.extend((node.id, node.ticket_id))
@@ -209,10 +206,10 @@ class FreshIds:
                     self._options.extend((node.id, option.id))
 
     def tickets(self, links: Links) -> Found:
-        """Find objects whose ticket is not on the agenda, or is there for another object."""
+        """Find objects whose ticket is not on the agenda, or belongs to another object."""
         owners, tickets = _pairs(self._tickets)
         due = links.of(DUE_ON.number)
-        # Links have the hash of their data, which is the id of the object that is due.
+        # Links hold the hash of their data, which is the id of the due object.
         wanted = np.fromiter((hash(int(id_).to_bytes(8)) for id_ in owners), np.int64, len(owners))
         at = np.minimum(np.searchsorted(due.id1, tickets), max(0, len(due.id1) - 1))
         is_planned = found_in(tickets, due.id1)
@@ -222,7 +219,7 @@ class FreshIds:
         return Found(len(owners), len(wrong), [Finding(words, (id_,), plan=id_) for id_ in wrong[:MOST].tolist()])
 
     def shared(self, links: Links) -> Found:
-        """Find options of several polls, and emoji of several posts, that have one id. There is no repair."""
+        """Find options of several polls, and emoji of several posts, with the same id. There is no repair."""
         shown = links.of(SHOWS_EMOJI.number)
         findings = [
             *_shared(*_pairs(self._options), "{0} and {1} have an option with one id: votes for either count in both"),
@@ -244,9 +241,9 @@ def _shared(owners: Column, ids: Column, words: str) -> Iterator[Finding]:
 
 
 async def plan_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Give the objects of these findings new tickets for the moments at which they are due.
+    """Create new tickets for the objects of these findings, for the time at which they are due.
 
-    A scheduled post that is more than a day late is not published: its author is notified, and decides.
+    A scheduled post that is more than a day late is not published; its author is notified instead.
     """
     ids = [finding.plan for finding in findings if finding.plan]
     for start in range(0, len(ids), _AT_ONCE):
@@ -265,7 +262,7 @@ async def _plan(network: AnyNetwork, id_: int) -> None:
             return
         now = time.time_ns() // 1_000_000
         if isinstance(node, ScheduledPost) and now - node.at >= scheduled_posts.RETRIED_MS:
-            # Its author may not want it published this late. The ticket that it names may be that of another object.
+            # The author may not want the post published this late. Its ticket may belong to another object.
             missed = Unfit("This post was not published at its time")
             await scheduled_posts.keep_refused(network.writes, replace(node, ticket_id=0), missed, now)
             return
@@ -279,7 +276,7 @@ async def _plan(network: AnyNetwork, id_: int) -> None:
 
 
 def _due_at(node: Ticketed) -> int:
-    """Return the moment (Unix ms) at which an object with a ticket is due."""
+    """Return the time (Unix ms) at which an object with a ticket is due."""
     match node:
         case ScheduledPost():
             return node.at
@@ -293,14 +290,13 @@ def _due_at(node: Ticketed) -> int:
 
 
 class UnusedApps:
-    """Collects apps that are not kept, and those that a token or a code is of: 8 bytes for each."""
+    """Apps that may be deleted, and apps used by a token or an authorization code: 8 bytes each."""
 
     def __init__(self) -> None:
         self._checked = 0
         self._apps, self._tickets, self._used = array("q"), array("q"), array("q")
 
     def take(self, page: Sequence[AnyNode]) -> None:
-        """Note what these objects say."""
         for node in page:
             if isinstance(node, App):
                 self._checked += 1
@@ -311,7 +307,7 @@ class UnusedApps:
                 self._used.append(node.app_id)
 
     def compared(self, links: Links) -> Found:
-        """The apps that nobody uses and that are on no agenda."""
+        """Return the apps that are unused and on no agenda."""
         ids = _column(self._apps)
         used = found_in(ids, np.unique(_column(self._used)))
         planned = found_in(_column(self._tickets), np.unique(links.of(DUE_ON.number).id1))
@@ -323,7 +319,7 @@ class UnusedApps:
 
 
 async def plan_ends(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Put the apps of these findings on the agenda: they go after a day in which nobody uses them."""
+    """Schedule the apps of these findings for deletion after a day without use."""
     ids = [finding.app for finding in findings if finding.app]
     for start in range(0, len(ids), _AT_ONCE):
         await asyncio.gather(*(oauth.plan_end(network.writes, id_) for id_ in ids[start : start + _AT_ONCE]))

@@ -1,6 +1,6 @@
-"""Puts right what a check found. Every remedy looks at the store as it is now, so one that came too late changes nothing.
+"""Repair findings of a check. Each repair reads the store again, so a stale finding changes nothing.
 
-Associations are put as plain operations, which keep their times and may lose against what members do meanwhile.
+Associations are written as plain operations, which keep their times and may lose against concurrent writes.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ from shoal.graph.schema import (
 
 _AT_ONCE = 64
 _TRIES = 5
-"""How often a count is counted again while it is being changed."""
+"""How often a count is recounted while it changes."""
 
 _KEEP_TIME = frozenset(
     {atype.number for atype in LISTED if atype not in (SHARES, IN_THREAD, DECLARED_BY)}
     | {TAGGED.number, TAG_OF.number, PLACED_IN.number}
 )
-"""Types whose time is the id of an object, and whose data says nothing else: it is their place in the list, and must stay."""
+"""Types whose time is the id of an object and defines their position in the list, so it must stay; their data carries nothing
+else.
+"""
 
 
 Remedy = Callable[[AnyNetwork, Finding], Coroutine[None, None, None]]
 
 
 async def repair(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Associations first, then keys and timelines; then counts, those of lists before the sums of an author;
-    then blocks."""
+    """Repair findings: associations, then keys and timelines, then counts (of lists before the sums of authors), then blocks."""
     for kind in (_agree, _begin, _end, _key, _drop):
         await _each(network, kind, findings)
     await recount(network, findings)
@@ -56,7 +57,7 @@ async def repair(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 
 
 async def recount(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Set the counts that are wrong. An author's sum is made of the counts of the posts, so those go first."""
+    """Correct wrong counts. An author's sum is computed from the counts of the posts, so those go first."""
     pairs = [finding.recount for finding in findings if finding.recount]
     sums = [pair for pair in pairs if await _is_sum(network, *pair)]
     for id1, atype in [pair for pair in pairs if pair not in set(sums)] + sums:
@@ -64,15 +65,15 @@ async def recount(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 
 
 async def miscount(network: AnyNetwork, finding: Finding) -> int:
-    """By how much a count is too high at this moment; 0 when it is right, or moved while it was looked at."""
+    """Return by how much a count is currently too high; 0 if it is right or changed during the recount."""
     if finding.recount is None:
         return 0
     id1, atype = finding.recount
     count = _sum if await _is_sum(network, id1, atype) else _length
     stored = await _stored_count(network, id1, atype)
     counted = await count(network, id1, atype)
-    # Counting takes many reads, so it is compared only when nothing moved meanwhile. That the count is the same again does not
-    # say so: a post with a like that was made during the first reading, and another that was cleared away, leave it as it was.
+    # A recount takes many reads, so it only counts if nothing changed in between. An equal count is no proof: a new post with a
+    # like and a deleted one leave it unchanged, so the numbers of rows are compared too.
     if await count(network, id1, atype) != counted or await _stored_count(network, id1, atype) != stored:
         return 0
     return stored - counted.n
@@ -84,7 +85,7 @@ async def _each(network: AnyNetwork, remedy: Remedy, findings: Sequence[Finding]
 
 
 async def _agree(network: AnyNetwork, finding: Finding) -> None:
-    """The later end wins; of two that are as late, the end of whoever acted."""
+    """Let the later end win; on a tie, the end of the acting member."""
     if finding.agree is None:
         return
     here, there = await _both_ends(network, finding.agree)
@@ -131,14 +132,14 @@ async def _end(network: AnyNetwork, finding: Finding) -> None:
     here, there = await _both_ends(network, finding.end)
     stored = here or there
     if stored is not None:
-        # The data of an end would be taken for moments of a history.
+        # The data of an end would be read as moments of a history.
         data = b"" if ASSOC_TYPES[finding.end[1]].history else stored.data
         op = AssocOp(*finding.end, stored.time, alive=False, data=data, plain=True)
         await _put_both(network, _past(op, here, there))
 
 
 async def _key(network: AnyNetwork, finding: Finding) -> None:
-    """A name goes to its owner, unless another one that exists holds it."""
+    """Give a name to its owner, unless another existing object holds it."""
     if finding.key is None:
         return
     space, name, shard, owner, holder = finding.key
@@ -165,13 +166,13 @@ async def _both_ends(network: AnyNetwork, triple: Triple) -> tuple[AssocRow | No
 
 
 async def _stored(network: AnyNetwork, triple: Triple) -> AssocRow | None:
-    """One association, be it a tombstone."""
+    """Return one association, which may be a tombstone."""
     rows = await network.store.assoc_scan((triple[0], triple[1], max(triple[2] - 1, FIRST)), 1)
     return rows[0] if rows and rows[0][:3] == triple else None
 
 
 def _past(op: AssocOp, *stored: AssocRow | None) -> AssocOp:
-    """The operation as it wins against what is stored."""
+    """Return the operation with a time or data that wins against the stored rows."""
     last = max(((row.time, row.data) for row in stored if row is not None), default=(-1, b""))
     if (op.time, op.data) > last:
         return op
@@ -181,7 +182,7 @@ def _past(op: AssocOp, *stored: AssocRow | None) -> AssocOp:
 
 
 async def _put_both(network: AnyNetwork, op: AssocOp) -> None:
-    """Each end where it belongs: the two may lie in different stores."""
+    """Write both ends in separate commits: they may be in different stores."""
     inverse = ASSOC_TYPES[op.atype].inverse
     await _put(network, op)
     if inverse:
@@ -202,7 +203,7 @@ async def _is_sum(network: AnyNetwork, id1: int, atype: int) -> bool:
 
 
 async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool) -> None:
-    """Counted again until nothing changed while it was: a member may like something meanwhile."""
+    """Recount until the list does not change during a count: members may write at the same time."""
     count = _sum if of_posts else _length
     counted = await count(network, id1, atype)
     for _ in range(_TRIES):
@@ -215,11 +216,11 @@ async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool)
 
 
 class _Counted(NamedTuple):
-    """The right value of a count, with numbers that tell whether the list changed between two readings."""
+    """The right value of a count, with numbers that reveal a change of the list between two readings."""
 
     n: int
     rows: int
-    """Rows of the list, ended ones included: a new one adds to them, whatever else goes."""
+    """Rows of the list including tombstones: a new association adds to them even if another one ends."""
     alive: int
 
 
@@ -237,9 +238,9 @@ async def _length(network: AnyNetwork, id1: int, atype: int) -> _Counted:
 
 
 async def _sum(network: AnyNetwork, author: int, atype: int) -> _Counted:
-    """The counts of everything the author posted, as stored: not those that are remembered.
+    """Return the sum of the stored (not cached) counts of everything the author posted.
 
-    Also of what the author deleted: until it is cleared away, its likes still stand, in its own count and in the sum.
+    Deleted posts are included: until they are swept, their likes still count in their own count and in the sum.
     """
     n = rows = alive = 0
     after = (author, POSTED.number, FIRST)

@@ -1,6 +1,6 @@
-"""A whole store as packed arrays: about 33 bytes an association, 17 an object, so a million of each fit in 50 MB.
+"""A whole store as packed arrays: about 33 bytes per association and 17 per object, so a million of each fit in 50 MB.
 
-Objects also say which associations there must be because of them: a post stands in its author's list and under its tags.
+Objects also imply associations: a post is in its author's list and under its tags.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ FIRST = -(2**63)
 """Below every id."""
 
 FIRST_TYPE = -(2**15)
-"""Below every number of a type."""
+"""Below every type number."""
 
 OBJECTS_AT_ONCE = 2_000
 ROWS_AT_ONCE = 10_000
@@ -103,7 +103,7 @@ LISTED = (
     CELL_OF,
     DECLARED_BY,
 )
-"""Types whose associations follow from objects alone, besides the tags."""
+"""Types of associations that are implied by objects, besides tags."""
 
 _OWNED: dict[type[AnyNode], AssocType] = {
     Media: OWNS,
@@ -122,7 +122,7 @@ tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
 
 
 class Links(NamedTuple):
-    """Associations in order of their triples; `mark` tells data apart."""
+    """Associations in order of their triples; `mark` is the hash of their data."""
 
     id1: Column
     atype: Column
@@ -132,7 +132,6 @@ class Links(NamedTuple):
     mark: Column
 
     def only(self, chosen: NDArray[np.bool_]) -> Links:
-        """Some of them."""
         return Links(
             self.id1[chosen],
             self.atype[chosen],
@@ -143,16 +142,15 @@ class Links(NamedTuple):
         )
 
     def of(self, atype: int, *, alive: bool = True) -> Links:
-        """Return the links of one type: the live ones, or all."""
+        """Return the links of one type: live ones, or all."""
         return self.only((self.atype == atype) & self.alive if alive else self.atype == atype)
 
     def triple(self, at: int) -> Triple:
-        """One of them."""
         return int(self.id1[at]), int(self.atype[at]), int(self.id2[at])
 
 
 class Counts(NamedTuple):
-    """Counts that are not zero, in order of their pairs."""
+    """Nonzero counts, in order of their pairs."""
 
     id1: Column
     atype: Column
@@ -160,7 +158,7 @@ class Counts(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Parts of lists that are read by position, in order: `graph/sqlite/ranks.py` says what they are."""
+    """Blocks of lists that are read by position, in order (see `graph/sqlite/ranks.py`)."""
 
     id1: Column
     atype: Column
@@ -170,7 +168,7 @@ class Blocks(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """Ids in order; who wrote each post; which associations of the `LISTED` types and of tags follow from them."""
+    """Ids in order, the author of each post, and the associations of `LISTED` types and tags that objects imply."""
 
     ids: Column
     members: Column
@@ -179,11 +177,11 @@ class Objects(NamedTuple):
     said: dict[int, Pairs]
 
     def exist(self, ids: Column) -> NDArray[np.bool_]:
-        """Which of these ids are objects, or need not be: what has a name for an id (negative) exists by being named."""
+        """Return which ids are existing objects, or need none: negative ids (hashes of names) always exist."""
         return (ids < 0) | found_in(ids, self.ids)
 
     def authors_of(self, ids: Column) -> Column:
-        """The authors of these posts; 0 for what is no post."""
+        """Return the authors of these posts; 0 for ids of other objects."""
         if not len(self.posts):
             return np.zeros(len(ids), np.int64)
         at = np.minimum(np.searchsorted(self.posts, ids), len(self.posts) - 1)
@@ -191,7 +189,7 @@ class Objects(NamedTuple):
 
 
 def found_in(ids: Column, ordered: Column) -> NDArray[np.bool_]:
-    """Which of `ids` are among the ordered ones."""
+    """Return a mask of the `ids` that are in the sorted column `ordered`."""
     if not len(ordered):
         return np.zeros(len(ids), np.bool_)
     at = np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)
@@ -200,7 +198,7 @@ def found_in(ids: Column, ordered: Column) -> NDArray[np.bool_]:
 
 
 def said_by(node: AnyNode) -> Iterator[Triple]:
-    """The associations that an object brings with it."""
+    """Iterate over the associations that an object implies."""
     match node:
         case Post():
             yield node.author_id, POSTED.number, node.id
@@ -231,7 +229,7 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
 
 
 def _logged_in(token: Token) -> Iterator[Triple]:
-    """The lists of what somebody is logged in by: halfway is not yet in."""
+    """Return the lists of a login session or token. A session that has not passed the second factor yet is not logged in."""
     if HALFWAY not in token.scopes:
         yield token.member_id or token.app_id, LOGGED_IN.number, token.id
     if not token.app_id:
@@ -239,7 +237,7 @@ def _logged_in(token: Token) -> Iterator[Triple]:
 
 
 def _named(post: Post) -> Iterator[Triple]:
-    """The lists of what has a name for an id: of tags and of cells."""
+    """Return the lists of tags and cells, whose ids are hashes of names."""
     for tag in post.tags:
         yield tag_id(tag), TAG_OF.number, post.id
     for cell in cell_ids(post):
@@ -255,7 +253,7 @@ def _attached(media: Sequence[int], post_id: int) -> Iterator[Triple]:
 
 
 def parts_of(node: AnyNode) -> tuple[int, ...]:
-    """Ids that an object brings with it and that have no object of their own."""
+    """Return ids that an object uses and that have no object of their own."""
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
@@ -265,8 +263,6 @@ def parts_of(node: AnyNode) -> tuple[int, ...]:
 
 
 class _ObjectArrays:
-    """Objects on their way into arrays."""
-
     def __init__(self) -> None:
         self.ids, self.members, self.posts, self.authors = (array("q") for _ in range(4))
         self.said = {atype.number: (array("q"), array("q")) for atype in (*LISTED, TAG_OF)}
@@ -286,7 +282,7 @@ class _ObjectArrays:
 
     def objects(self) -> Objects:
         said = {atype: (_packed(first), _packed(second)) for atype, (first, second) in self.said.items()}
-        # A post and what it said before may name the same media.
+        # A post and its earlier revision may name the same media.
         named = np.unique(np.stack(said[ATTACHED.number]), axis=1)
         said[ATTACHED.number] = (named[0], named[1])
         return Objects(
@@ -301,7 +297,7 @@ def _packed(values: array[int]) -> Column:
 async def read_objects(
     store: Scanner, watch: Callable[[list[AnyNode]], Awaitable[None]], progress: Progress
 ) -> Objects:
-    """Every object; `watch` is given each page of them."""
+    """Read all objects; `watch` receives each page."""
     arrays = _ObjectArrays()
     after = FIRST
     while page := await store.obj_scan(after, OBJECTS_AT_ONCE):
@@ -314,7 +310,7 @@ async def read_objects(
 
 
 async def read_links(store: Scanner, watch: Callable[[list[AssocRow]], Awaitable[None]], progress: Progress) -> Links:
-    """Every association, tombstones too; `watch` is given each page of them."""
+    """Read all associations, including tombstones; `watch` receives each page."""
     pages: list[Links] = []
     read = 0
     after: Triple = (FIRST, FIRST, FIRST)
@@ -347,7 +343,7 @@ def _columns(rows: Sequence[AssocRow]) -> Links:
 
 
 async def read_counts(store: Scanner, progress: Progress) -> Counts:
-    """Every count that is not zero."""
+    """Read all nonzero counts."""
     pages = []
     read = 0
     after = (FIRST, FIRST)
@@ -362,7 +358,7 @@ async def read_counts(store: Scanner, progress: Progress) -> Counts:
 
 
 async def read_blocks(store: Scanner, progress: Progress) -> Blocks:
-    """Every block of a list that is read by position."""
+    """Read all blocks of lists that are read by position."""
     pages = [np.empty((0, 5), np.int64)]
     read = 0
     after = (FIRST, FIRST_TYPE, FIRST_TYPE, FIRST)

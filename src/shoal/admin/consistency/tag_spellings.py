@@ -36,20 +36,18 @@ from shoal.tagcloud.contract import CloudStore
 _AT_ONCE = 16
 _PAGE = 1_000
 _BETWEEN_PAUSES = 50
-"""Objects that are checked without a pause: a post with 40 tags takes half a millisecond."""
+"""Objects that are checked between two pauses: a post with 40 tags takes half a millisecond."""
 _PATIENCE_SECONDS = 3_600.0
 _LISTS = {atype.number for atype in TAG_LISTS}
 
 
 class TagSpellings:
-    """A search for tags that are stored in a form other than the canonical one."""
-
     def __init__(self) -> None:
         self._checked = self._wrong = 0
         self._findings: list[Finding] = []
 
     def take(self, page: Iterable[AnyNode]) -> None:
-        """Check the posts and the wishes among these objects."""
+        """Check the posts and the feedback (more or less like this) among these objects."""
         for node in page:
             self._checked += isinstance(node, Post | Taste)
             if is_outdated(node):
@@ -65,7 +63,7 @@ class TagSpellings:
                     self._find("a followed or featured tag of {0} is stored under a former spelling", row.id1)
 
     async def compared(self, cloud: CloudStore | None) -> Found:
-        """Return all findings, with those among the rules of admins that the tag cloud has."""
+        """Return all findings, including those among the tag rules of admins."""
         rules = await cloud.rules() if cloud else {}
         self._checked += len(rules)
         if rules != ruling.folded(rules):
@@ -79,14 +77,14 @@ class TagSpellings:
 
 
 def is_outdated(node: AnyNode) -> bool:
-    """Return whether an object has tags that are stored in a form other than the canonical one."""
+    """Return whether an object has tags that are not in canonical form."""
     if isinstance(node, Post):
         return node.tags != tags_named(node.text)
     return isinstance(node, Taste) and bool(node.said) and node.wishes != folded_wishes(node.wishes)
 
 
 async def store_folded(network: AnyNetwork, findings: Iterable[Finding]) -> None:
-    """Store all tags in their canonical form if there is a finding of another one, and wait until they are counted."""
+    """Store all tags in canonical form if there is such a finding, and wait until they are counted."""
     if any(finding.fold for finding in findings):
         await fold_all(network.store, network.writes, network.tag_store)
         await network.settle(_PATIENCE_SECONDS)
@@ -95,9 +93,9 @@ async def store_folded(network: AnyNetwork, findings: Iterable[Finding]) -> None
 async def fold_all(
     store: Scanner, writes: Writes, cloud: CloudStore, after_page: Callable[[], Awaitable[None]] | None = None
 ) -> None:
-    """Store all tags of a network in their canonical form. A run after an interruption moves the remaining tags.
+    """Store all tags of a network in canonical form. A run after an interruption moves the remaining tags.
 
-    `after_page` is awaited after every thousand objects.
+    `after_page` is awaited after every 1,000 objects.
     """
     former = await ruling.add_folded(cloud)
     after = FIRST
@@ -138,7 +136,7 @@ async def _fold(writes: Writes, node: AnyNode) -> None:
 
 
 async def _fold_post(writes: Writes, post_id: int) -> bool:
-    """Give a post the tags of its text in canonical form, or some of them, and return whether anything changed.
+    """Give a post the canonical tags of its text, or some of them, and return whether anything changed.
 
     The change is not an edit: it stores no revision and sends no notification.
     """
@@ -150,7 +148,8 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
     posts.change(batch, post, after, writes.new_id(batch.shard))
     added = {*map(tag_id, after.tags)} - {*map(tag_id, post.tags)}
     if added and post.visibility is Visibility.PUBLIC:
-        # As an import, it enters the timelines of followers of these tags quietly. Followers of its author have it.
+        # As for an import, the post enters the timelines of followers of these tags without notifications. Followers of its
+        # author already have it.
         batch.emit(PostImported(post_id=post.id, author_id=0, visibility=post.visibility, tag_ids=tuple(added)))
     await writes.graph.commit(batch)
     return True

@@ -22,31 +22,33 @@ PHOTO_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif"})
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """Which files to read, and how."""
+    """The files to read, with options."""
 
     members: Path | None = None
-    """Without it, follows and posts are of members who are there already, by name."""
+    """Without it, follows and posts belong to existing members, by name."""
     follows: Path | None = None
     mutual: bool = False
-    """Each row of follows is two: either follows the other."""
+    """Each row of follows counts in both directions."""
     posts: Path | None = None
     authors: str = MATCH
-    """`match`: authors are members by id or name; `best-connected`: who posted most is the best-connected member, and so on."""
+    """`match`: authors are members by id or name; `best-connected`: the most active author is the best-connected member, and so
+    on.
+    """
     photos: Path | None = None
-    """A directory of pictures, attached in turn, in the order of their names, to the newest posts."""
+    """A directory of pictures, attached to the newest posts in rotation, in order of their names."""
     photos_newest: int = 500
     bulk: bool | None = None
-    """Whether rows are written straight into the store, which only an empty network allows; None: wherever it is possible."""
+    """Whether to write rows directly into the store, which requires an empty network; None: whenever possible."""
     columns: Mapping[str, str] = {}
-    """Columns by field, such as `posts.title`, where they have not their usual names."""
+    """Column names by field, such as `posts.title`, if they differ from the usual ones."""
     patience: float = PATIENCE_SECONDS
-    """Seconds for which a store that is away is asked again, before the import ends."""
+    """Seconds to retry an unavailable store before the import fails."""
 
 
 def in_directory(folder: Path) -> Sources:
-    """The files of a directory laid out as `graph/nodes.csv`, `graph/edges.csv`, `posts/*.jsonl.gz` and `photos/`.
+    """Return the files of a directory with `graph/nodes.csv`, `graph/edges.csv`, `posts/*.jsonl.gz` and `photos/`.
 
-    Some may be absent. Raises `InvalidInput` where all are.
+    Any may be absent. Raises `InvalidInput` if all are.
     """
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a directory")
@@ -68,7 +70,7 @@ def in_directory(folder: Path) -> Sources:
 
 
 def photos_in(folder: Path) -> list[Path]:
-    """The pictures of a directory, in the order of their names. Raises `InvalidInput` if there are none."""
+    """Return the pictures of a directory, sorted by name. Raises `InvalidInput` if there are none."""
     found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PHOTO_SUFFIXES)
     if not found:
         raise InvalidInput(f"{folder} has no pictures ({', '.join(sorted(PHOTO_SUFFIXES))})")
@@ -81,7 +83,7 @@ _AT_ONCE = 1_000
 
 
 class RecordSpool(Generic[R]):
-    """Records of one type in a file, in blocks of a thousand; `count` is how many there are."""
+    """Records of one type in a file, in blocks of 1,000; `count` is their number."""
 
     def __init__(self, path: Path, record: type[R]) -> None:
         self.count = 0
@@ -90,7 +92,7 @@ class RecordSpool(Generic[R]):
         self._decoder: msgspec.msgpack.Decoder[list[R]] = msgspec.msgpack.Decoder(list[record])  # type: ignore[valid-type]
 
     def fill(self, records: Iterable[R]) -> None:
-        """Put these aside; only once."""
+        """Write the records; only once."""
         waiting = iter(records)
         with self._path.open("wb") as file:
             while block := list(islice(waiting, _AT_ONCE)):
@@ -99,7 +101,7 @@ class RecordSpool(Generic[R]):
                 self.count += len(block)
 
     def blocks(self, size: int) -> Iterator[list[R]]:
-        """The records in their order, at least `size` at a time but for the last ones."""
+        """Iterate over the records in order, in blocks of at least `size` except the last."""
         if not self.count:
             return
         block: list[R] = []
@@ -114,7 +116,7 @@ class RecordSpool(Generic[R]):
 
 
 def number_of(sources: Sources) -> int:
-    """Return a number of 40 bits that tells these files, and how they are read, from others: by sizes, beginnings and ends."""
+    """Return a 40-bit fingerprint of these files and options, from sizes, beginnings and ends."""
     digest = md5(usedforsecurity=False)
     told = (sources.mutual, sources.authors, sources.photos_newest, sorted(sources.columns.items()))
     digest.update(repr(told).encode())

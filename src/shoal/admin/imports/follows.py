@@ -61,20 +61,20 @@ _ROWS = 200_000
 
 
 class FollowBlock(NamedTuple):
-    """Rows that name two members each, and the moment of each in ticks (`row_moment`); rows without two are counted too."""
+    """Rows with their members and times in ticks (`row_moment`). Rejected rows count in the numbering of rows."""
 
     followers: Sequence[str]
     followees: Sequence[str]
     moments: NDArray[np.int64]
     dated: bool = False
-    """Whether the file tells dates: two rows may then have the same moment."""
+    """Whether the file has dates: two rows may then have the same time."""
 
 
 def row_moment(since: str, number: int, latest: int) -> int:
-    """Return the moment of the row of that number, in ticks (`backdated`): that of its date, or without one that of its place.
+    """Return the time of a row in ticks (`ticks_of`), from its date or else from its number.
 
-    Rows of one second, as most files tell it, are a tick apart. Raises `InvalidInput` for a date that is none, or later than
-    `latest` (Unix milliseconds).
+    Rows of one second, the usual resolution of files, are a tick apart. Raises `InvalidInput` for an invalid date, or one later
+    than `latest` (Unix milliseconds).
     """
     if not since:
         return (1 + number) * TICKS
@@ -85,7 +85,7 @@ def row_moment(since: str, number: int, latest: int) -> int:
 
 
 def follow_blocks(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[FollowBlock]:
-    """The rows as they come; those that cannot be read are refused. Raises as `read_lines`."""
+    """Iterate over blocks of rows; unreadable rows are rejected. Raises as `read_lines`."""
     if written_as_csv(path):
         yield from _of_csv(path, named, summary)
     else:
@@ -128,7 +128,7 @@ def _block(
     *,
     summary: Summary,
 ) -> FollowBlock:
-    """Give each row its moment; those whose date is none are refused."""
+    """Give each row its time; rows with invalid dates are rejected."""
     if dates is None:
         return FollowBlock(followers, followees, (np.asarray(places, np.int64) + 1) * TICKS)
     latest = time.time_ns() // 1_000_000
@@ -149,7 +149,7 @@ def _block(
 def _even(
     rows: list[list[str]], width: int, number: int, place: int, summary: Summary
 ) -> tuple[list[list[str]], Sequence[int]]:
-    """The rows of the right width, and their numbers. `number` is of the line before them; empty lines are no rows."""
+    """Return the rows of the right width and their numbers. `number` is the line before them; empty lines are no rows."""
     even, places = [], []
     for row in rows:
         number += 1 + sum(cell.count("\n") for cell in row)
@@ -184,25 +184,25 @@ def _of_lines(path: Path, named: Mapping[str, str], summary: Summary) -> Iterato
 
 
 OPERATIONS = 1_000
-"""Follows in one batch, at most."""
+"""Maximum number of follows in a batch."""
 _AT_ONCE = 1_024
-"""Batches under way: what waits together is committed together, and a commit costs by the pages that it touches."""
+"""Concurrent batches: concurrent commits are grouped, and a commit costs by the pages that it touches."""
 
 
 class Edges(NamedTuple):
-    """Follows by positions in `ImportedMembers`, in the order of the file; `moment` is in ticks (`backdated.ticks_of`)."""
+    """Follows by positions in `ImportedMembers`, in file order; `moment` is in ticks (`ticks_of`)."""
 
     follower: Column
     followee: Column
     moment: Column
 
     def degrees(self, people: int) -> Column:
-        """How many follow each, and whom each follows, together."""
+        """Return each member's number of followers plus followees."""
         return np.bincount(self.follower, minlength=people) + np.bincount(self.followee, minlength=people)
 
 
 class _Job(NamedTuple):
-    """Follows of one member: ids of the followees, and the moment of each, which no two share."""
+    """Follows of one member, with a distinct time for each."""
 
     follower: int
     followees: list[int]
@@ -210,7 +210,7 @@ class _Job(NamedTuple):
 
 
 def references(lines: Iterable[NumberedRow], named: Mapping[str, str]) -> Iterator[str]:
-    """Everybody whom a file of follows names."""
+    """Iterate over all references in a file of follows."""
     fields: Fields | None = None
     for line in lines:
         if not line.error:
@@ -221,7 +221,7 @@ def references(lines: Iterable[NumberedRow], named: Mapping[str, str]) -> Iterat
 def read_follows(
     lines: Iterable[NumberedRow], named: Mapping[str, str], people: ImportedMembers, summary: Summary, *, mutual: bool
 ) -> Edges:
-    """The follows of a file; each row is two where they are mutual."""
+    """Read the follows of a file; mutual rows count in both directions."""
     columns = (array("q"), array("q"), array("q"))
     fields: Fields | None = None
     latest = time.time_ns() // 1_000_000
@@ -251,7 +251,7 @@ def read_follows(
 async def take_follows(
     network: AnyNetwork, people: ImportedMembers, edges: Edges, summary: Summary, progress: Progress, patience: float
 ) -> None:
-    """Make the follows that are not there. `patience` is that of `run_bounded`."""
+    """Create follows that do not exist yet. `patience` is that of `run_bounded`."""
     total = len(edges.follower)
     once = _each_once(edges, len(people))
     summary["follows"].there += total - len(once.follower)
@@ -267,7 +267,7 @@ async def take_follows(
 
 
 def _each_once(edges: Edges, people: int) -> Edges:
-    """The first of equal follows, those of one follower together and in the order of the file."""
+    """Return the first of equal follows, grouped by follower and in file order."""
     _, first = np.unique(edges.follower * people + edges.followee, return_index=True)
     first = first[np.lexsort((first, edges.follower[first]))]
     return Edges(*(column[first] for column in edges))
@@ -280,7 +280,7 @@ def _which(follower: int | None, followee: int | None) -> str:
 
 
 def _end(follower: object) -> str:
-    """Which end is to blame, given whether the follower is there."""
+    """Return the missing end, given whether the follower exists."""
     return "the followee" if follower else "the follower"
 
 
@@ -304,9 +304,9 @@ def _jobs(edges: Edges, people: ImportedMembers, summary: Summary) -> Iterator[_
 
 
 def told_apart(moments: Column) -> Column:
-    """Move the moments of one follower's follows apart, a tick each. They are given in the order of the file.
+    """Move the times of one follower's follows apart by a tick each. They are given in file order.
 
-    Those of one millisecond stay in that order: by their ticks, which begin anew at every 1,024th row, they would not.
+    Follows of one millisecond keep that order; their ticks, which wrap at every 1,024th row, would not preserve it.
     """
     order = np.argsort(moments // TICKS, kind="stable")
     steps = np.arange(len(moments))
@@ -316,7 +316,7 @@ def told_apart(moments: Column) -> Column:
 
 
 async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
-    """One read tells what is there already, and what a block forbids."""
+    """Create follows; one read finds existing ones and blocks."""
     stands = await network.store.assoc_get(job.follower, (FOLLOWS, BLOCKS, BLOCKED_BY), job.followees)
     shard = shard_of(job.follower)
     batch = Batch(shard)
@@ -330,7 +330,7 @@ async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
             batch.assoc_add(job.follower, FOLLOWS, followee, at)
     if batch.assocs:
         await _commit(network, batch)
-    # Counted when it is done: where the store was busy, all of this is begun anew.
+    # Counted at the end: if the store was busy, the whole job is retried.
     summary["follows"].there += len(there)
     summary["follows"].taken += len(batch.assocs)
     for followee in blocked:
@@ -338,7 +338,7 @@ async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
 
 
 async def _commit(network: AnyNetwork, batch: Batch) -> None:
-    """In as many parts as the store wants: some take only a few changes at once."""
+    """Commit a batch, split as far as the store requires: some limit the changes of a commit."""
     try:
         await network.store.commit(batch)
     except TooLarge:
@@ -354,7 +354,7 @@ async def _commit(network: AnyNetwork, batch: Batch) -> None:
 ENTRIES = 400_000
 """Entries of a part, unless a single list has more."""
 _MOST_PARTS = 500
-"""Files that are open at once."""
+"""Files that are open concurrently."""
 _DEALT = 1_000_000
 _OPERATIONS = 1_000
 _BULK_CONCURRENCY = 64
@@ -367,7 +367,7 @@ Rows = NDArray[np.void]
 
 
 class Prepared(NamedTuple):
-    """A part, how many entries of the file it stands for, and how many follows of those came twice or were refused."""
+    """A part, its number of entries in the file, and the duplicate and rejected follows among them."""
 
     part: LoadPart
     entries: int
@@ -376,7 +376,7 @@ class Prepared(NamedTuple):
 
 
 class LoadedFollows:
-    """The follows of a file, put aside in a directory as pairs of positions."""
+    """The follows of a file, spooled to disk as pairs of positions."""
 
     def __init__(self, folder: Path, people: LoadedMembers) -> None:
         self._folder = folder
@@ -384,14 +384,12 @@ class LoadedFollows:
         self._rows = folder / "follows"
         self._dated = False
         self.following, self.followers = (np.zeros(len(people), np.int64) for _ in range(2))
-        """How many follows each has in the file, and how many lead to them."""
+        """Follows in the file from and to each member."""
 
     def degrees(self) -> NDArray[np.int64]:
-        """Return both together."""
         return self.following + self.followers
 
     def read(self, blocks: Iterator[FollowBlock], summary: Summary, *, mutual: bool) -> None:
-        """Put the follows aside."""
         with self._rows.open("wb") as file:
             for block in blocks:
                 rows = self._found(block, summary)
@@ -416,7 +414,7 @@ class LoadedFollows:
     async def load(
         self, network: AnyNetwork, store: Loading, summary: Summary, progress: Progress, patience: float
     ) -> None:
-        """Store the lists that are not there. `patience` is that of `run_bounded`."""
+        """Store lists that do not exist yet. `patience` is that of `run_bounded`."""
         paths = await asyncio.to_thread(self._dealt)
         total, seen = int(self.following.sum()), 0
         for path in paths:
@@ -436,7 +434,7 @@ class LoadedFollows:
         summary.refuse("follows", absent.get(follower) or absent[followee], f"the {end} was refused")
 
     def _dealt(self) -> list[Path]:
-        """Deal the entries into files, each of the lists of members who stand together, in their order."""
+        """Partition the entries into files by list owner."""
         if self._dated:
             self._tell_apart()
         entries = (
@@ -448,7 +446,7 @@ class LoadedFollows:
         return paths
 
     def _tell_apart(self) -> None:
-        """Give each of a follower's follows a moment of its own, which both ends have; equal ones have that of the first."""
+        """Give each of a follower's follows a distinct time, shared by both ends; duplicates get that of the first."""
         paths = _deal(_in_turn(self._rows, _ROW), "follower", _parts(self.following), self._folder / "dated")
         with self._rows.open("wb") as file:
             for path in paths:
@@ -468,7 +466,7 @@ class LoadedFollows:
         times = milliseconds << (SEQUENCE_BITS + SHARD_BITS) | shards << SEQUENCE_BITS | ticks
         links = np.column_stack((of, entries["atype"].astype(np.int64), other, times))[there]
         links = links[np.lexsort((links[:, 3], links[:, 2], links[:, 1], links[:, 0]))]
-        # Of equal follows the first one counts.
+        # The first of equal follows counts.
         first = np.ones(len(links), np.bool_)
         first[1:] = (links[1:, :3] != links[:-1, :3]).any(axis=1)
         twice = int((~first & (links[:, 1] == FOLLOWS.number)).sum())
@@ -477,7 +475,7 @@ class LoadedFollows:
 
 
 def _turned(rows: Rows) -> Rows:
-    """Turn rows around, so that they are seen from their other end."""
+    """Swap follower and followee."""
     turned = np.empty(len(rows), _ROW)
     turned["follower"], turned["followee"], turned["moment"] = rows["followee"], rows["follower"], rows["moment"]
     return turned
@@ -491,7 +489,7 @@ def _entries(rows: Rows, atype: int) -> Rows:
 
 
 def _told_apart(rows: Rows) -> Rows:
-    """Move apart the follows of some members, all of them, given in the order of the file."""
+    """Move apart all follows of some members, given in file order."""
     pairs = np.column_stack((rows["follower"], rows["followee"]))
     once, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
     order = np.lexsort((first, once[:, 0]))
@@ -503,7 +501,7 @@ def _told_apart(rows: Rows) -> Rows:
 
 
 def _deal(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
-    """Deal rows into files by the part of the position that they have in a column. Their order stays."""
+    """Partition rows into files by the part of a column's position, preserving their order."""
     paths = [start.with_name(f"{start.name}-{at}") for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in paths]
@@ -524,17 +522,17 @@ def _in_turn(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
 
 
 def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The part of each position. Members whose ids say the same millisecond stay together, for they stand in no order."""
+    """Return the part of each position. Members with the same millisecond in their ids stay together, as they have no order."""
     groups = np.add.reduceat(entries, np.arange(0, len(entries), PER_MS)) if len(entries) else entries
     most = max(ENTRIES, int(entries.sum()) // _MOST_PARTS + 1)
     ends = (np.cumsum(groups) - 1) // most
-    # Parts that would be empty, behind a list that is longer than a part, are left out.
+    # Drop parts that would be empty, after a list that is longer than a part.
     _, numbered = np.unique(ends, return_inverse=True)
     return np.repeat(numbered.astype(np.int64), PER_MS)[: len(entries)]
 
 
 def _lengths(links: Table) -> Table:
-    """The lists of these entries, which are sorted by them, and how long each is."""
+    """Return the lists of these sorted entries with their lengths."""
     if not len(links):
         return np.empty((0, 3), np.int64)
     begins = np.nonzero(np.concatenate(([True], (links[1:, :2] != links[:-1, :2]).any(axis=1))))[0]
@@ -565,7 +563,7 @@ async def _store(network: AnyNetwork, store: Loading, part: LoadPart, summary: S
 
 
 async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, LoadPart]:
-    """Return the lists of which nothing is there, and those of which something is, but not all."""
+    """Return the lists that do not exist, and those that are incomplete."""
     ids = np.unique(part.counts[:, 0]).tolist()
     stored = await network.store.assoc_count(ids, (FOLLOWS, FOLLOWED_BY))
     lengths = np.array([stored[ASSOC_TYPES[atype]].get(id1, 0) for id1, atype in part.counts[:, :2].tolist()], np.int64)
@@ -578,7 +576,7 @@ async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, Loa
 
 
 async def _complete(network: AnyNetwork, begun: LoadPart, patience: float) -> None:
-    """Add to lists that somebody has begun already: entry by entry, as a repair does."""
+    """Complete lists that already have entries, entry by entry as in a repair."""
 
     async def add(batch: Batch) -> None:
         await network.store.commit(batch)

@@ -1,4 +1,4 @@
-"""Members of an import: registered through the services, or written directly into an empty store, and found again by their
+"""Members of an import: registered through `shoal.commands`, or written directly into an empty store, and found again by their
 records.
 
 References to members take 24 bytes each. They are 64-bit hashes with a key that is random in each process: of ten million
@@ -39,12 +39,12 @@ _REGISTERED_AT_ONCE = 256
 
 
 class ImportedMembers:
-    """The members that an import is about. Other records name them by their id in the file, or else by user name."""
+    """The members of an import, referred to by their id in the file, or else by user name."""
 
     def __init__(self, records: Sequence[MemberRecord]) -> None:
         self.records = records
         self.ids = [0] * len(records)
-        """The member of each record; 0 as long as there is none."""
+        """The member id of each record; 0 until it exists."""
         self._by_id = {record.id: at for at, record in enumerate(records)}
         self._by_name = {record.name: at for at, record in enumerate(records)}
 
@@ -52,13 +52,13 @@ class ImportedMembers:
         return len(self.records)
 
     def find(self, reference: str) -> int | None:
-        """The position of whom a record means."""
+        """Return the position of a referenced member."""
         found = self._by_id.get(reference)
         return found if found is not None else self._by_name.get(as_name(reference))
 
 
 def as_name(reference: str) -> str:
-    """Return the user name that a reference means when it is no id."""
+    """Return a reference that is no id as a user name."""
     return reference.lower().replace("-", "_")
 
 
@@ -69,7 +69,7 @@ class _Job(NamedTuple):
 
 
 def read_members(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> ImportedMembers:
-    """The records that may become members, in the order of the file."""
+    """Return the records that may become members, in file order."""
     taken: dict[str, MemberRecord] = {}
     for record in member_records(lines, named, summary):
         if record.name in taken:
@@ -80,7 +80,7 @@ def read_members(lines: Iterable[NumberedRow], named: Mapping[str, str], summary
 
 
 def member_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> Iterator[MemberRecord]:
-    """The records with names that members may have, in the order of the file; names may come twice."""
+    """Iterate over the records with valid names, in file order; names may repeat."""
     fields: Fields | None = None
     for line in lines:
         if line.error:
@@ -105,7 +105,7 @@ async def take_members(
     progress: Progress,
     patience: float,
 ) -> None:
-    """Register those who are not there. `first_posts` says when somebody first posted: nobody joined after that.
+    """Register missing members. `first_posts` has the times of first posts: the join date is not later.
 
     `patience` is that of `run_bounded`.
     """
@@ -133,7 +133,7 @@ def _joined(job: _Job, first_posts: Mapping[int, int]) -> int:
 
 
 async def _registered(network: AnyNetwork, job: _Job, joined: int, summary: Summary) -> int:
-    """The id of the new member, or 0."""
+    """Return the id of the new member, or 0."""
     record, limits = job.record, network.writes.limits
     try:
         member = await members.register(
@@ -146,7 +146,7 @@ async def _registered(network: AnyNetwork, job: _Job, joined: int, summary: Summ
             record=job.name,
         )
     except Unavailable:
-        # No fault of the record: the import ends here, and goes on when it is run again.
+        # Not the record's fault: end the import here; the next run continues.
         raise
     except ShoalError as error:
         summary.refuse("members", record.name, str(error))
@@ -156,7 +156,7 @@ async def _registered(network: AnyNetwork, job: _Job, joined: int, summary: Summ
 
 
 async def members_there(network: AnyNetwork, names: Iterable[str]) -> ImportedMembers:
-    """Return the names that are members already. An import without a file of members is about them."""
+    """Return the names that belong to existing members, for an import without a file of members."""
     wanted = {name: name.lower().replace("-", "_") for name in dict.fromkeys(names)}
     keys = {user_name_key(name): name for name in wanted.values()}
     found = await bulk_keys(network, list(keys))
@@ -166,7 +166,6 @@ async def members_there(network: AnyNetwork, names: Iterable[str]) -> ImportedMe
 
 
 async def bulk_keys(network: AnyNetwork, keys: Sequence[Key]) -> dict[Key, int]:
-    """Owners of many keys."""
     found: dict[Key, int] = {}
     for start in range(0, len(keys), _KEYS_AT_ONCE):
         found |= await network.store.key_get(keys[start : start + _KEYS_AT_ONCE])
@@ -181,16 +180,16 @@ Positions = NDArray[np.int64]
 
 
 class _Index(NamedTuple):
-    """Hashes in ascending order, and the position of each."""
+    """Sorted hashes, and the position of each."""
 
     hashes: NDArray[np.int64]
     positions: NDArray[np.int32]
 
     def find(self, wanted: NDArray[np.int64]) -> Positions:
-        """The positions of these hashes, -1 for those that are not here; the last one of equal hashes."""
+        """Return the positions of these hashes, -1 for unknown ones; the last one of equal hashes."""
         found = np.full(len(wanted), -1, np.int64)
         if len(self.hashes):
-            # In ascending order one look-up is near the last: a third of the time.
+            # Sorted lookups hit nearby memory: a third of the time.
             order = np.argsort(wanted)
             ascending = wanted[order]
             at = np.maximum(np.searchsorted(self.hashes, ascending, side="right") - 1, 0)
@@ -204,19 +203,19 @@ class References:
     def __init__(self) -> None:
         self._added = (array("q"), array("q"))
         self.twice: NDArray[np.bool_] = np.empty(0, np.bool_)
-        """By position, whether an earlier record has the name: it is not found."""
+        """By position, whether an earlier record has the same name, so that this one is ignored."""
 
     def __len__(self) -> int:
         return len(self.twice)
 
     def add(self, id_: str, name: str) -> None:
-        """The next position is that of a record with this id and user name."""
+        """Append a record with this id and user name."""
         ids, names = self._added
         ids.append(hash(id_))
         names.append(hash(name))
 
     def settle(self) -> None:
-        """Make it possible to find them."""
+        """Build the index."""
         ids, names = (
             np.frombuffer(column, np.int64) if len(column) else np.empty(0, np.int64) for column in self._added
         )
@@ -230,7 +229,7 @@ class References:
         del self._added
 
     def find(self, references: Sequence[str]) -> Positions:
-        """The position that each means, -1 for nobody."""
+        """Return the position of each reference, -1 for unknown ones."""
         found = self._by_id.find(_hashes(references))
         unknown = np.nonzero(found < 0)[0]
         if len(unknown):
@@ -247,14 +246,14 @@ def _hashes(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 PER_MS = 512
-"""Members whose ids say the same millisecond: each has two, and there are 1,024 of a shard."""
+"""Members per millisecond of ids: each takes two of the 1,024 ids of a shard."""
 _AT_ONCE = 20_000
 _TAKEN = "Username has already been taken"
 _SAME_ID = "an earlier record has this id"
 
 
 class Newcomer(NamedTuple):
-    """A member to be made, its login, and the name of its record in the store."""
+    """A member to create, its login, and the name of its record in the store."""
 
     member: Member
     login: Login
@@ -262,21 +261,21 @@ class Newcomer(NamedTuple):
 
 
 class LoadedMembers:
-    """The members that the import is about, by their positions in the file."""
+    """The members of the import, by position in the file."""
 
     def __init__(self, spool: RecordSpool[MemberRecord]) -> None:
         self.references = References()
         self.ids: NDArray[np.int64] = np.empty(0, np.int64)
-        """The member at each position, 0 where there is none."""
+        """The member id at each position, or 0."""
         self.absent: dict[int, str] = {}
-        """Names of records that were refused, by position."""
+        """Names of rejected records, by position."""
         self._spool = spool
 
     def __len__(self) -> int:
         return self._spool.count
 
     def read(self, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> None:
-        """Put the records aside, and learn who they are."""
+        """Spool the records and index them."""
         self._spool.fill(self._noted(member_records(lines, named, summary)))
         self.references.settle()
         self.ids = np.zeros(len(self), np.int64)
@@ -296,7 +295,7 @@ class LoadedMembers:
         summary: Summary,
         progress: Progress,
     ) -> None:
-        """Make those who are not there. `first_posts` says when each first posted (Unix ms), 0 for never."""
+        """Create missing members. `first_posts` has each one's first post (Unix ms), or 0."""
         start = 0
         for records in self._spool.blocks(_AT_ONCE):
             wanted = await asyncio.to_thread(
@@ -346,7 +345,7 @@ class LoadedMembers:
             except Occupied:
                 known = await self._sorted_out(network, missing, summary)
                 if not known:
-                    # Two of them have the same id in the file, or somebody joins at this very moment.
+                    # Two of them have the same id in the file, or a member is joining concurrently.
                     await self._each(network, missing, summary)
                     return
                 missing = {at: newcomer for at, newcomer in missing.items() if at not in known}
@@ -357,7 +356,7 @@ class LoadedMembers:
             self.ids[at] = newcomer.member.id
 
     async def _sorted_out(self, network: AnyNetwork, wanted: Mapping[int, Newcomer], summary: Summary) -> set[int]:
-        """Return the positions of records that were made already, or that must be refused."""
+        """Return the positions of records that exist already or must be rejected."""
         names = {at: user_name_key(newcomer.member.name) for at, newcomer in wanted.items()}
         records = {at: import_key(key.shard, wanted[at].record) for at, key in names.items()}
         owners = await bulk_keys(network, [*names.values(), *records.values()])
@@ -375,7 +374,7 @@ class LoadedMembers:
         return known
 
     async def _each(self, network: AnyNetwork, wanted: Mapping[int, Newcomer], summary: Summary) -> None:
-        """Register them one after the other, as an import does that is not in bulk."""
+        """Register members one by one, as in an ordinary import."""
         for at, (member, _, record) in wanted.items():
             try:
                 made = await members.register(

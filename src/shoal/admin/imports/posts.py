@@ -1,4 +1,4 @@
-"""Posts of an import, with their photos, created through the services or in bulk.
+"""Posts of an import, with their photos, created through `shoal.commands` or in bulk.
 
 Each post is found again by its record, however often the import is interrupted and restarted. An ordinary import holds the
 records in memory, a kilobyte each. Each photo is decoded once however many posts show it; each post has a media object and
@@ -51,7 +51,7 @@ from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Rendering
 
 _AT_ONCE = 512
-"""Posts under way: what waits together is committed together."""
+"""Concurrent posts: their commits are grouped."""
 _PICTURES_AT_ONCE = 32
 NO_AUTHOR = "its author is not among the members"
 _ID_TRIES = 8
@@ -59,7 +59,7 @@ _REMEMBERED_BYTES = 256 * 1024 * 1024
 
 
 class Rememberer(Decoder):
-    """Decodes the same bytes once in a run, as long as the results fit into a bounded memory."""
+    """A decoder that decodes the same bytes once per run, as long as the results fit into bounded memory."""
 
     def __init__(self, limits: UploadLimits, *, children: int) -> None:
         super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
@@ -78,11 +78,9 @@ class Rememberer(Decoder):
 
 
 class PostJob(NamedTuple):
-    """A post to be made."""
-
     record: PostRecord
     name: str
-    """Name of the record, in the store."""
+    """Name of the record in the store."""
     author: int
     id: int
     photo: Path | None
@@ -90,13 +88,13 @@ class PostJob(NamedTuple):
 
 
 def read_posts(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> list[PostRecord]:
-    """The records in order of time."""
+    """Return the records in order of time."""
     records = list(post_records(lines, named, summary))
     return sorted(records, key=lambda record: (record.created_at, record.id))
 
 
 def post_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> Iterator[PostRecord]:
-    """The records in the order of the file, those whose id an earlier one has left out."""
+    """Iterate over the records in file order; duplicate ids are rejected."""
     fields: Fields | None = None
     seen: set[str] = set()
     latest = time.time_ns() // 1_000_000
@@ -120,7 +118,7 @@ def post_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary
 
 
 def authors_by_connection(records: Sequence[PostRecord], degrees: Column) -> dict[str, int]:
-    """Pair the author who posted most with the best-connected member, and so on; equals in the order of their ids."""
+    """Pair the author with most posts with the best-connected member, and so on; ties in order of id."""
     wrote = Counter(record.author for record in records)
     ranked = sorted(wrote, key=lambda author: (-wrote[author], author))
     best = np.argsort(-degrees, kind="stable")
@@ -128,13 +126,13 @@ def authors_by_connection(records: Sequence[PostRecord], degrees: Column) -> dic
 
 
 def authors_by_name(records: Sequence[PostRecord], people: ImportedMembers) -> dict[str, int]:
-    """Each author is the member of the same id or name."""
+    """Pair each author with the member of the same id or name."""
     found = {record.author: people.find(record.author) for record in records}
     return {author: at for author, at in found.items() if at is not None}
 
 
 def first_posts(records: Sequence[PostRecord], authors: Mapping[str, int]) -> dict[int, int]:
-    """When each author first posted."""
+    """Return the time of each author's first post."""
     first: dict[int, int] = {}
     for record in records:
         if (at := authors.get(record.author)) is not None:
@@ -151,7 +149,7 @@ def plan(
     newest: int,
     summary: Summary,
 ) -> list[PostJob]:
-    """Every post with its author, its id and its picture: the same in every run over the same files."""
+    """Return every post with its author, id and picture: the same in every run over the same files."""
     known: list[tuple[PostRecord, int]] = []
     for record in records:
         at = authors.get(record.author)
@@ -174,7 +172,7 @@ def plan(
 async def take_posts(
     network: AnyNetwork, jobs: Sequence[PostJob], writes: Writes, summary: Summary, progress: Progress, patience: float
 ) -> None:
-    """Make the posts that are not there. `writes` is that of the network, with a media library of the import's own.
+    """Create posts that do not exist yet. `writes` is the network's, with a media library of the import's own.
 
     `patience` is that of `run_bounded`.
     """
@@ -193,14 +191,14 @@ async def take_posts(
                 picture = await _picture(writes, job, job.photo, summary)
         await imported_post(writes, job, picture, summary)
 
-    # The ones with pictures first: their decoding goes on in other processes beside the rest.
+    # Posts with pictures first: decoding runs in other processes, concurrently with the rest.
     missing.sort(key=lambda job: job.photo is None)
     total = len(missing)
     await run_bounded(missing, make, _AT_ONCE, lambda done: progress("posts", done, total), patience=patience)
 
 
 async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: Summary) -> None:
-    """Count the pictures of posts that are there already. Some lack theirs: it was refused, or none was named."""
+    """Count the pictures of existing posts. Some have none: it was rejected, or not in the files then."""
     keys = {import_key(shard_of(job.author), f"photo:{job.name}"): job.photo for job in there if job.photo}
     known = await bulk_keys(network, list(keys))
     summary["photos"].there += len(known)
@@ -210,17 +208,17 @@ async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: 
 
 
 def draft_of(record: PostRecord, text: str, picture: int) -> Draft:
-    """Return the post of a record, worded as `text`, with its picture (0: none)."""
+    """Return the draft of a record with the given text and picture (0: none)."""
     return Draft(text=text, sensitive=record.sensitive, language=record.language, media=(picture,) if picture else ())
 
 
 async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Summary) -> None:
-    """Make a post through its service, or say why it is refused."""
+    """Create a post through its service, or record why it is rejected."""
     wording = worded(job.record, writes.limits.text)
     try:
         await _create(writes, job, draft_of(job.record, wording.text, picture))
     except Unavailable:
-        # No fault of the record: the import ends here, and goes on when it is run again.
+        # Not the record's fault: end the import here; the next run continues.
         raise
     except ShoalError as error:
         summary.refuse("posts", job.record.id, str(error))
@@ -229,7 +227,7 @@ async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Sum
 
 
 def note_wording(wording: Wording, summary: Summary) -> None:
-    """Count a post that was taken, with its tags and the changes that were made to it."""
+    """Count an imported post, with its tags and changes."""
     summary["posts"].taken += 1
     summary["tags"].taken += wording.tags
     for name, reason in wording.refused_tags:
@@ -241,7 +239,7 @@ def note_wording(wording: Wording, summary: Summary) -> None:
 
 
 async def _create(writes: Writes, job: PostJob, draft: Draft) -> None:
-    """The id may be that of a post of another import: then the next one is taken."""
+    """Create a post. If its id belongs to a post of another import, try the next one."""
     record = f"post:{job.name}"
     for step in range(_ID_TRIES):
         id_ = job.id + step
@@ -260,7 +258,7 @@ async def _create(writes: Writes, job: PostJob, draft: Draft) -> None:
 
 
 async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) -> int:
-    """The media object of the post; 0 for a file that is no picture."""
+    """Return the media object of the post; 0 for a file that is no picture."""
     data = await asyncio.to_thread(photo.read_bytes)
     try:
         found = await media.upload(writes, job.author, data, id_=job.photo_id, record=f"photo:{job.name}")
@@ -273,18 +271,18 @@ async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) 
 
 @asynccontextmanager
 async def with_own_decoder(network: AnyNetwork) -> AsyncIterator[Writes]:
-    """Give what services write with, its media decoded by as many processes as there are cores."""
+    """Yield the write resources with media decoded by as many processes as there are cores."""
     async with Rememberer(network.media.limits, children=os.cpu_count() or 1) as decoder:
         yield dataclasses.replace(network.writes, media=network.media.with_decoder(decoder))
 
 
 _BLOCK = 5_000
 _BULK_CONCURRENCY = 1_024
-"""Posts under way: what waits together is committed together."""
+"""Concurrent posts: their commits are grouped."""
 
 
 class LoadedPosts:
-    """The posts of a file, by their positions in it."""
+    """The posts of a file, by position."""
 
     def __init__(self, spool: RecordSpool[PostRecord]) -> None:
         self._spool = spool
@@ -294,7 +292,6 @@ class LoadedPosts:
         self._authors: dict[str, int] = {}
 
     def read(self, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> None:
-        """Put the records aside."""
         self._spool.fill(self._noted(post_records(lines, named, summary)))
 
     def _noted(self, records: Iterable[PostRecord]) -> Iterator[PostRecord]:
@@ -305,7 +302,7 @@ class LoadedPosts:
             yield record
 
     def authors(self, sources: Sources, people: LoadedMembers, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the position of each post's author among the members, -1 for nobody."""
+        """Return the position of each post's author among the members, or -1."""
         if not self._ids:
             return np.empty(0, np.int64)
         names = list(self._authors)
@@ -320,7 +317,7 @@ class LoadedPosts:
         return found[self._author]
 
     def firsts(self, authors: NDArray[np.int64], people: int) -> NDArray[np.int64]:
-        """Return when each member first posted (Unix ms), 0 for never."""
+        """Return when each member first posted (Unix ms), or 0."""
         never = np.iinfo(np.int64).max
         first = np.full(people, never, np.int64)
         known = authors >= 0
@@ -340,9 +337,9 @@ class LoadedPosts:
         *,
         anew: bool,
     ) -> None:
-        """Make the posts that are not there. `anew`: the import was begun before, so some may be."""
+        """Create posts that do not exist yet. `anew`: a resumed import, so some may exist."""
         origin = sources.posts.name if sources.posts else ""
-        # Told also where there are none.
+        # Report both, even if there are none.
         summary["posts"], summary["photos"]
         plan = await asyncio.to_thread(self._plan, sources, authors, people)
         start = 0
@@ -392,7 +389,7 @@ class _Plan:
         self._pictures = pictures
 
     def jobs(self, records: Sequence[PostRecord], start: int, origin: str) -> Iterator[PostJob]:
-        """The posts of these records, the first of which stands at `start`."""
+        """Yield the posts of these records, the first of which is at position `start`."""
         for at, record in enumerate(records, start):
             photo, photo_id = self._pictures.get(at, (None, 0))
             author, id_ = int(self._members[at]), int(self._post_ids[at])
@@ -420,7 +417,7 @@ async def _take(
                 await posts.imported(writes, job.author, draft, id_=job.id, created_at=told, record=record)
             )
         except Conflict:
-            # It is there, or a post of somebody else has its id: the usual way sees which.
+            # It exists, or its id belongs to another post: the ordinary way finds out.
             await imported_post(writes, job, 0, summary)
         except InvalidInput as error:
             summary.refuse("posts", job.record.id, str(error))

@@ -56,14 +56,14 @@ COLUMNS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "language": ("language", "lang"),
     },
 }
-"""Per kind of record and field, the names of columns that are tried in turn."""
+"""Column names to try, by kind of record and field."""
 
 UNEVEN = "the row has not as many columns as the first one"
 _NEEDED = {"members": ("name",), "follows": ("follower", "followee"), "posts": ("id", "author", "created_at")}
 
 
 class NumberedRow(NamedTuple):
-    """A row with its number in the file, or why there is none."""
+    """A row with its number in the file, or an error."""
 
     number: int
     row: Row
@@ -71,7 +71,7 @@ class NumberedRow(NamedTuple):
 
 
 class MemberRecord(NamedTuple):
-    """A member to be: `id` is what other files call them by."""
+    """A member to create; other files refer to it by `id`."""
 
     id: str
     name: str
@@ -81,7 +81,7 @@ class MemberRecord(NamedTuple):
 
 
 class PostRecord(NamedTuple):
-    """A post to be; `created_at` in Unix milliseconds, which may be before 1970."""
+    """A post to create; `created_at` in Unix milliseconds, which may be before 1970."""
 
     id: str
     author: str
@@ -94,7 +94,7 @@ class PostRecord(NamedTuple):
 
 
 class Fields:
-    """Where in a file's rows the fields of one kind of record are."""
+    """The columns of the fields of one kind of record."""
 
     def __init__(self, kind: str, row: Row, named: Mapping[str, str]) -> None:
         self._column: dict[str, str] = {}
@@ -109,20 +109,17 @@ class Fields:
                 raise InvalidInput(f"{kind}: no column for {field}: name it, --column {kind}.{field}=COLUMN")
 
     def text(self, row: Row, field: str) -> str:
-        """The field as a text; what is not there, or null, is ""."""
+        """Return the field as text; "" if it is missing or null."""
         value = row.get(self._column.get(field, ""))
         return "" if value is None else str(value)
 
     def has(self, field: str) -> bool:
-        """Whether there is a column for the field."""
         return field in self._column
 
     def column(self, field: str) -> str:
-        """The name of the field's column."""
         return self._column[field]
 
     def value(self, row: Row, field: str) -> Any:
-        """The field as it is."""
         return row.get(self._column.get(field, ""))
 
 
@@ -135,7 +132,7 @@ def check_columns(named: Mapping[str, str]) -> None:
 
 
 def member_record(fields: Fields, line: NumberedRow) -> MemberRecord:
-    """A row as a member. Without an id column, the name is the id."""
+    """Return a row as a member. Without an id column, the name is the id."""
     row = line.row
     typed = fields.text(row, "name").strip()
     moment = fields.value(row, "created_at")
@@ -149,7 +146,7 @@ def member_record(fields: Fields, line: NumberedRow) -> MemberRecord:
 
 
 def post_record(fields: Fields, line: NumberedRow) -> PostRecord:
-    """A row as a post. Raises `InvalidInput` for a time that is none."""
+    """Return a row as a post. Raises `InvalidInput` for an invalid time."""
     row = line.row
     moment = fields.value(row, "created_at")
     if moment in (None, ""):
@@ -167,34 +164,34 @@ def post_record(fields: Fields, line: NumberedRow) -> PostRecord:
 
 
 def _parsed_tags(value: Any) -> tuple[str, ...]:
-    """A list, or a text with commas or spaces."""
+    """Parse a list, or a text with commas or spaces."""
     if isinstance(value, str):
         return tuple(tag.strip() for tag in value.split("," if "," in value else None) if tag.strip())
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def moment_of(value: Any) -> int:
-    """Unix milliseconds of an ISO 8601 text (UTC unless it says a zone), or of a number of seconds or milliseconds."""
+    """Return the Unix milliseconds of an ISO 8601 text (UTC by default), or of a number of seconds or milliseconds."""
     try:
         if isinstance(value, str) and not value.lstrip("-").replace(".", "", 1).isdigit():
             moment = datetime.fromisoformat(value.upper())
             return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
         number = float(value)
-        # Seconds until the year 5138; whatever is greater is milliseconds. What is not finite cannot be rounded.
+        # Seconds until the year 5138; greater numbers are milliseconds. Numbers that are not finite cannot be rounded.
         return round(number * 1000 if abs(number) < 1e11 else number)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"the time {value!r} is neither ISO 8601 nor a number") from None
 
 
 def read_lines(path: Path) -> Iterator[NumberedRow]:
-    """The rows of a `.csv`, `.jsonl` or `.ndjson` file, as they come. Raises `OSError`, and `InvalidInput` for other files."""
+    """Iterate over the rows of a `.csv`, `.jsonl` or `.ndjson` file. Raises `OSError`, and `InvalidInput` for other files."""
     is_csv = written_as_csv(path)
     with opened(path) as file:
         yield from _csv_lines(file) if is_csv else _json_lines(file)
 
 
 def written_as_csv(path: Path) -> bool:
-    """Whether a file has rows of CSV rather than JSON. Raises `InvalidInput` for a file of another kind."""
+    """Return whether a file has rows of CSV rather than JSON. Raises `InvalidInput` for other kinds of files."""
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix not in (".csv", ".jsonl", ".ndjson"):
         raise InvalidInput(
@@ -205,7 +202,7 @@ def written_as_csv(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[str]]:
-    """Open a file of text. Bytes that are no text are shown as such instead of ending the import."""
+    """Open a text file. Invalid bytes are replaced instead of ending the import."""
     try:
         if path.suffix == ".gz":
             with gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
@@ -241,55 +238,50 @@ EXAMPLES = 5
 
 
 class Reason(msgspec.Struct):
-    """How many were refused for one reason, and the first few."""
+    """The number of records rejected for one reason, with examples."""
 
     count: int = 0
     examples: list[str] = msgspec.field(default_factory=list)
 
 
 class RecordCounts(msgspec.Struct):
-    """The records of one kind."""
-
     taken: int = 0
     there: int = 0
     refused: dict[str, Reason] = msgspec.field(default_factory=dict)
 
     @property
     def refusals(self) -> int:
-        """How many were refused in all."""
         return sum(reason.count for reason in self.refused.values())
 
 
 class ImportReport(msgspec.Struct):
-    """The result of a finished import."""
-
     tallies: dict[str, RecordCounts]
     """By kind of record."""
     notes: list[tuple[int, str, str]]
-    """How often something was changed on the way in, and what it was, in words for one and for many."""
+    """Changes made to records: their number, and a description in singular and plural."""
     seconds: float
     way: str = ""
-    """How it went, and why: in bulk, or one by one."""
+    """Bulk or one by one, and why."""
     phases: dict[str, float] = {}
-    """How many seconds each phase took."""
+    """Seconds by phase."""
 
 
 class Summary:
-    """Counts, and a file that takes every refusal in full: JSON lines of kind, record and reason."""
+    """Counts, and an optional file with all rejections as JSON lines of kind, record and reason."""
 
     def __init__(self, refusals: IO[bytes] | None = None) -> None:
         self.tallies: dict[str, RecordCounts] = {}
         self.way = ""
-        """How it goes, and why: in bulk, or one by one."""
+        """Bulk or one by one, and why."""
         self.seconds: dict[str, float] = {}
-        """How long each phase took."""
+        """By phase."""
         self.notes: dict[tuple[str, str], int] = {}
-        """Changes made to records on the way in, in words for one and for many, and how often."""
+        """Number of changes made to records, by description in singular and plural."""
         self._refusals = refusals
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Note how long the block takes."""
+        """Measure the duration of the block."""
         began = time.monotonic()
         yield
         self.seconds[phase] = time.monotonic() - began
@@ -298,12 +290,11 @@ class Summary:
         return self.tallies.setdefault(kind, RecordCounts())
 
     def report(self) -> ImportReport:
-        """The counts, as they are told."""
         notes = [(count, one, many) for (one, many), count in self.notes.items()]
         return ImportReport(self.tallies, notes, sum(self.seconds.values()), self.way, self.seconds)
 
     def refuse(self, kind: str, record: str, reason: str) -> None:
-        """One record is not taken."""
+        """Count a rejected record."""
         found = self[kind].refused.setdefault(reason, Reason())
         found.count += 1
         if len(found.examples) < EXAMPLES:
@@ -313,7 +304,7 @@ class Summary:
             self._refusals.write(msgspec.json.encode(line) + b"\n")
 
     def note(self, one: str, many: str) -> None:
-        """Something was changed: `one` and `many` go on after the number, as in "text was cut" and "texts were cut"."""
+        """Count a change: `one` and `many` follow the number, as in "text was cut" and "texts were cut"."""
         self.notes[one, many] = self.notes.get((one, many), 0) + 1
 
 
@@ -321,16 +312,16 @@ DAY_MS = 86_400_000
 DAYS = (BACKDATED_UNTIL_MS - EPOCH_MS) // DAY_MS
 
 TICKS = 1 << SEQUENCE_BITS
-"""Ticks of a millisecond: as many as an id tells apart."""
+"""Ticks per millisecond: the ids of a shard."""
 _FIRST_MS = 0
 _MIDDLE_MS = 1_072_915_200_000
 """2004-01-01T00:00:00Z."""
 
 
 def ticks_of(moment: int) -> int:
-    """A moment (Unix milliseconds) as milliseconds since the epoch times 1,024; it grows with the moment."""
+    """Return a time (Unix milliseconds) as milliseconds since the epoch of ids times 1,024; monotonic."""
     if moment >= EPOCH_MS:
-        # The ten days are also the first days of 2024, and may be shared: ids are told apart below.
+        # The ten days are also the first days of 2024, so ticks may collide: ids are made distinct below.
         return (moment - EPOCH_MS) * TICKS
     if moment < _MIDDLE_MS:
         share = max(moment, _FIRST_MS) - _FIRST_MS
@@ -339,24 +330,25 @@ def ticks_of(moment: int) -> int:
 
 
 class OrderedIds:
-    """Gives out the ids of `BackdatedIds` to moments that come in order, on one shard, in a step for each."""
+    """The ids of `BackdatedIds` for ascending times on one shard, in constant time each."""
 
     def __init__(self, shard: int) -> None:
         self._shard = shard
         self._last = -1
         self._newer = False
-        # Ticks given to moments before the epoch, which those of the first days after it may meet, and how many are behind.
+        # Ticks given to times before the epoch, which times of the first days after it may collide with, and how many of them
+        # have been passed.
         self._older = array("q")
         self._behind = 0
 
     def take(self, moment: int) -> int:
-        """Return an id for a moment that is not before those given already."""
+        """Return an id for a time that is not before the previous one."""
         if moment >= EPOCH_MS and not self._newer:
             self._newer, self._last = True, -1
         return self._next(max(ticks_of(moment), self._last + 1))
 
     def after(self) -> int:
-        """Return the next id: of a photo, or of a further part."""
+        """Return the next id, for a photo or a further part."""
         return self._next(self._last + 1)
 
     def _next(self, ticks: int) -> int:
@@ -371,17 +363,16 @@ class OrderedIds:
 
 
 class BackdatedIds:
-    """Gives out ids, each once; of two records at the same moment on the same shard the second takes the next."""
+    """Distinct ids for times; a second record at the same time on the same shard gets the next id."""
 
     def __init__(self) -> None:
         self._given: set[int] = set()
 
     def take(self, moment: int, shard: int) -> int:
-        """An id for a moment on a shard."""
         return self._next(ticks_of(moment), shard)
 
     def after(self, id_: int, shard: int) -> int:
-        """The next free id on the shard: of a picture, or when an id turns out to be taken."""
+        """Return the next free id on the shard, for a picture or when an id turns out to be taken."""
         ticks = ((id_ >> (SEQUENCE_BITS + 13)) << SEQUENCE_BITS) + id_ % TICKS
         return self._next(ticks + 1, shard)
 
@@ -396,7 +387,7 @@ _PIECES = re.compile(r"\s+|\S+")
 
 
 class Wording(NamedTuple):
-    """A text, the tags that it could not take with the reason, and what was done to it."""
+    """The text of a post, with rejected tags and the changes made to it."""
 
     text: str
     refused_tags: list[tuple[str, str]]
@@ -406,7 +397,7 @@ class Wording(NamedTuple):
 
 
 def worded(record: PostRecord, limit: int) -> Wording:
-    """The text of a record, at most `limit` characters as posts count them. Tags stay whole; the words before them are cut."""
+    """Return the text of a record, within `limit` characters as posts count them. Words are cut to keep tags whole."""
     typed = "\n\n".join(part for part in (record.title.strip(), record.text.strip()) if part)
     ended = with_line_ends(typed)
     body = as_text(ended)
@@ -434,7 +425,7 @@ def _tags_within(names: tuple[str, ...], room: int) -> tuple[str, list[tuple[str
 
 
 def cut(text: str, limit: int) -> str:
-    """The text if it fits, else as many whole words of it as do, and an ellipsis."""
+    """Return the text if it fits, else as many whole words as fit, and an ellipsis."""
     if text_length(text) <= limit:
         return text
     # No link, mention or tag contains a space, so the length of a text is the sum over its words and spaces.
@@ -447,7 +438,7 @@ def cut(text: str, limit: int) -> str:
     if head := text[:end].rstrip():
         return head + "…"
     head = text.lstrip()[: limit - 1]
-    # A link may count for more than it is long.
+    # A link may count for more than its length.
     while head and (over := text_length(head) + 1 - limit) > 0:
         head = head[:-over]
     return head + "…"

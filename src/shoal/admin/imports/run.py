@@ -5,7 +5,7 @@ continues; the final counts are the same. It runs in the process that owns the s
 not imported: the operator sets them where needed (`shoal member password`).
 
 An import into an empty network runs in bulk: rows are written directly into the store, and memory does not grow with their
-texts. It leaves the same rows as the services; `tests/ops/test_loading.py` compares every table. It does no lookups, so the
+texts. It leaves the same rows as the commands; `tests/ops/test_loading.py` compares every table. It does no lookups, so the
 network must be empty. A mark in the store records that it began (`admin/unfinished.py`): running it again continues it, and
 another import is refused until then. Consequences are computed at the end: the search index is filled from the graph.
 """
@@ -35,14 +35,14 @@ from shoal.search.indexing import fill
 
 IN_BULK, ONE_BY_ONE = "in bulk", "one by one"
 _ASKED = 100
-"""Objects that are looked at to see whether anybody is there."""
+"""Objects that are read to find out whether the network is empty."""
 _PATIENCE_SECONDS = 3_600.0
 
 
 async def loads(network: AnyNetwork, sources: Sources, summary: Summary) -> bool:
-    """Decide whether the import goes in bulk, and say so in the summary.
+    """Return whether the import is a bulk import, and record that in the summary.
 
-    Raises `InvalidInput` where it must and cannot, or where another one has been begun and is not finished.
+    Raises `InvalidInput` if it must be but cannot, or if another bulk import is unfinished.
     """
     begun = await unfinished.begun(network.store)
     if begun is not None:
@@ -66,7 +66,7 @@ async def loads(network: AnyNetwork, sources: Sources, summary: Summary) -> bool
 
 
 async def _against(network: AnyNetwork, sources: Sources) -> str:
-    """Return the reason why it cannot go in bulk; empty if there is none."""
+    """Return the reason against a bulk import, or an empty string."""
     store = network.store
     if not (isinstance(store, Loading) and store.loads):
         return "this kind of store takes no rows in bulk"
@@ -79,13 +79,13 @@ async def _against(network: AnyNetwork, sources: Sources) -> str:
 
 
 async def load_all(network: AnyNetwork, sources: Sources, summary: Summary, progress: Progress) -> None:
-    """Take in what is not there yet, and fill the search index. Raises as `import_all`."""
+    """Import missing records, and fill the search index. Raises as `import_all`."""
     with tempfile.TemporaryDirectory(prefix="shoal-import-") as folder:
         await _Bulk(network, sources, summary, progress, Path(folder)).run()
 
 
 class _Bulk:
-    """One import. Its folder is for what is put aside."""
+    """One bulk import. Its folder is for spool files."""
 
     def __init__(
         self, network: AnyNetwork, sources: Sources, summary: Summary, progress: Progress, folder: Path
@@ -131,7 +131,7 @@ class _Bulk:
         await unfinished.finish(self._network.store, begun)
 
     def _read(self) -> LoadedFollows:
-        """Read all files once, in a thread: they may be long, and a server goes on answering meanwhile."""
+        """Read all files, in a thread: they may be long, and a server keeps serving."""
         sources, summary = self._sources, self._summary
         self._people.read(read_lines(self._members_file), sources.columns, summary)
         follows = LoadedFollows(self._folder, self._people)
@@ -142,19 +142,16 @@ class _Bulk:
         return follows
 
     async def _begin_index(self) -> None:
-        """Have the search index filled from the beginning: members, and most posts, come into it by no event."""
+        """Have the search index filled from scratch: members, and most posts, emit no events."""
         index = self._network.effects.search.index
         if index.keeps:
             await index.keep_state(FillState(FORM))
 
 
-"""How long what follows from the posts may take."""
-
-
 async def import_all(network: AnyNetwork, sources: Sources, summary: Summary, progress: Progress = nothing) -> Summary:
-    """Take in what is not there yet, and see what follows from it done.
+    """Import missing records, and wait until their events are processed.
 
-    Raises `OSError` for a file that cannot be read, `InvalidInput` for one that is not of a known form; refused records
+    Raises `OSError` for a file that cannot be read, `InvalidInput` for an unknown format; rejected records
     are in the summary.
     """
     check_columns(sources.columns)
@@ -163,7 +160,7 @@ async def import_all(network: AnyNetwork, sources: Sources, summary: Summary, pr
         return summary
     with summary.timed("reading"):
         people = await _people(network, sources, summary)
-        # In a thread, for files may be long: a server goes on answering meanwhile.
+        # In a thread: files may be long, and a server keeps serving.
         edges = await asyncio.to_thread(_edges, sources, people, summary)
         records = await asyncio.to_thread(_records, sources, summary)
         authors = _authors(sources, records, people, edges)
@@ -179,7 +176,7 @@ async def import_all(network: AnyNetwork, sources: Sources, summary: Summary, pr
             await take_posts(network, jobs, writes, summary, progress, sources.patience)
     with summary.timed("consequences"):
         await network.settle(_PATIENCE_SECONDS)
-        # See `imported_follows`: what was read meanwhile knows nothing of the follows.
+        # Timelines that were read during the import lack the follows (see `imports/follows.py`).
         await network.effects.followers.changed(EVERYBODY)
         await network.timelines.clear()
     return summary

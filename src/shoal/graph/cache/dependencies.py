@@ -7,7 +7,7 @@ again.
 
 Where several processes write to the same stores, nobody has a log of all changes. There the read set notes the stamp that each
 object had before anything of it was read, and the answer is as good as new while all of them have the same stamps
-(`stamped.StampGuard`).
+(`coherence.StampGuard`).
 
 For example, the log has 70 entries when a page with post 5 is made, which reads the object 5 and the list of its likes:
 

@@ -37,23 +37,21 @@ from shoal.graph.dynamodb.items import INDEX, Item, ItemKey
 from shoal.observability.tracing import timed
 
 SPREAD = 8
-"""In so many parts the index is cut, for its throughput: one part takes 1,000 writes a second."""
+"""Parts of the index, for its throughput: one part takes 1,000 writes per second."""
 _LARGEST_SPREAD = 64
 
 
 class TableLocation(NamedTuple):
-    """The place and the options of a table, as its URL gives them."""
-
     table: str
     region: str | None
     endpoint: str | None
     spread: int
     cafile: str | None = None
-    """A file in PEM with the certificates that are trusted in place of those of the system."""
+    """A PEM file of certificates to trust instead of the system's."""
 
 
 def parse(url: str) -> TableLocation:
-    """`dynamodb://table?region=...&endpoint=...&spread=...&cafile=...`; only the table must be named. Raises `InvalidInput`."""
+    """Parse `dynamodb://table?region=...&endpoint=...&spread=...&cafile=...`; raises `InvalidInput`."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     if (
@@ -66,7 +64,7 @@ def parse(url: str) -> TableLocation:
     spread = options.get("spread", str(SPREAD))
     if not spread.isdecimal() or not 1 <= int(spread) <= _LARGEST_SPREAD:
         raise InvalidInput(f"spread is a number from 1 to {_LARGEST_SPREAD}")
-    # Not `hostname`, which is in lower case: tables' names are not.
+    # Not `hostname`, which is in lower case, unlike table names.
     cafile = options.get("cafile")
     if cafile is not None:
         read_authorities(cafile, "store")
@@ -74,16 +72,16 @@ def parse(url: str) -> TableLocation:
 
 
 READ_AT_ONCE = 100
-"""So many items the service looks up in one request."""
+"""Maximum of items in one read request of the service."""
 WRITE_AT_ONCE = 25
-"""So many it writes in one request that is no transaction."""
+"""Maximum of items in one write request that is no transaction."""
 TRANSACTION_ITEMS = 100
 TRANSACTION_BYTES = 4 * 1024 * 1024
 ITEM_BYTES = 400 * 1024
 
 _SIDE_BY_SIDE = 64
 _PAGE = 10_000
-"""The service ends a page at 1 MB anyway; it does not take every number."""
+"""Limit of a page, since the service does not accept every number; it ends a page at 1 MB anyway."""
 _FIRST_PAUSE = 0.025
 _LONGEST_PAUSE = 1.0
 _CONNECT_SECONDS = 2.0
@@ -122,16 +120,16 @@ class ConditionFailed(Exception):
 
 
 class TransactionOvertaken(Exception):
-    """Another transaction changed, or is just changing, an item of this one: read again, and decide anew.
+    """Another transaction changed, or is changing, an item of this one: read again, and decide again.
 
-    `unknown`: it was sent before without an answer, and that first attempt may still be made.
+    `unknown`: an earlier attempt got no response, and may still be executed.
     """
 
     unknown = False
 
 
 class Spent(NamedTuple):
-    """The cost of one request in capacity units. The service does not report the cost of a refused condition."""
+    """The cost of one request in capacity units. The service does not report the cost of a failed condition."""
 
     operation: str
     reads: float
@@ -139,24 +137,18 @@ class Spent(NamedTuple):
 
 
 class Capacity:
-    """The cost of a graph's requests so far, and their number."""
-
     def __init__(self) -> None:
         self.reads = 0.0
-        """Read capacity units."""
         self.writes = 0.0
-        """Write capacity units."""
         self.requests: Counter[str] = Counter()
-        """Requests that were answered, by operation."""
+        """Answered requests, by operation."""
         self.retries: Counter[str] = Counter()
         """Retries by cause: the service's error code, the client's error, or `TransactionOvertaken`."""
         self.last: Spent | None = None
-        """The cost of the last request."""
         self.on_request: Callable[[Spent], None] | None = None
         """Called after each request, on the event loop."""
 
     def add(self, operation: str, answer: Mapping[str, Any]) -> None:
-        """Count an answer."""
         consumed = answer.get("ConsumedCapacity") or []
         units = sum(part.get("CapacityUnits", 0.0) for part in ([consumed] if isinstance(consumed, dict) else consumed))
         reading = operation in {"query", "batch_get_item", "get_item"}
@@ -170,14 +162,14 @@ class Capacity:
 
 
 class Backoff:
-    """Pauses that grow, each somewhere between nothing and its longest, for so many seconds in all."""
+    """Exponential backoff with full jitter, for at most `seconds` in total."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
         self._longest = _FIRST_PAUSE
 
     async def pause(self, error: BaseException | None = None, *, unknown: bool = False) -> None:
-        """Wait before the next try. When there is no time for one, raises `Unavailable`, or `OutcomeUnknown`."""
+        """Wait before the next try. Raises `Unavailable`, or `OutcomeUnknown`, if the time is over."""
         delay = random.uniform(0.0, self._longest)  # noqa: S311  # no secret, only a spread
         self._longest = min(2 * self._longest, _LONGEST_PAUSE)
         if time.monotonic() + delay > self._deadline:
@@ -189,25 +181,23 @@ class Backoff:
 
 @functools.cache
 def _session() -> AioSession:
-    """Loads the description of the service, which takes a while, once."""
+    """Return the session, which loads the service description once: that is slow."""
     return get_session()
 
 
 class Service:
-    """The requests that a graph sends for one table."""
-
     def __init__(self, client: Any, table: str, patience: float, stack: AsyncExitStack) -> None:
         self.table = table
         self.capacity = Capacity()
         self.patience = patience
-        """For so many seconds a request is sent again."""
+        """How many seconds a request is retried."""
         self._client = client
         self._stack = stack
         self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
 
     @classmethod
     async def connect(cls, place: TableLocation, *, patience: float) -> Service:
-        """Credentials are those of the environment."""
+        """Connect with the credentials in the environment."""
         config = AioConfig(
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_ANSWER_SECONDS,
@@ -229,14 +219,15 @@ class Service:
         return cls(client, place.table, patience, stack)
 
     async def close(self) -> None:
-        """Let go of the connections."""
         await self._stack.aclose()
 
     async def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
-        """One request, sent again while the service is busy or out of reach.
+        """Send a request, and retry it while the service is busy or unreachable. Other errors of the service are raised.
 
-        Raises `ConditionFailed`, `TransactionOvertaken`, and `Unavailable` when patience ends: `OutcomeUnknown` for a change that
-        was sent, and of which nothing was heard. Other errors of the service are ours.
+        Raises:
+            ConditionFailed, TransactionOvertaken: See there.
+            Unavailable: All retries failed.
+            OutcomeUnknown: All retries failed for a change that was sent without a response.
         """
         return await timed("dynamodb", operation, self._called(operation, parameters))
 
@@ -259,7 +250,7 @@ class Service:
                 return answer
 
     async def get(self, addresses: Sequence[ItemKey], *attributes: str) -> list[Item]:
-        """Items of the table as they are now, those that exist, in no order; all of them, or the key and these attributes."""
+        """Return existing items by consistent reads, unordered, with all attributes or with the key and these attributes."""
         wanted = list(dict.fromkeys(addresses))
         parts = [wanted[start : start + READ_AT_ONCE] for start in range(0, len(wanted), READ_AT_ONCE)]
         answers = await asyncio.gather(*[self._get(part, attributes) for part in parts])
@@ -280,7 +271,7 @@ class Service:
             await patience.pause()
 
     async def stretch(self, first: ItemKey, last: ItemKey, limit: int, *, newest_first: bool = False) -> list[Item]:
-        """Up to `limit` items of one `ID` of the table as they are now, from one `sort` to another."""
+        """Return up to `limit` items of one `ID` between two `sort` values, by a consistent read."""
         return await self._query(
             limit,
             KeyConditionExpression="#p = :p AND #s BETWEEN :low AND :high",
@@ -291,7 +282,7 @@ class Service:
         )
 
     async def index(self, part: str, above: str, upto: str, limit: int) -> list[Item]:
-        """Up to `limit` keys of one part of the index as it was a moment ago, in its order, from one place to another."""
+        """Return up to `limit` keys of one part of the index between two places, in order, eventually consistent."""
         return await self._query(
             limit,
             IndexName=INDEX,
@@ -301,7 +292,7 @@ class Service:
         )
 
     async def _query(self, limit: int, **parameters: Any) -> list[Item]:
-        """The service may end a page before its limit: 1 MB a request."""
+        """Query several pages: the service may end a page before its limit, at 1 MB."""
         items: list[Item] = []
         after: dict[str, Any] = {}
         while len(items) < limit:
@@ -320,11 +311,10 @@ class Service:
         return items
 
     async def size(self, id_: str) -> int:
-        """How many items one `ID` has."""
         return await self._number("#p = :p", {"#p": "ID"}, {":p": {"S": id_}})
 
     async def number(self, first: ItemKey, last: ItemKey) -> int:
-        """How many items of one `ID` are between two places, both included. Costs what reading them would."""
+        """Return the number of items of one `ID` between two keys, inclusive. Costs as much as reading them."""
         return await self._number(
             "#p = :p AND #s BETWEEN :low AND :high",
             {"#p": "ID", "#s": "sort"},
@@ -352,7 +342,6 @@ class Service:
             after = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     async def transact(self, writes: Sequence[Mapping[str, Any]]) -> None:
-        """All of these, or none."""
         await self.call(
             "transact_write_items",
             TransactItems=list(writes),
@@ -361,13 +350,13 @@ class Service:
         )
 
     async def write(self, operation: str, **parameters: Any) -> Item:
-        """Change one item; what it is then is returned where the operation says so."""
+        """Change one item; return its new state if the operation says so."""
         answer = await self.call(operation, TableName=self.table, ReturnConsumedCapacity="TOTAL", **parameters)
         item: Item = answer.get("Attributes", {})
         return item
 
     async def forget(self, addresses: Sequence[ItemKey]) -> None:
-        """Delete items, whatever they are."""
+        """Delete items unconditionally."""
         parts = [addresses[start : start + WRITE_AT_ONCE] for start in range(0, len(addresses), WRITE_AT_ONCE)]
         await asyncio.gather(*[self._forget(part) for part in parts])
 
@@ -382,11 +371,11 @@ class Service:
 
 
 def _is_unanswered(error: ClientError | BotoCoreError) -> bool:
-    """Whether the request may have arrived and had its effect. A connection that was never made carried nothing."""
+    """Return whether the request may have taken effect. A connection that was never established carried nothing."""
     if isinstance(error, ClientError):
         return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500 or _code(error) == _IN_PROGRESS
     if isinstance(error, EndpointConnectionError):
-        # The client names it so as well when a connection that carried the request is reset.
+        # The client raises this error, too, if a connection that carried the request is reset.
         return not isinstance(error.__context__, ClientConnectorError | gaierror)
     return isinstance(error, HTTPClientError)
 
@@ -396,7 +385,7 @@ def _code(error: ClientError) -> str:
 
 
 def _passing(error: ClientError | BotoCoreError) -> str:
-    """Return the name of an error that passes; raise any other one, translated where it means something to us."""
+    """Return the name of a retryable error; raise any other, translated if possible."""
     if is_lasting(error):
         raise MisconfiguredEngine("the store cannot be used as it is set up") from UnreachableEngine(why(error))
     if isinstance(error, HTTPClientError | CutOff):
@@ -418,7 +407,9 @@ def _passing(error: ClientError | BotoCoreError) -> str:
 
 
 def _cancelled(error: ClientError) -> str:
-    """Why a transaction was cancelled: by throttling it is sent again as it is; by another one it is decided anew."""
+    """Return the reason of a cancelled transaction if it was throttled, so that it is sent again; else raise, so that it is
+    decided again.
+    """
     reasons: set[str] = {reason.get("Code", "None") for reason in error.response.get("CancellationReasons", [])} - {
         "None"
     }

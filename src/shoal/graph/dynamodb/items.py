@@ -1,13 +1,11 @@
-"""The items of the one DynamoDB table: their keys, what is in them, and where they stand in the index. `ITEMS` lists them.
+"""The items of the one DynamoDB table: their keys, attributes, and places in the index. `ITEMS` lists them.
 
-The table's keys are `ID` and `sort`; whatever is one object's stands under its id. The one index, `ordered`, is overloaded:
-`part` and `place` of an item say in which order it is found there, and an item without them is not. The index holds keys
-only, so a change that does not move an item costs nothing there. It follows the table within moments, not at once: nothing
-that a member reads comes from it, only scans, sweeps, and candidates for claims, each looked up again in the table.
+The table's keys are `ID` and `sort`; all items of one object have its id. The one index, `ordered`, is overloaded: `part` and
+`place` of an item are its key there, and an item without them is not in it. The index holds keys only, so a change that does not
+move an item costs nothing there. It is eventually consistent: no read of a member uses it, only scans, sweeps, and candidates for
+claims, each looked up again in the table.
 
-Numbers in keys are 16 hexadecimal digits, lifted by 2**63 so that text order is their order.
-
-Glossary (`docs/glossary.md`): lift.
+Numbers in keys are 16 hexadecimal digits, offset by 2**63 so that text order is number order.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from shoal.graph.resolve import KeyName, StoredAssoc, Triple
 from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, AnyNode, decode_node, encode_node
 
 Item = Mapping[str, Any]
-"""An item as the service speaks of it: `{"ID": {"S": "7"}, ...}`."""
+"""An item in the format of the service: `{"ID": {"S": "7"}, ...}`."""
 Value = int | str | bytes | bool
 
 ITEMS = (
@@ -43,24 +41,21 @@ ITEMS = (
     ("buried", "<seq>", "event, step, mark, attempt, error", ""),
     ("layout", "layout", "version, spread", ""),
 )
-"""Every item: its `ID`, its `sort`, what else is in it, and its place in the index."""
+"""Every item: its `ID`, its `sort`, its other attributes, and its place in the index."""
 
 LAYOUT_VERSION = 2
 INDEX = "ordered"
 END = "~"
-"""After every key that begins alike."""
+"""Sorts after every key with the same prefix."""
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 _TYPES = 999
 
 
 class ItemKey(NamedTuple):
-    """The key of an item in the table."""
-
     id: str
     sort: str
 
     def item(self) -> dict[str, Any]:
-        """The key as the service wants it."""
         return {"ID": {"S": self.id}, "sort": {"S": self.sort}}
 
 
@@ -72,7 +67,7 @@ class Spot(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A list: where it begins, and the number of its type."""
+    """A list: its object and the number of its type."""
 
     id1: int
     atype: int
@@ -82,23 +77,20 @@ LAYOUT = ItemKey("layout", "layout")
 
 
 def digits(number: int) -> str:
-    """A number as text that sorts as numbers do. One out of 64 bits is taken for the nearest within."""
+    """Format a number as text that sorts in number order. Numbers outside of 64 bits are clamped."""
     return f"{min(max(number, _LOWEST), _HIGHEST) + 2**63:016x}"
 
 
 def number_of(text: str) -> int:
-    """The number that `digits` wrote."""
     return int(text, 16) - 2**63
 
 
 def typed(item: Item, name: str) -> Any:
-    """One value of an item."""
     ((kind, value),) = item[name].items()
     return int(value) if kind == "N" else value
 
 
 def attribute(value: Value) -> dict[str, Any]:
-    """A value as the service wants it."""
     if isinstance(value, bool):
         return {"BOOL": value}
     if isinstance(value, int):
@@ -107,13 +99,11 @@ def attribute(value: Value) -> dict[str, Any]:
 
 
 def item_of(address: ItemKey, values: Mapping[str, Value], spot: Spot | None = None) -> Item:
-    """A whole item."""
     placed = {**values, "part": spot.part, "place": spot.place} if spot else values
     return address.item() | {name: attribute(value) for name, value in placed.items()}
 
 
 def address_of(item: Item) -> ItemKey:
-    """Where an item stands in the table."""
     return ItemKey(item["ID"]["S"], item["sort"]["S"])
 
 
@@ -121,23 +111,19 @@ def address_of(item: Item) -> ItemKey:
 
 
 def object_at(id_: int) -> ItemKey:
-    """Where an object stands."""
     return ItemKey(str(id_), "object")
 
 
 def object_spot(id_: int, spread: int) -> Spot:
-    """Where an object is found in a scan."""
     return Spot(f"object#{shard_of(id_) % spread}", digits(id_))
 
 
 def object_item(node: Node, spread: int) -> Item:
-    """An object as an item."""
     values: dict[str, Value] = {"version": node.version, "data": encode_node(node)}
     return item_of(object_at(node.id), values, object_spot(node.id, spread))
 
 
 def node_of(item: Item) -> AnyNode:
-    """The object in an item."""
     return decode_node(item["data"]["B"])
 
 
@@ -145,12 +131,11 @@ def node_of(item: Item) -> AnyNode:
 
 
 def link_at(triple: Triple) -> ItemKey:
-    """Where what is known of an association stands, alive or not."""
     return ItemKey(str(triple[0]), f"link#{triple[1]:03d}#{digits(triple[2])}")
 
 
 def list_at(triple: Triple, time: int, *, alive: bool = True) -> ItemKey:
-    """Where an association stands in its list, or its tombstone in that of those that ended."""
+    """Return the key of an association in its list, or of its tombstone in the list of tombstones."""
     return ItemKey(str(triple[0]), f"{_list(alive)}#{triple[1]:03d}#{digits(time)}#{digits(triple[2])}")
 
 
@@ -159,7 +144,7 @@ def _list(alive: bool) -> str:
 
 
 def list_bounds(pair: Pair, after: int, before: int, *, alive: bool = True) -> tuple[ItemKey, ItemKey]:
-    """The first and the last possible entry with `after < time < before`."""
+    """Return the keys of the first and the last possible entry with `after < time < before`."""
     start = f"{_list(alive)}#{pair.atype:03d}#"
     return (
         ItemKey(str(pair.id1), f"{start}{digits(after)}#{END}"),
@@ -168,16 +153,16 @@ def list_bounds(pair: Pair, after: int, before: int, *, alive: bool = True) -> t
 
 
 LINK_KINDS = ("link", "dead", "past")
-"""Parts of the index in which associations stand: those that stay, and the tombstones of the two sweeps."""
+"""Parts of the index with associations: those that are kept, and the tombstones of the two sweeps."""
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Where an association is found in a scan: a tombstone that a sweep may forget, among its like."""
+    """Return the index key of an association; tombstones to be swept have parts of their own."""
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 
 def triple_text(triple: tuple[int, int, int]) -> str:
-    """A triple in the order of scans; nothing is between it and its association but the time."""
+    """Format a triple in scan order; only the time follows in the key of an association."""
     id1, atype, id2 = triple
     if atype < 0:
         return digits(id1)
@@ -185,48 +170,41 @@ def triple_text(triple: tuple[int, int, int]) -> str:
 
 
 def pair_text(pair: tuple[int, int]) -> str:
-    """A pair in the order of scans."""
     id1, atype = pair
     return digits(id1) if atype < 0 else f"{digits(id1)}#{min(atype, _TYPES):03d}"
 
 
 def link_item(triple: Triple, link: StoredAssoc, *, spread: int) -> Item:
-    """Return the item that stores an association."""
     values: dict[str, Value] = {"time": link.time, "alive": link.alive, "data": link.data}
     kind = "link" if link.alive or ASSOC_TYPES[triple[1]].placed else "past" if triple[1] in REMEMBERED else "dead"
     return item_of(link_at(triple), values, link_spot(triple, link.time, kind=kind, spread=spread))
 
 
 def triple_in(item: Item) -> Triple:
-    """Which association an item of one is."""
     address = address_of(item)
     _, atype, id2 = address.sort.split("#")
     return int(address.id), int(atype), number_of(id2)
 
 
 def link_of(item: Item) -> StoredAssoc:
-    """Return the association that an item stores."""
     return StoredAssoc(typed(item, "time"), item["alive"]["BOOL"], item["data"]["B"])
 
 
 def time_in_index(item: Item) -> int:
-    """The time of an association by its place in the index."""
     return number_of(item["place"]["S"].rpartition("#")[2])
 
 
 def ended_entry_of(item: Item) -> ItemKey | None:
-    """Where a tombstone that the index names stands in the list of its like; None for one that stands in none."""
+    """Return the key of a tombstone from the index in the list of tombstones; None if its type has no such list."""
     triple = triple_in(item)
     return list_at(triple, time_in_index(item), alive=False) if ASSOC_TYPES[triple[1]].ended_listed else None
 
 
 def row_of(item: Item) -> AssocRow:
-    """An association as scans give it."""
     return AssocRow(*triple_in(item), *link_of(item))
 
 
 def entry_of(item: Item) -> Assoc:
-    """An entry of a list."""
     _, _, time, id2 = item["sort"]["S"].split("#")
     return Assoc(number_of(id2), number_of(time), item["data"]["B"])
 
@@ -235,17 +213,14 @@ def entry_of(item: Item) -> Assoc:
 
 
 def count_at(pair: Pair) -> ItemKey:
-    """Where the length of a list stands."""
     return ItemKey(str(pair.id1), f"count#{pair.atype:03d}")
 
 
 def count_spot(pair: Pair, spread: int) -> Spot:
-    """Where a count is found in a scan."""
     return Spot(f"count#{shard_of(pair.id1) % spread}", pair_text(pair))
 
 
 def pair_in(item: Item) -> Pair:
-    """Whose length an item of a count is."""
     return Pair(int(item["ID"]["S"]), int(item["sort"]["S"].removeprefix("count#")))
 
 
@@ -253,12 +228,11 @@ def pair_in(item: Item) -> Pair:
 
 
 def key_at(name: KeyName) -> ItemKey:
-    """Where a unique name stands."""
     return ItemKey(f"key#{name[0]}#{name[1]}", "key")
 
 
 def key_item(name: KeyName, owner: int, until: int, spread: int) -> Item:
-    """A unique name as an item; one that ends is found by its end."""
+    """Return the item of a unique key; one that expires is in the index by its expiry."""
     address = key_at(name)
     digest = md5(address.id.encode(), usedforsecurity=False).hexdigest()
     spot = Spot(f"until#{int(digest, 16) % spread}", f"{digits(until)}#{digest}") if until > 0 else None
@@ -266,7 +240,6 @@ def key_item(name: KeyName, owner: int, until: int, spread: int) -> Item:
 
 
 def holding_of(item: Item) -> tuple[int, int]:
-    """The owner of a key, and until when."""
     return typed(item, "owner"), typed(item, "until")
 
 
@@ -274,41 +247,37 @@ def holding_of(item: Item) -> tuple[int, int]:
 
 
 def outbox_at(part: int) -> str:
-    """The `ID` of one part of the outbox."""
     return f"outbox#{part}"
 
 
 def event_at(seq: int, spread: int) -> ItemKey:
-    """Where an event stands until it is done."""
+    """Return the key of an event until it is done."""
     return ItemKey(outbox_at(_part_of(seq, spread)), digits(seq))
 
 
 def _part_of(seq: int, spread: int) -> int:
-    """The numbers of most events end in zeros: their milliseconds spread them."""
+    """Return the part of an event. The numbers of most events end in zeros; their milliseconds distribute them."""
     return (seq + milliseconds_of(seq)) % spread
 
 
 def new_spot(seq: int, spread: int) -> Spot:
-    """Where an event is found that nobody has claimed."""
+    """Return the index key of an unclaimed event."""
     return Spot(f"new#{_part_of(seq, spread)}", digits(seq))
 
 
 def out_spot(seq: int, due: int, spread: int) -> Spot:
-    """Where an event is found that is out, or put back, until `due` in Unix milliseconds."""
+    """Return the index key of an event that is claimed, or put back, until `due` in Unix milliseconds."""
     return Spot(f"out#{_part_of(seq, spread)}", f"{digits(due)}#{digits(seq)}")
 
 
 def buried_at(seq: int) -> ItemKey:
-    """Where an event stands that was set aside."""
     return ItemKey("buried", digits(seq))
 
 
 def job_values(job: Job) -> dict[str, Value]:
-    """A job as it is stored."""
     return {"event": events.encode(job.event), "step": job.step, "mark": job.mark, "attempt": job.attempt}
 
 
 def job_of(item: Item) -> Job:
-    """The job in an item."""
     step, mark, attempt = (typed(item, name) for name in ("step", "mark", "attempt"))
     return Job(number_of(item["sort"]["S"]), events.decode(item["event"]["B"]), step, mark, attempt)

@@ -1,9 +1,9 @@
 """The outbox of a DynamoDB table: events in a few partitions, claimed by conditional updates, so by one claimer each.
 
-A claim changes an event's spot in the index, on the condition that it is the one the claimer saw. New events have the order of
-their numbers there; those that are out or put back, the order of the moment at which they are due again. The index follows
-the table a moment late: a candidate from it may be taken or gone, which its condition tells, and one that is not in it yet is
-claimed all the same by the process that put it there, because that remembers it.
+A claim changes an event's place in the index, on the condition that it is the one the claimer saw. New events are ordered by
+number there; claimed or returned ones, by the time at which they are due again. The index is eventually consistent: a candidate
+from it may be claimed or deleted, which the condition detects, and an event that is not in it yet is claimed by the process that
+committed it, which remembers it.
 """
 
 from __future__ import annotations
@@ -43,42 +43,40 @@ from shoal.graph.dynamodb.items import (
 from shoal.graph.dynamodb.transactions import ABSENT, PRESENT, Condition, Transaction, still
 
 _REMEMBERED = 10_000
-"""So many spots of its own events a process remembers. The rest it finds in the index."""
+"""How many of its own events a process remembers. It finds the others in the index."""
 _EVERYTHING = 2**31
 
 
 class DynamoOutbox:
-    """The events of one table. Their numbers say when they were made, so they are about in order among processes too."""
+    """The events of one table. Their numbers contain their creation time, so they are roughly in order across processes too."""
 
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service
         self._spread = spread
         self._new_id = IdMaker()
         self._maker = secrets.randbelow(SHARDS)
-        # Events that this process committed or put back, and where: nobody was seen to claim them.
+        # Unclaimed events that this process committed or put back, and their index keys.
         self._new: dict[int, Spot] = {}
         self._back: dict[int, Spot] = {}
-        # Events that this process claimed or put back, as it left them: they are let go of at the end.
+        # Events that this process claimed or put back, with their index keys: they are released at the end.
         self._held: dict[int, Spot] = {}
         self._wake: WakeUp | None = None
 
     def on_event(self, wake: WakeUp) -> None:
-        """Call `wake` whenever `added` is called."""
         self._wake = wake
 
     def numbered(self, new: Sequence[AnyEvent]) -> list[Job]:
-        """Jobs for events that are about to be committed."""
+        """Return jobs for events that are about to be committed."""
         return [Job(self._new_id(self._maker), event) for event in new]
 
     def added(self, jobs: Sequence[Job]) -> None:
-        """These have been committed."""
         for job in jobs:
             _remember(self._new, job.seq, new_spot(job.seq, self._spread))
         if jobs and self._wake is not None:
             self._wake()
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Claim jobs whose lease or delay has ended first, then new ones; the oldest of each."""
+        """Claim jobs whose lease or delay has expired first, then new ones; the oldest of each."""
         waiting = await self._candidates(limit)
         jobs: list[Job] = []
         while waiting and len(jobs) < limit:
@@ -94,7 +92,7 @@ class DynamoOutbox:
         ]
         pages = await asyncio.gather(*[self._service.index(part, "0", upto, limit) for part, upto in parts])
         found = {number_of(item["sort"]["S"]): _spot_of(item) for page in pages for item in page}
-        # What this process knows is newer than the index.
+        # This process knows a newer state than the index.
         found |= dict(islice(self._new.items(), limit))
         found |= {seq: spot for seq, spot in self._back.items() if spot.place < now + END}
         return sorted(found.items(), key=lambda candidate: (candidate[1].part.startswith("new"), candidate[1].place))
@@ -109,7 +107,7 @@ class DynamoOutbox:
         return job_of(item)
 
     async def _move(self, seq: int, spot: Spot, values: Mapping[str, Value], condition: Condition) -> Item | None:
-        """Give an event another spot, and these values; None when it is not as it should be."""
+        """Give an event another index key, and these values; return None if the condition fails."""
         changed = {**values, "part": spot.part, "place": spot.place}
         try:
             return await self._service.write(
@@ -126,7 +124,6 @@ class DynamoOutbox:
             return None
 
     async def ack(self, jobs: Sequence[Job]) -> None:
-        """Done, whoever holds them."""
         seqs = {job.seq for job in jobs}
         await self._service.forget([event_at(seq, self._spread) for seq in seqs])
         self._let_go(seqs)
@@ -137,7 +134,7 @@ class DynamoOutbox:
                 known.pop(seq, None)
 
     async def put_back(self, job: Job, delay: float) -> None:
-        """Nothing happens when the event is done in the meantime."""
+        """Return a job; does nothing if the event is done by now."""
         spot = out_spot(job.seq, _now_ms() + round(delay * 1000), self._spread)
         progress: dict[str, Value] = {"step": job.step, "mark": job.mark, "attempt": job.attempt}
         if await self._move(job.seq, spot, progress, PRESENT) is None:
@@ -148,7 +145,6 @@ class DynamoOutbox:
         self._held[job.seq] = spot
 
     async def bury(self, job: Job, error: str) -> None:
-        """Out of the outbox and among the buried, at once."""
         burial = self._transaction()
         burial.put(item_of(buried_at(job.seq), {**job_values(job), "error": error}))
         burial.delete(event_at(job.seq, self._spread))
@@ -156,7 +152,6 @@ class DynamoOutbox:
         self._let_go({job.seq})
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
-        """Give these another chance, from where they had come; how many were there."""
         items = await self._service.get([buried_at(job.seq) for job in jobs])
         there = [job_of(item)._replace(attempt=0) for item in items]
         done = await asyncio.gather(*[self._exhume(job) for job in there])
@@ -178,7 +173,7 @@ class DynamoOutbox:
         return Transaction(self._service.table, self._spread)
 
     async def _settle(self, transaction: Transaction) -> None:
-        """A transaction without conditions: what overtakes it only makes it wait."""
+        """Run a transaction without conditions: conflicts only delay it."""
         transaction.check_size()
         patience = Backoff(self._service.patience)
         while True:
@@ -188,24 +183,22 @@ class DynamoOutbox:
                 await patience.pause(error)
 
     async def buried(self) -> list[tuple[Job, str]]:
-        """Return the jobs that were set aside, each with its error, oldest first."""
         first, last = buried_at(0), ItemKey(buried_at(0).id, END)
         items = await self._service.stretch(first, last, _EVERYTHING)
         return [(job_of(item), item["error"]["S"]) for item in items]
 
     async def backlog(self) -> int:
-        """How many events there are; it reads them all."""
+        """Return the number of events; it reads them all."""
         return sum(await asyncio.gather(*[self._service.size(outbox_at(p)) for p in range(self._spread)]))
 
     async def lag(self) -> float:
-        """For how many seconds the oldest undone event has waited; 0 when there is none."""
         parts = [outbox_at(p) for p in range(self._spread)]
         heads = await asyncio.gather(*[self._service.stretch(ItemKey(p, "0"), ItemKey(p, END), 1) for p in parts])
         made = [milliseconds_of(number_of(address_of(head[0]).sort)) for head in heads if head]
         return max(0.0, (_now_ms() - min(made)) / 1000) if made else 0.0
 
     async def close(self) -> None:
-        """Let go of the leases and delays that this process gave: whoever comes next need not wait for their end."""
+        """Release the leases and delays of this process, so that the next one need not wait for their end."""
         held, self._held = self._held, {}
         await asyncio.gather(*[self._release(seq, spot) for seq, spot in held.items()])
 

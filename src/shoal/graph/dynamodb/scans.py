@@ -1,8 +1,8 @@
-"""Reading a whole DynamoDB table in the order of its keys, for checks, exports and moves; and sweeping it.
+"""Scans of a DynamoDB table in key order, for checks, exports and moves; and sweeps.
 
-The table has no order over all of its items. The index has it in `spread` parts, which are read side by side and merged; then
-the items themselves are read from the table. So a row that is given is as it is now; one that was committed in the last
-moments may be missing from the index still, and appears in the next scan.
+The table has no order over all of its items. The index has it in `spread` parts, which are read concurrently and merged; then the
+items themselves are read from the table. So a returned row is current; one that was committed just now may be missing from the
+index still, and appears in the next scan.
 """
 
 from __future__ import annotations
@@ -38,35 +38,30 @@ from shoal.graph.schema import AnyNode
 
 _SWEPT_AT_ONCE = 1000
 _SPARE = 8
-"""So many keys more than its share are read of a part, since the parts are not exactly even."""
+"""Extra keys read of a part, since the parts are not exactly even."""
 
 
 class Scans:
-    """The scans of one table."""
-
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service
         self._spread = spread
 
     async def objects(self, after: int, limit: int) -> list[AnyNode]:
-        """Objects above an id."""
         items = await self._page(["object"], digits(after), limit, lambda item: digits(int(item["ID"]["S"])))
         return [node_of(item) for item in items]
 
     async def links(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
-        """Associations and tombstones above a triple."""
         items = await self._page(LINK_KINDS, triple_text(after), limit, lambda item: triple_text(row_of(item)[:3]))
         return [row_of(item) for item in items]
 
     async def counts(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
-        """Counts above a pair."""
         items = await self._page(["count"], pair_text(after), limit, lambda item: pair_text(pair_in(item)))
         return [(*pair_in(item), typed(item, "n")) for item in items]
 
     async def _page(self, kinds: Sequence[str], after: str, limit: int, order: Callable[[Item], str]) -> list[Item]:
-        """A full page, or what there is: what the index still names and the table has no more is made up for."""
+        """Return a full page, or all that is left; keys whose items are deleted are replaced by later ones."""
         parts = [f"{kind}#{p}" for kind in kinds for p in range(self._spread)]
-        # An association that just ended or began again may be in two parts of the index for a moment.
+        # An association that was just deleted or added again may be in two parts of the index for a moment.
         page: dict[ItemKey, Item] = {}
         while len(page) < limit:
             wanted = limit - len(page)
@@ -79,11 +74,11 @@ class Scans:
         return sorted(page.values(), key=order)
 
     async def _places(self, parts: Sequence[str], after: str, limit: int) -> list[tuple[str, ItemKey]]:
-        """The first `limit` places after one, over all parts: fewer only when there are no more."""
+        """Return the first `limit` places after `after`, over all parts; fewer only if there are no more."""
         share = limit // len(parts) + _SPARE
         found: list[tuple[str, ItemKey]] = []
         read = dict.fromkeys(parts, after)
-        """How far each part that has more has been read."""
+        """How far each unfinished part has been read."""
         asked = list(parts)
         while asked:
             pages = await asyncio.gather(*[self._service.index(part, read[part], END, share) for part in asked])
@@ -94,24 +89,21 @@ class Scans:
                 else:
                     read[part] = page[-1]["place"]["S"] + END
             found.sort()
-            # A part that was read as far as the end of the page has nothing to add to it.
+            # A part that was read up to the end of the page cannot contribute to it.
             asked = [part for part, place in read.items() if len(found) < limit or place < found[limit - 1][0]]
         return found[:limit]
 
     async def set_count(self, pair: Pair, n: int) -> None:
-        """Put a count right."""
         item = item_of(count_at(pair), {"n": n}, count_spot(pair, self._spread))
         await self._service.write("put_item", Item=item)
 
     async def sweep(self, before: int, now: int) -> int:
-        """Forget old tombstones and ended keys; how many."""
         parts = range(self._spread)
         dead = [self._sweep(f"dead#{p}", END, lambda item: _old_tombstone(item, before)) for p in parts]
         ended = [self._sweep(f"until#{p}", digits(now) + END, _ended_key) for p in parts]
         return sum(await asyncio.gather(*dead, *ended))
 
     async def sweep_history(self, before: int) -> int:
-        """Forget old tombstones of types with a history; how many."""
         parts = range(self._spread)
         past = [self._sweep(f"past#{p}", END, lambda item: _old_tombstone(item, before)) for p in parts]
         return sum(await asyncio.gather(*past))
@@ -141,7 +133,7 @@ class Scans:
 
 
 def _old_tombstone(item: Item, before: int) -> Condition | None:
-    """It is forgotten as the very one that the index named."""
+    """Return the condition to delete exactly the tombstone that the index named; None if it is not old enough."""
     time = time_in_index(item)
     return still(time=time, alive=False) if time < before else None
 

@@ -1,11 +1,9 @@
-"""The graph in one DynamoDB table: for whoever would rather not run servers. Its items: `items`.
+"""The graph in one DynamoDB table, for networks without servers of their own. Its items: `items`.
 
-A commit is one transaction. What the batch touches is read, the batch is decided, and everything is written on the condition
-that it is still as it was read; when it is not, the batch is decided anew. Whatever a member reads is read consistently from
-the table itself, each kind of question in one request. Two limits are the service's: a batch that takes more than 100 items
-or 4 MB is refused with `TooLarge`, and one list that many members change at once takes one change after the other.
-
-Glossary (`docs/glossary.md`): tally.
+A commit is one transaction. The items that the batch touches are read, the batch is decided, and everything is written on the
+condition that it is still as it was read; if not, the batch is decided again. All reads of members are consistent and from the
+table itself, each kind of query in one request. Two limits are the service's: a batch of more than 100 items or 4 MB is refused
+with `TooLarge`, and concurrent changes to one list are serialized.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
 from shoal.locks import NamedTurns
 
 PATIENCE_SECONDS = 4.0
-"""For so long a busy service, one that is out of reach, or a contested item is tried again."""
+"""How long requests to a busy or unreachable service, or for a contested item, are retried."""
 
 
 def _everything(_shard: int) -> bool:
@@ -63,10 +61,10 @@ class DynamoGraph:
 
     @classmethod
     async def open(cls, url: str, *, owns: Owns = _everything, patience: float = PATIENCE_SECONDS) -> DynamoGraph:
-        """Open or create the table of a URL such as `dynamodb://shoal?region=eu-west-1`; credentials are the environment's.
+        """Open or create the table of a URL such as `dynamodb://shoal?region=eu-west-1`, with the credentials in the environment.
 
-        `endpoint` in it names another server of the protocol, `spread` into how many parts a new table's index is cut.
-        Raises `InvalidInput` for another URL, `Unavailable` for a table that cannot be had.
+        In the URL, `endpoint` names another server of the protocol, and `spread` is the number of index parts of a new table.
+        Raises `InvalidInput` for another URL, `Unavailable` for a table that cannot be used.
         """
         place = parse(url)
         service = await Service.connect(place, patience=patience)
@@ -78,12 +76,11 @@ class DynamoGraph:
 
     @property
     def capacity(self) -> Capacity:
-        """The cost of this graph's requests so far."""
         return self._service.capacity
 
     @property
     def round_trips(self) -> int:
-        """Return how many requests were answered so far."""
+        """Number of requests answered so far."""
         return self._service.capacity.requests.total()
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
@@ -124,7 +121,7 @@ class DynamoGraph:
         return await self._range(id1, atype, at, alive=False)
 
     async def _range(self, id1: int, atype: AssocType, at: Cursor, *, alive: bool) -> list[Assoc]:
-        # The service takes no interval without anything in it.
+        # The service rejects empty intervals.
         if at.limit <= 0 or at.after >= at.before - 1:
             return []
         first, last = list_bounds(Pair(id1, atype.number), at.after, at.before, alive=alive)
@@ -152,7 +149,7 @@ class DynamoGraph:
         return dict(zip(wanted, found, strict=True))
 
     async def _ranks(self, pair: Pair, times: Sequence[int]) -> list[int]:
-        """Count once what is between each two neighbours: the service has no order statistics."""
+        """Count the entries between neighboring times once: the service has no order statistics."""
         newer: dict[int, int] = {}
         before, counted = MAX_TIME, 0
         for after in sorted(set(times), reverse=True):
@@ -171,13 +168,13 @@ class DynamoGraph:
         task = asyncio.create_task(self._decided(batch))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-        # A caller that goes away takes only its answer along.
+        # If the caller is cancelled, the commit continues.
         return await asyncio.shield(task)
 
     async def _decided(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
-        """Read, decide and write, again and again until nobody came between."""
+        """Read, decide and write, and repeat until no concurrent change interferes."""
         touched = Touched([batch], self._owns)
-        # Each of these is an item at least: no need to read them to know.
+        # Each of these is at least one item: check before reading them.
         check_number(len(touched.ids) + len(touched.keys) + len(touched.triples))
         patience, unknown = Backoff(self._service.patience), False
         async with self._turns.of(_contested(batch, touched)):
@@ -191,7 +188,7 @@ class DynamoGraph:
                 except Conflict as conflict:
                     if not unknown:
                         raise
-                    # What stands in the way may be what an earlier attempt has stored.
+                    # The conflict may be with an earlier attempt that was stored.
                     raise OutcomeUnknown(UNANSWERED) from conflict
 
     async def _commit(self, batch: Batch, touched: Touched) -> list[tuple[Job, InverseOp]]:
@@ -209,7 +206,6 @@ class DynamoGraph:
         return list(zip(jobs[len(jobs) - len(owed) :], owed, strict=True))
 
     async def _load(self, touched: Touched) -> Known:
-        """Load everything that a batch touches, in one request."""
         known = Known()
         addresses = [object_at(id_) for id_ in touched.ids]
         addresses += [key_at(name) for name in touched.keys]
@@ -285,7 +281,9 @@ class DynamoGraph:
 
 
 def _contested(batch: Batch, touched: Touched) -> Iterator[str]:
-    """Name all that two batches must not change at once: objects, keys, and lists with their counts (tallies too)."""
+    """Yield names for everything that two batches must not change at once: objects, keys, and lists with their counts (tallies
+    too).
+    """
     yield from (str(id_) for id_ in touched.ids)
     yield from (key_at(name).id for name in touched.keys)
     yield from (f"{id1} {atype}" for id1, atype, _ in touched.triples)

@@ -28,9 +28,9 @@ _AT_ONCE = 100
 
 
 async def upgrade(service: Service, spread: int) -> None:
-    """Bring a table of layout 1 to layout 2: tombstones of `REMEMBERED` types are swept apart, and some are listed.
+    """Upgrade a table from layout 1 to layout 2: tombstones of `REMEMBERED` types are swept separately, and some are listed.
 
-    It may end at any point and begin again, and several processes may do it at once.
+    It may be interrupted and repeated, and several processes may run it concurrently.
     """
     await asyncio.gather(*(_move_tombstones(service, spread, part) for part in range(spread)))
     now = item_of(LAYOUT, {"version": LAYOUT_VERSION, "spread": spread})
@@ -52,7 +52,7 @@ async def _move_tombstones(service: Service, spread: int, part: int) -> None:
 
 
 async def _move_tombstone(service: Service, spread: int, address: ItemKey) -> None:
-    """Store a tombstone anew, as it is, unless somebody has changed it."""
+    """Rewrite a tombstone unchanged, unless it was changed concurrently."""
     patience = Backoff(service.patience)
     while True:
         stored = await service.get([address])
@@ -74,9 +74,9 @@ _INDEX_KEYS = {"part": "HASH", "place": "RANGE"}
 
 
 async def prepare(service: Service, spread: int) -> int:
-    """See to it that the table is there; into how many parts it is cut: as it was made, whatever is asked for now.
+    """Create the table if necessary; return its number of index parts, which is fixed at creation, whatever `spread` is now.
 
-    Raises `Unavailable` for a table of somebody else's, or of a newer Shoal.
+    Raises `Unavailable` for a table of another application or of a newer Shoal.
     """
     description = await _describe(service)
     if description is None:
@@ -94,7 +94,7 @@ async def _layout(service: Service, spread: int) -> int:
     except ConditionFailed:
         (item,) = await service.get([LAYOUT])
     version = typed(item, "version")
-    # A newer Shoal says from which layout on its table may be used; one that says nothing means its own.
+    # A newer Shoal stores the oldest layout version that can read its table; without it, only its own can.
     oldest = typed(item, "readable_from") if "readable_from" in item else version
     if version == 1:
         await upgrade(service, typed(item, "spread"))
@@ -116,7 +116,7 @@ async def _describe(service: Service) -> dict[str, Any] | None:
 
 
 async def _create(service: Service) -> None:
-    """Paid by request: no capacity to plan, and none that stands idle."""
+    """Create the table with on-demand billing: there is no capacity to plan, and none is idle."""
     names = (*_KEYS, *_INDEX_KEYS)
     try:
         await service.call(

@@ -1,7 +1,7 @@
-"""The writes of a commit, as one transaction: each item that the decision relied on must still be as it was read.
+"""The writes of a commit as one transaction: each item that the decision relied on must be unchanged since it was read.
 
-An item that the batch changes carries the condition itself; one that it only looked at gets a check of its own. Counts are
-added to: they need no condition, because the association that moves them has one.
+An item that the batch changes carries the condition itself; one that it only read gets a check of its own. Counts are incremented
+without a condition, because the association that changes them has one.
 """
 
 from __future__ import annotations
@@ -40,14 +40,11 @@ Write = Mapping[str, Mapping[str, Any]]
 
 
 class Condition(NamedTuple):
-    """A condition that an item must meet for a write to happen."""
-
     expression: str
     names: Mapping[str, str]
     values: Mapping[str, Any]
 
     def parameters(self) -> dict[str, Any]:
-        """As a request wants it."""
         parameters: dict[str, Any] = {"ConditionExpression": self.expression, "ExpressionAttributeNames": self.names}
         return parameters | ({"ExpressionAttributeValues": self.values} if self.values else {})
 
@@ -57,7 +54,6 @@ PRESENT = Condition("attribute_exists(#ID)", {"#ID": "ID"}, {})
 
 
 def still(**values: Value) -> Condition:
-    """The item has these values."""
     return Condition(
         " AND ".join(f"#{name} = :{name}" for name in values),
         {f"#{name}": name for name in values},
@@ -66,17 +62,14 @@ def still(**values: Value) -> Condition:
 
 
 class Transaction:
-    """The writes of one commit to one table."""
-
     def __init__(self, table: str, spread: int) -> None:
         self._table = table
         self._spread = spread
         self.writes: list[Write] = []
         self.changes = False
-        """Whether anything is changed at all: checks alone need not be sent."""
+        """Whether anything is changed: checks alone need not be sent."""
 
     def commit(self, touched: Touched, before: Known, changes: Resolution, jobs: Sequence[Job]) -> None:
-        """All that a batch changes, and every check that it needs."""
         self._objects(touched, before, changes)
         for name in touched.keys:
             self._key(name, before.keys.get(name), changes)
@@ -92,15 +85,12 @@ class Transaction:
             self.put(item_of(address, job_values(job), spot), ABSENT)
 
     def put(self, item: Item, condition: Condition | None = None) -> None:
-        """Store an item."""
         self._add("Put", {"Item": item}, condition)
 
     def delete(self, address: ItemKey, condition: Condition | None = None) -> None:
-        """Forget an item."""
         self._add("Delete", {"Key": address.item()}, condition)
 
     def check(self, address: ItemKey, condition: Condition) -> None:
-        """Change nothing, and fail unless this is true."""
         self._add("ConditionCheck", {"Key": address.item()}, condition)
 
     def _add(self, kind: str, parameters: Mapping[str, Any], condition: Condition | None) -> None:
@@ -116,7 +106,7 @@ class Transaction:
             if node is not None:
                 self.put(object_item(node, self._spread), stored)
             elif id_ not in changes.objects:
-                # Relied on only to exist: an edit at the same time is no contradiction.
+                # It only has to exist: concurrent edits are allowed.
                 self.check(object_at(id_), PRESENT)
             elif version:
                 self.delete(object_at(id_), stored)
@@ -146,7 +136,7 @@ class Transaction:
             self.put(item_of(is_at, {"data": now.data}))
 
     def store_anew(self, triple: Triple, link: StoredAssoc) -> None:
-        """Store an association as it is, with its place in the index and its entry in a list as they are now made."""
+        """Rewrite an association unchanged, with its current place in the index and its entry in a list."""
         self._link(triple, link, link)
 
     def _count(self, pair: Pair, by: int) -> None:
@@ -164,7 +154,6 @@ class Transaction:
         )
 
     def check_size(self) -> None:
-        """Raises `TooLarge` for what the service would not take, before it is asked."""
         check_number(len(self.writes))
         sizes = [sum(_bytes(item)) for item in self._items()]
         if max(sizes, default=0) > ITEM_BYTES:
@@ -180,20 +169,19 @@ class Transaction:
 
 
 def _entry(triple: Triple, link: StoredAssoc | None) -> ItemKey | None:
-    """Where an association stands in a list; None for one that stands in none."""
+    """Return the key of an association in a list; None if it is in none."""
     if link is None or not (link.alive or ASSOC_TYPES[triple[1]].ended_listed):
         return None
     return list_at(triple, link.time, alive=link.alive)
 
 
 def check_number(items: int) -> None:
-    """Raises `TooLarge` for more items than a transaction has."""
     if items > TRANSACTION_ITEMS:
         raise TooLarge(f"too much at once for the store: at most {TRANSACTION_ITEMS} items, these are {items}")
 
 
 def _bytes(item: Item) -> Iterator[int]:
-    """About what each attribute weighs, rather too much than too little."""
+    """Yield the approximate size of each attribute, rather too large than too small."""
     for name, typed in item.items():
         ((_, value),) = typed.items()
         length = 1 if isinstance(value, bool) else len(value.encode() if isinstance(value, str) else value)

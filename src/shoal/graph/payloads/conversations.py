@@ -1,8 +1,8 @@
 """The associations of conversations, which are threads of direct posts: one for each member of a thread.
 
-The association's time is the id of the newest post. Marking it as read sets the time one higher: the same post, delivered
-again, changes nothing, and the next post does. A post that comes late, after a newer one, is added in its place, and the
-conversation stays read or unread as it is.
+The association's time is the id of the newest post. Marking it as read sets the time one higher: delivering the same post again
+changes nothing, and the next post does. A post that arrives after a newer one is added in its place, and the conversation stays
+read or unread as it is.
 """
 
 from __future__ import annotations
@@ -17,54 +17,48 @@ from shoal.graph.contract import Assoc, AssocOp
 from shoal.graph.schema import CONVERSES
 
 _REMEMBERED = 8
-"""Newest posts that a conversation remembers: when one is deleted, the next is shown."""
+"""Newest posts kept in a conversation: when one is deleted, the next is shown."""
 
 
 class Talk(msgspec.Struct, frozen=True, array_like=True):
-    """A member's view of one conversation."""
-
     root_id: int
     unread: bool
     post_ids: tuple[int, ...]
-    """The newest posts, newest first."""
 
 
 _decoder: msgspec.msgpack.Decoder[Talk] = msgspec.msgpack.Decoder(Talk)
 
 
 def talk_id(root_id: int) -> int:
-    """Return the id that the association of a conversation leads to. It is not that of the first post, which may be deleted."""
+    """Return the id that the association of a conversation leads to: not the id of the first post, which may be deleted."""
     return named("conversation", str(root_id))
 
 
 def root_of(post: Post) -> int:
-    """Return the id of the post that began a post's thread."""
     return post.root_id or post.id
 
 
 def talk_of(assoc: Assoc) -> Talk:
-    """Decode a conversation from its association."""
     return _decoder.decode(assoc.data)
 
 
 def knows(held: Assoc, post: Post) -> bool:
-    """Return whether a conversation has this post, or is too full of newer ones to remember it."""
+    """Return whether a conversation has this post, or is full of newer ones."""
     known = talk_of(held).post_ids
     return post.id in known or (len(known) == _REMEMBERED and post.id < known[-1])
 
 
 def went_on(member: int, post: Post, held: Assoc | None) -> AssocOp:
-    """Add a post that is new to the member's conversation."""
     before = talk_of(held) if held else Talk(root_of(post), unread=False, post_ids=())
     newest = not before.post_ids or post.id > before.post_ids[0]
-    # The post that is answered mostly came before. It may be outside the conversation, which readers check.
+    # The parent was usually added before. It may be outside the conversation, which readers check.
     posts = _newest((*before.post_ids, post.id, *filter(None, (post.parent_id,))))
     talk = Talk(root_of(post), unread=post.author_id != member if newest else before.unread, post_ids=posts)
     return _op(member, talk, max(post.id, held.time + 1 if held else 0))
 
 
 def read_or_not(member: int, held: Assoc, *, unread: bool) -> AssocOp:
-    """Mark the conversation as read up to this post, or as unread."""
+    """Mark the conversation as read up to the newest post, or as unread."""
     return _op(member, msgspec.structs.replace(talk_of(held), unread=unread), held.time + 1)
 
 

@@ -1,7 +1,7 @@
 """Association payloads of a member's own data: read markers, filters, ranking preferences, albums, and audit entries.
 
-An audit entry is an association in the list of its data source, so it commits with the act. If members act on their own
-account, the IP address is in a list of the member under the id of the entry, and is deleted with the member.
+An audit entry is an association in the list of its data source, so it commits with the act. If members act on their own account,
+the IP address is in a list of the member under the id of the entry, and is deleted with the member.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from shoal.graph.schema import AUDITED, MARKED, OWNS_FILTER, public_list, seen_k
 HOME = "home"
 NOTIFICATIONS = "notifications"
 CLEARED = "notifications cleared"
-"""Whatever a member is notified of up to this mark is out of their sight; no client sets it."""
+"""Notifications up to this marker are cleared; no client sets it."""
 
 
 class Mark(NamedTuple):
-    """One mark: `time` is when it was set, a snowflake."""
+    """One read marker; `time` is a snowflake."""
 
     last_read_id: int = 0
     version: int = 0
@@ -36,17 +36,15 @@ _marker_decoder: msgspec.msgpack.Decoder[tuple[int, int]] = msgspec.msgpack.Deco
 
 
 def mark_id(name: str) -> int:
-    """Where the association of a mark leads to."""
     return named("marker", name)
 
 
 def encode_mark(last_read_id: int, version: int) -> bytes:
-    """The data of a mark."""
     return msgspec.msgpack.encode((last_read_id, version))
 
 
 async def marks(graph: Reader, member: int, names: Iterable[str]) -> dict[str, Mark]:
-    """The marks of these names that the member has set; one read."""
+    """Return the member's markers with these names, in one read."""
     ids = {mark_id(name): name for name in names}
     found = (await graph.assoc_get(member, (MARKED,), list(ids)))[MARKED]
     return {ids[id_]: _mark(assoc) for id_, assoc in found.items()}
@@ -57,12 +55,11 @@ def _mark(assoc: Assoc) -> Mark:
 
 
 MAX_FILTERS = 100
-"""Filters that one member may have."""
 
 
 async def filters_of(graph: Reader, member_id: int) -> list[Filter]:
-    """The member's filters, oldest first; expired ones too. One read for who has none, else two."""
-    # One more than there may be: two made at the same time may both have found room.
+    """Return the member's filters, oldest first, including expired ones. One read without filters, else two."""
+    # More than the limit, because concurrent requests may exceed it.
     owned = await graph.assoc_range(member_id, OWNS_FILTER, Cursor(limit=2 * MAX_FILTERS))
     if not owned:
         return []
@@ -71,19 +68,18 @@ async def filters_of(graph: Reader, member_id: int) -> list[Filter]:
 
 
 class Tastes(NamedTuple):
-    """A member's choices and memory; None where they have none yet."""
+    """A member's preferences and seen posts; None if there are none yet."""
 
     taste: Taste | None
     seen: SeenPosts | None
 
     @property
     def wishes(self) -> Wishes:
-        """Wishes of the member about their ranked feed."""
         return NO_WISHES if self.taste is None else self.taste.wishes
 
 
 async def tastes_of(graph: Reader, member_id: int) -> Tastes:
-    """Return what a member has chosen and seen; two reads, one for a member who has done neither."""
+    """Return a member's preferences and seen posts; two reads, or one if there are none."""
     keys = (taste_key(member_id), seen_key(member_id))
     owners = await graph.key_get(keys)
     nodes = await graph.obj_get(list(owners.values())) if owners else {}
@@ -96,7 +92,7 @@ MOST_PHOTOS = 1_000
 
 
 class Collected(NamedTuple):
-    """A photo's post, and its place: photos stand in the order of their places, and of their times where two have one."""
+    """A photo's post and its position: photos are ordered by position, then by time."""
 
     post_id: int
     place: int
@@ -106,17 +102,14 @@ _album_decoder: msgspec.msgpack.Decoder[Collected] = msgspec.msgpack.Decoder(Col
 
 
 def collected_of(assoc: Assoc) -> Collected:
-    """Decode a photo of an album from its association."""
     return _album_decoder.decode(assoc.data)
 
 
 def encode_collected(photo: Collected) -> bytes:
-    """Return a photo of an album as the data of its association."""
     return msgspec.msgpack.encode(photo)
 
 
 def in_order(held: Iterable[Assoc]) -> list[Assoc]:
-    """Return the photos of an album in its order."""
     return sorted(held, key=lambda assoc: (collected_of(assoc).place, assoc.time))
 
 
@@ -125,7 +118,7 @@ _audit_decoder: msgspec.msgpack.Decoder[AuditEntry] = msgspec.msgpack.Decoder(Au
 
 
 def put_entry(batch: Batch, id_: int, entry: AuditEntry, address: str) -> None:
-    """Make an entry part of a batch; `address` is for the list of its holder, if it has one.
+    """Add an entry to a batch; `address` is stored in the list of its holder, if it has one.
 
     The commit fails with `IdTaken` if another entry has the id.
     """
@@ -136,12 +129,11 @@ def put_entry(batch: Batch, id_: int, entry: AuditEntry, address: str) -> None:
 
 
 def take_entry(batch: Batch, assoc: Assoc, now: int) -> None:
-    """Take an old entry out of the log with a batch, and the address from the list of its holder."""
+    """Delete an old entry from the log with a batch, and the address from the list of its holder."""
     batch.assoc_del(public_list(batch.shard), AUDITED, assoc.id2, now)
     if holder := decode_entry(assoc).holder_id:
         batch.assoc_del(holder, AUDITED, assoc.id2, now)
 
 
 def decode_entry(assoc: Assoc) -> AuditEntry:
-    """Return the entry of an association that leads from the list of a data source."""
     return _audit_decoder.decode(assoc.data)

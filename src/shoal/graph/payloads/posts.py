@@ -1,14 +1,14 @@
 """Association payloads and list membership of posts: profile lists, threads, tags, cells, activity, emoji reactions, reports.
 
 Every writer of posts uses these rules, so the length of a list equals the displayed count:
-- A comment visible to everybody is in `commented_by` of its parent, any other in `commented_aside_by`; a thread reads both.
+- A comment visible to everyone is in `commented_by` of its parent, any other in `commented_aside_by`; a thread reads both.
 - Every entry of a member is in `posted`; restricted entries are in `posted_to_followers` or `posted_aside` too, and are
   subtracted.
-- The thread root lists every comment below it with parent and author, so a thread is one range read. It outlives a deleted
+- The thread root lists every comment below it with parent and author, so a thread is one range read. The list outlives a deleted
   root.
-- Public posts with a place are in the lists of their cells; readers hide what the viewer may not see.
+- Public posts with a place are in the lists of their cells; readers hide posts that the viewer may not see.
 - Activity times have minute precision, so concurrent writers produce the same entry and the latest minute wins.
-- An emoji position is an id on the post's shard with one of a fixed number of keys, which bounds the emoji of a post.
+- An emoji position is an id on the post's shard with one of a fixed number of keys, which limits the emoji of a post.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from shoal.graph.schema import (
 )
 
 WINDOW_MS = 3 * 86_400_000
-"""Age from which a reaction does not count any more, in milliseconds."""
+"""Age in milliseconds from which a reaction does not count any more."""
 
 _MINUTE_MS = 60_000
 _PLACE_BITS = SHARD_BITS + SEQUENCE_BITS
@@ -57,11 +57,11 @@ def may_be_active(post: Post) -> bool:
 
 
 def active_at(post_id: int, reaction: int) -> int:
-    """Return the time of a post's entry after a reaction, whose moment is given as an id.
+    """Return the time of a post's entry in the activity list after a reaction, whose time is given as an id.
 
-    It is the beginning of the minute, and behind it, in place of shard and sequence, 23 bits of a hash of the post: of a
-    thousand posts in the same minute of a list, two have the same time with a probability of 6 %. Then a reader whose
-    limit ends between them misses one.
+    It is the start of the minute, with 23 bits of a hash of the post in place of shard and sequence. Among a thousand posts in
+    the same minute of a list, two have the same time with a probability of 6 %; a reader whose limit falls between them misses
+    one.
     """
     moment = milliseconds_of(reaction)
     place = (post_id * SPREAD & (1 << 64) - 1) >> 64 - _PLACE_BITS
@@ -69,7 +69,7 @@ def active_at(post_id: int, reaction: int) -> int:
 
 
 def oldest_active(now: int) -> int:
-    """Return a time that is earlier than every entry with a reaction that still counts; `now` in Unix milliseconds."""
+    """Return a time before every entry with a reaction that still counts; `now` in Unix milliseconds."""
     return floor_at(now - WINDOW_MS - _MINUTE_MS)
 
 
@@ -77,7 +77,7 @@ _Place = tuple[int, AssocType, int]
 
 
 def places(entry: Post | Share) -> Iterator[_Place]:
-    """The associations that say who may count the entry: as a comment, and as an entry that not everybody may find."""
+    """Yield the associations that say who may count the entry: as a comment, and as an entry with a restricted audience."""
     if isinstance(entry, Post) and entry.parent_id:
         yield entry.id, COMMENTS_ON if entry.open else COMMENTS_ASIDE_ON, entry.parent_id
     if isinstance(entry, Post) and (entry.hidden or entry.visibility is Visibility.DIRECT):
@@ -87,9 +87,9 @@ def places(entry: Post | Share) -> Iterator[_Place]:
 
 
 def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None, now: int) -> None:
-    """Move an entry to its places in the commit that changes it; `now` is an id of the moment.
+    """Update the lists that an entry is in, in the commit that changes it; `now` is an id of the current time.
 
-    A new entry has no `before`, a deleted one no `after`. It keeps its place in each list, whose time is its id.
+    A new entry has no `before`, a deleted one no `after`. The entry keeps its time, its id, in each list.
     """
     had, has = set(places(before)) if before else set(), set(places(after)) if after else set()
     for id1, atype, id2 in had - has:
@@ -97,14 +97,14 @@ def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None
     for id1, atype, id2 in has - had:
         batch.assoc_add(id1, atype, id2, after.id if after else now)
     if after is None and isinstance(before, Post) and before.parent_id and not before.open:
-        # Older networks had every comment in the one list.
+        # Older networks had every comment in this list.
         batch.assoc_del(before.id, COMMENTS_ON, before.parent_id, now)
 
 
 def narrow(batch: Batch, before: Post, after: Post, now: int) -> None:
-    """Take a post out of the lists that it may no longer be in, in the commit that narrows its visibility, if it does.
+    """Remove a post from lists that it may no longer be in, in the commit that narrows its visibility, if it does.
 
-    Shares and the search index follow by the event. Tags and cells are the caller's, who may change the wording as well.
+    The event updates shares and the search index. The caller updates tags and cells, because it may change the text as well.
     """
     if before.visibility is after.visibility:
         return
@@ -128,22 +128,19 @@ def narrow(batch: Batch, before: Post, after: Post, now: int) -> None:
 
 
 class ThreadPlace(NamedTuple):
-    """A comment in a thread."""
-
     id: int
     parent_id: int
     author_id: int
-    """0 where that is not known without reading the comment."""
+    """0 if unknown without reading the comment."""
 
 
 def enter_thread(batch: Batch, post: Post) -> None:
-    """Add a new comment to its thread, in the commit that makes it."""
     if post.root_id:
         batch.assoc_add(post.id, IN_THREAD, post.root_id, post.id, place_of(post))
 
 
 def leave_thread(batch: Batch, post: Post, now: int) -> None:
-    """Remove a deleted comment from its thread; `now` is an id of the moment."""
+    """Remove a deleted comment from its thread; `now` is an id of the current time."""
     if post.root_id:
         batch.assoc_del(post.id, IN_THREAD, post.root_id, now)
 
@@ -154,21 +151,20 @@ def place_of(post: Post) -> bytes:
 
 
 def placed(assoc: Assoc) -> ThreadPlace:
-    """Decode a comment from the list of its thread."""
     return ThreadPlace(assoc.id2, int.from_bytes(assoc.data[:8]), int.from_bytes(assoc.data[8:]))
 
 
 def cell_ids(post: Post | None) -> frozenset[int]:
-    """Return the ids of the cells that a post is listed in; none for a post without a place."""
+    """Return the ids of the cells that a post is listed in; empty for a post without a place."""
     if post is None or post.place is None or post.visibility is not Visibility.PUBLIC:
         return frozenset()
     return frozenset(map(cell_id, cells_of(post.place)))
 
 
 def move_between_cells(batch: Batch, before: Post | None, after: Post | None) -> None:
-    """Move a post to its cells in the commit that changes it. A new post has no `before`, a deleted one no `after`.
+    """Update the cells of a post in the commit that changes it. A new post has no `before`, a deleted one no `after`.
 
-    Its time in a list is its id, as under a tag; the data, the version of the post, tell changes apart.
+    Its time in a list is its id, as under a tag; the data, the version of the post, orders the changes.
     """
     had, has = cell_ids(before), cell_ids(after)
     post = after or before
@@ -182,7 +178,7 @@ def move_between_cells(batch: Batch, before: Post | None, after: Post | None) ->
 
 
 def counted_tags(post: Post | None) -> dict[str, str]:
-    """The tags with which a post counts, canonical, as they were typed: none unless it is public and in sight."""
+    """Return the tags under which a post counts, canonical, with their typed forms; empty unless it is public and not hidden."""
     if post is None or post.visibility is not Visibility.PUBLIC or post.hidden or not post.tags:
         return {}
     typed = dict(tags_of(post.text))
@@ -203,9 +199,9 @@ def _lowercase_tags(text: str) -> dict[str, str]:
 
 
 def tags_used(before: Post | None, after: Post | None, at: int) -> TagsUsed | None:
-    """The event of a change made at this moment (Unix ms), to go into its commit; None when nothing counts otherwise.
+    """Return the event for a commit that changes a post's tags at this time (Unix ms); None if no count changes.
 
-    A post that comes has no `before`, one that goes no `after`. A tag that is spelled otherwise goes and comes.
+    A new post has no `before`, a deleted one no `after`. A tag with another spelling is removed and added.
     """
     had, has = counted_tags(before).items(), counted_tags(after).items()
     changes = [(name, form, 1) for name, form in has - had] + [(name, form, -1) for name, form in had - has]
@@ -223,7 +219,7 @@ def tags_used(before: Post | None, after: Post | None, at: int) -> TagsUsed | No
 
 
 def hidden_batch(post: Post, hidden: int, at: int) -> tuple[Post, Batch]:
-    """The post as it is when it is `hidden` for these reasons (0: in sight), and the batch that makes it so."""
+    """Return the post as `hidden` for these reasons (0: visible), and the batch that changes it."""
     after = replace(post, hidden=hidden, version=post.version + 1)
     batch = Batch(shard_of(post.author_id))
     batch.obj_set(after)
@@ -234,11 +230,11 @@ def hidden_batch(post: Post, hidden: int, at: int) -> tuple[Post, Batch]:
 
 
 _MANY = 100
-"""More places than a post ever has."""
+"""More positions than a post ever has."""
 
 
 class EmojiPlace(NamedTuple):
-    """An emoji of a post, and the id at which it is counted there."""
+    """An emoji of a post, and the id at which its reactions are counted."""
 
     id: int
     emoji: str
@@ -249,7 +245,6 @@ _decoder: msgspec.msgpack.Decoder[tuple[EmojiPlace, ...]] = msgspec.msgpack.Deco
 
 
 def encode_chosen(places: Iterable[EmojiPlace]) -> bytes:
-    """Return the data of a member's association with a post: every emoji that they put on it, at its place."""
     return _encoder.encode(tuple(places))
 
 
@@ -259,17 +254,16 @@ def chosen_of(assoc: Assoc | None) -> tuple[EmojiPlace, ...]:
 
 
 def encode_place(number: int, emoji: str) -> bytes:
-    """Return the data of a post's association with a place: the number of its key, a byte, and the emoji."""
+    """Encode a post's association with an emoji position: the number of its key, a byte, and the emoji."""
     return bytes((number,)) + emoji.encode()
 
 
 def key_of_place(post_id: int, assoc: Assoc) -> Key:
-    """Return the key of a place on a post."""
     return emoji_place_key(shard_of(post_id), post_id, assoc.data[0])
 
 
 async def emoji_places(graph: Reader, post_ids: Sequence[int]) -> dict[int, list[EmojiPlace]]:
-    """Return the places of each post, the oldest first; a post without any is left out. One read."""
+    """Return the emoji positions of each post, the oldest first; a post without any is absent. One read."""
     found = await graph.assoc_ranges(post_ids, SHOWS_EMOJI, Cursor(limit=_MANY))
     return {
         post: [EmojiPlace(one.id2, one.data[1:].decode()) for one in reversed(listed)] for post, listed in found.items()
@@ -277,16 +271,13 @@ async def emoji_places(graph: Reader, post_ids: Sequence[int]) -> dict[int, list
 
 
 _MOST = 32
-"""Reports by one member of one post that are remembered there."""
+"""Newest reports by one member of one post that are kept."""
 _SIZE = 8
-"""Bytes of an id."""
 
 
 def encode_reports(newest: int, before: Assoc | None) -> bytes:
-    """Return the data with a new report in front of those before it."""
     return (newest.to_bytes(_SIZE) + (before.data if before else b""))[: _MOST * _SIZE]
 
 
 def reports_of(assoc: Assoc) -> list[int]:
-    """Return the ids of the reports."""
     return [int.from_bytes(assoc.data[at : at + _SIZE]) for at in range(0, len(assoc.data), _SIZE)]

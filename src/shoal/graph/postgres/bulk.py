@@ -49,7 +49,7 @@ KEYS_PUT = """
     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::integer[], $6::smallint[])
     ON CONFLICT (space, name) DO UPDATE
     SET id = excluded.id, until = excluded.until, revision = excluded.revision, source = excluded.source"""
-# A replaced row gets a new revision, so that a reader notices the change.
+# A replaced row gets a new revision, so that commits based on the old row are refused.
 _PUT = (
     """
     INSERT INTO shoal.object (id, version, revision, data)
@@ -90,7 +90,7 @@ _SPREAD = """
 
 
 class PostgresBulk:
-    """The rows of one store. `lazy` is the pool that reads; a write is durable when it returns."""
+    """The rows of one store. `lazy` is the pool for reads; a write is durable when it returns."""
 
     def __init__(self, lazy: ConnectionPool, durable: ConnectionPool, check: Callable[[], None]) -> None:
         self._check = check
@@ -98,18 +98,15 @@ class PostgresBulk:
         self._durable = durable
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
-        """Return a page of keys."""
         return [KeyRow(*row) for row in await self._lazy.ask(KEYS_SCAN, *after, limit, patience=LONG_PATIENCE)]
 
     async def put_rows(self, rows: Rows) -> None:
-        """Store rows as they stand."""
         objects = [(node.id, node.version, _revision(), encode_node(node)) for node in rows.objects]
         assocs = [(*row, _revision()) for row in rows.assocs]
         keys = [(*row, _revision(), source_of(row.shard)) for row in rows.keys]
         await self._each(_PUT, (objects, assocs, rows.counts, keys))
 
     async def remove_rows(self, rows: Rows) -> None:
-        """Delete rows."""
         objects = [(node.id,) for node in rows.objects]
         parts = ((3, rows.assocs), (2, rows.counts), (2, rows.keys))
         await self._each(_REMOVE, (objects, *([row[:width] for row in part] for width, part in parts)))
@@ -125,11 +122,9 @@ class PostgresBulk:
         await self._durable.use(write, patience=LONG_PATIENCE)
 
     async def spread(self) -> dict[int, Spread]:
-        """Return how many members, posts and bytes each data source has."""
-
         async def read(connection: asyncpg.Connection) -> list[Any]:
             async with connection.transaction(readonly=True):
-                # A scan of the whole table in its physical order is cheapest here: every row is read.
+                # A sequential scan is cheapest here: every row is read.
                 await connection.execute("SET LOCAL enable_seqscan = on")
                 rows: list[Any] = await connection.fetch(_SPREAD, MEMBER_MARK, POST_MARK, ASSOC_BYTES)
             return rows
@@ -142,7 +137,7 @@ def _revision() -> int:
     return random.randrange(1, _FIRST_REVISION)  # noqa: S311  # it guards nothing
 
 
-# Both are looked at, and locked against changes, as `shoal.commit` does.
+# Reading both tables also locks them against changes, as in `shoal.commit`.
 _ALLOWED = """
     SELECT EXISTS (SELECT FROM shoal.owner WHERE id = $1), EXISTS (SELECT FROM shoal.moving)"""
 
@@ -170,7 +165,7 @@ _LINK_COLUMNS = ("id1", "id2", "time", "revision", "atype", "alive", "data")
 
 
 async def load(pool: ConnectionPool, owned_by: int, check: Callable[[], None], part: LoadPart) -> None:
-    """Store a part in a transaction of its own. Raises `Occupied`, and `Unavailable` while data sources are moving."""
+    """Store a part in one transaction. Raises `Occupied`, and `Unavailable` while data sources are moving."""
 
     async def write(connection: asyncpg.Connection) -> None:
         async with connection.transaction():
@@ -206,7 +201,9 @@ async def _copy(connection: asyncpg.Connection, part: LoadPart) -> None:
 
 
 def _binary(links: Table) -> bytes:
-    """Rows as COPY reads them: the number of fields, then each with its length in bytes before it, in network order."""
+    """Encode rows in the binary format of COPY: the number of fields, then each field after its length in bytes, in network
+    order.
+    """
     rows = np.zeros(len(links), _LINK)
     rows["fields"] = len(_LINK_COLUMNS)
     for at, name in enumerate(("id1", "atype", "id2", "time")):
@@ -226,13 +223,13 @@ _SETTINGS = {
     "enable_seqscan": "off",
     "jit": "off",
     "statement_timeout": "0",
-    # What was read may have to wait for the place that it is written to.
+    # Reading may have to wait until the previous page is written to its destination.
     "idle_in_transaction_session_timeout": "0",
 }
 _HOLDING = {
     "application_name": "shoal backup",
     "lock_timeout": f"{HOLD_SECONDS * 1_000:.0f}",
-    # The snapshots of all stores are opened meanwhile. A process that is stopped in between holds nobody up for longer.
+    # Long enough to open the snapshots of all stores. If this process is stopped, commits are not delayed for longer.
     "idle_in_transaction_session_timeout": "3s",
 }
 _PAGES: Mapping[SnapshotTable, str] = {
@@ -247,8 +244,6 @@ _LOST = "the store was lost while it was read: run the backup again"
 
 
 class PostgresSnapshot:
-    """One database. Make one with `connect`."""
-
     def __init__(self, url: str, reading: PrimaryConnection, holding: PrimaryConnection) -> None:
         self._url = url
         self._reading = reading
@@ -256,7 +251,7 @@ class PostgresSnapshot:
 
     @classmethod
     async def connect(cls, url: str) -> PostgresSnapshot:
-        """Raises `Unavailable` for a database that cannot be reached, or whose tables are of another version."""
+        """Connect, or raise `Unavailable` for a database that cannot be reached or whose tables are of another version."""
         reading = await connect(url, _SETTINGS)
         try:
             await _do(reading, check_own_version)
@@ -266,7 +261,7 @@ class PostgresSnapshot:
             raise
 
     async def hold(self) -> None:
-        """See `snapshots.SnapshotSource`, as of all that follows. No new map is published meanwhile either."""
+        """See `SnapshotSource`. Publishing of new maps is blocked, too."""
 
         async def hold(connection: asyncpg.Connection) -> None:
             await connection.execute("BEGIN")
@@ -278,19 +273,17 @@ class PostgresSnapshot:
         await _do(self._holding, hold)
 
     async def open(self) -> None:
-        """Begin a transaction that sees the commits until now, and no later one."""
-
         async def begin(connection: asyncpg.Connection) -> None:
             if connection.is_in_transaction():
                 await connection.execute("ROLLBACK")
             await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            # It names no table: one would be locked against upgrades for as long as the backup takes.
+            # It must not name a table, which would be locked against upgrades for as long as the backup takes.
             await connection.execute("SELECT 1")
 
         await _do(self._reading, begin)
 
     async def release(self) -> None:
-        """End the transaction of the locks; that fails where the server has ended it already, or another one has taken over."""
+        """End the transaction that holds the locks; raise `Unavailable` if the server has ended it already, or was replaced."""
 
         if self._holding.is_closed() or self._holding.history != self._reading.history:
             raise Unavailable(_LOST)
@@ -298,13 +291,10 @@ class PostgresSnapshot:
             await _do(self._holding, lambda connection: connection.execute("ROLLBACK"))
 
     async def map(self) -> ShardMap | None:
-        """Read it in the snapshot."""
         row = await _do(self._reading, lambda connection: connection.fetchrow(moves_sql.LAST_MAP))
         return ShardMap.from_plain(row[0], msgspec.json.decode(row[1])) if row else None
 
     async def page(self, table: SnapshotTable, after: Row, limit: int) -> list[Row]:
-        """Ask for one page."""
-
         async def read(connection: asyncpg.Connection) -> list[Row]:
             rows = await connection.fetch(_PAGES[table], *after, limit, timeout=LONG_PATIENCE)
             return list(map(tuple, rows))
@@ -312,12 +302,11 @@ class PostgresSnapshot:
         return await _do(self._reading, read)
 
     async def forget(self) -> None:
-        """From now on a vacuum may take what only the snapshot saw."""
         if self._reading.is_in_transaction():
             await _do(self._reading, lambda connection: connection.execute("ROLLBACK"))
 
     async def note(self, row: KeyRow) -> None:
-        """Store the row with a statement of its own, which a mover of data sources learns of as of any other."""
+        """Store the row with a statement of its own, which is journaled for moves like any other write."""
         values = (*row, 1, source_of(row.shard))
 
         async def put(connection: asyncpg.Connection) -> None:
@@ -328,7 +317,6 @@ class PostgresSnapshot:
         await _do(self._holding, put)
 
     async def close(self) -> None:
-        """End both transactions with their connections."""
         await goodbye(self._holding)
         await goodbye(self._reading)
 

@@ -1,12 +1,12 @@
-"""Connections to one PostgreSQL server, opened when they are needed and used again.
+"""Connection pools to one PostgreSQL server, opened on demand and reused.
 
-A server that is lost, refuses or stays silent is `Unavailable` within seconds; when it is back, so are the connections. A
-question that has been sent is always waited for, also when whoever asked has gone: nothing is left half said on a
-connection. What keeps silent for too long loses its connection.
+A server that is lost, refuses or does not answer is `Unavailable` within seconds; when it is back, so are the connections. A
+query that was sent is always awaited, even if its caller was cancelled, so no connection is left in the middle of a reply. A
+connection that does not answer for too long is closed.
 
-Through a PgBouncer (`location`) every piece of work is a transaction, which brings its settings along: between two transactions
-PgBouncer gives the connection to somebody else, and keeps neither settings nor prepared statements. That makes four round trips of
-one. What needs a session of its own, such as a lock, goes to the server itself (`connect`).
+Through a PgBouncer (`PostgresLocation`) every use is a transaction that sets its own settings: between transactions PgBouncer
+gives the connection to other clients, and keeps neither settings nor prepared statements. This needs four round trips instead of
+one. Work that needs a session, such as a lock, uses the server itself (`connect`).
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ PATIENCE = 5.0
 LONG_PATIENCE = 120.0
 """Seconds that bulk reads and writes wait for the server. No request waits for them."""
 _REST_SECONDS = 0.5
-"""For so long after a failed connection nobody tries another."""
 _GOODBYE_SECONDS = 2.0
 
 _LOST_ANSWER = "the store was lost before it answered: what was sent may have been stored or not"
 _FULL = "the store's disk is full: nothing was stored; free some room and repeat"
 _BUSY = "the store is busy: repeat in a moment"
 
-# Every question is a few descents of an index, planned once: what the planner believes of a table that has just grown must
-# not make it read the whole table.
+# Every query is a few index lookups, planned once: outdated statistics of a table that has just grown must not lead to a full
+# scan.
 SESSION_SETTINGS = {
     "application_name": "shoal",
     "default_transaction_isolation": "read committed",
@@ -55,30 +54,30 @@ SESSION_SETTINGS = {
     "tcp_keepalives_count": "3",
 }
 
-# Connections, resources, shutting down, a server that only reads, and what waited for others in vain.
+# Errors that mean "retry": connections, resources, shutdown, read-only server, serialization failures, lock timeouts.
 FROZEN = "SHFRZ"
-"""The state with which the functions of `schema` refuse what is being moved."""
+"""The SQLSTATE with which the functions of `schema` refuse data that is being moved."""
 _LEAVING = ("57P", "25")
-"""It is shutting down, or only reads any more: its successor is found by a new connection."""
+"""The server is shutting down or became read-only: a new connection finds its successor."""
 _ENDED = "57P"
-"""The server ended the connection; a commit may have come just before."""
+"""The server ended the connection; a commit may have completed just before."""
 _PASSING = ("08", "53", "57", "25", "40", "55")
 
 
 _OF_SESSIONS = ("application_name", "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count")
-"""Settings that a transaction through a pooler does not bring along: it knows the first, and keeps connections alive itself."""
+"""Settings that a transaction through a pooler does not set: PgBouncer tracks the first, and keeps connections alive itself."""
 _POOLED_ROUND_TRIPS = 4
-"""Begin with the settings, prepare, execute, end."""
+"""Begin with the settings, prepare, execute, commit."""
 
 
 class HistoryEnded(Exception):
-    """A statement was not sent, because it was made of reads in a history that has ended."""
+    """A statement was not sent, because it is based on reads in a history that has ended."""
 
 
 class ConnectionPool:
     """Up to `size` connections, through the pooler if the URL names one. `ask` and `use` may be called from any task.
 
-    `direct`: around the pooler, for what needs sessions. `histories`: those of the network, where what is read is remembered.
+    `direct` bypasses the pooler, for work that needs sessions. `histories` are those of the network.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class ConnectionPool:
         place = location.pooler if self._pooled else location.server
         self._finder = PrimaryFinder(place, self._histories, url, pooled=self._pooled)
         self._writes = writes
-        """Whether what is sent changes something that lasts, unless the caller says that it only reads."""
+        """Whether statements make durable changes, unless the caller says that it only reads."""
         self._patience = patience
         self._settings = {**SESSION_SETTINGS, **settings}
         self._local = _local_settings(self._settings)
@@ -113,7 +112,6 @@ class ConnectionPool:
 
     @property
     def history(self) -> int:
-        """The newest history of the store that this process has seen."""
         return self._histories.newest(self._name)
 
     async def ask(
@@ -125,10 +123,11 @@ class ConnectionPool:
         translate: Callable[[Exception], Exception] | None = None,
         history: int | None = None,
     ) -> list[Any]:
-        """The rows that answer one statement, which is a transaction of its own.
+        """Return the rows of one statement, which is a transaction of its own.
 
-        `translate` may replace an error of the server before it is looked at here. Raises `HistoryEnded`, with nothing sent,
-        when the store is in another `history` than this.
+        Args:
+            translate: May replace an error of the server before it is handled here.
+            history: Raise `HistoryEnded`, and send nothing, if the store is in another history.
         """
 
         async def answer(connection: asyncpg.Connection) -> list[Any]:
@@ -154,7 +153,7 @@ class ConnectionPool:
                 await connection.execute("ROLLBACK")
             raise
         except BaseException:
-            # Nobody may find it in the middle of a transaction.
+            # The connection must not return to the pool in the middle of a transaction.
             connection.terminate()
             raise
         return rows
@@ -166,10 +165,13 @@ class ConnectionPool:
         patience: float | None = None,
         reads: bool = False,
     ) -> T:
-        """Do something on a connection. Raises `Unavailable` and `StorageFull`; other errors of the server as they are.
+        """Run `work` on a connection.
 
-        Raises `OutcomeUnknown` when a connection for writing is lost under it, unless it only `reads`. Through a pooler all of
-        it is one transaction, and its own ones are parts of that.
+        Through a pooler it is one transaction, and its own transactions are savepoints.
+
+        Raises:
+            Unavailable, StorageFull: Translated errors of the server; others are raised unchanged.
+            OutcomeUnknown: A connection for writing was lost during the work, unless it only `reads`.
         """
 
         async def within(connection: asyncpg.Connection) -> T:
@@ -195,7 +197,7 @@ class ConnectionPool:
         task = asyncio.create_task(self._use(work, patience or self._patience, lost, history))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        # Whoever asked may go away; the answer comes all the same.
+        # A cancelled caller does not cancel the query.
         return await asyncio.shield(task)
 
     async def _use(
@@ -243,7 +245,7 @@ class ConnectionPool:
         except asyncpg.PostgresError as error:
             state = error.sqlstate or ""
             if state.startswith(_LEAVING):
-                # So have the others, which were opened to it too.
+                # The other idle connections are to the same server.
                 self._give_up(connection)
                 self._finder.forget()
             if state.startswith(_ENDED):
@@ -254,7 +256,7 @@ class ConnectionPool:
             raise refused from error
         else:
             if self._finder.is_stale(connection):
-                # An old primary answered, and its successor knows nothing of what it stored.
+                # An old primary answered; its successor lacks what it stored.
                 connection.terminate()
                 raise lost()
             return answer
@@ -264,7 +266,7 @@ class ConnectionPool:
                 self._idle.append(connection)
 
     def _give_up(self, connection: asyncpg.Connection) -> None:
-        """The server is silent: the others that wait idle are no better, and are opened anew."""
+        """Terminate a connection whose server does not answer, and the idle ones with it."""
         connection.terminate()
         self._drop_idle()
 
@@ -289,7 +291,7 @@ class ConnectionPool:
             raise
 
     async def close(self) -> None:
-        """Wait for what is under way, then let go of every connection."""
+        """Wait for running queries, then close every connection."""
         self._closing = True
         while self._running:
             await asyncio.wait(self._running)
@@ -304,7 +306,7 @@ async def connect(
     *,
     histories: Histories | None = None,
 ) -> PrimaryConnection:
-    """One more connection to the server itself. Raises `Unavailable`."""
+    """Open a connection to the server itself, outside of a pool. Raises `Unavailable`."""
     return await PrimaryFinder(parse(url).server, histories or Histories(), url).connect(settings, patience)
 
 
@@ -314,10 +316,9 @@ async def _fetch(connection: asyncpg.Connection, statement: str, values: Sequenc
 
 
 def _local_settings(settings: Mapping[str, str]) -> str:
-    """Return statements that give these settings to one transaction."""
     chosen = [(name, value) for name, value in settings.items() if name not in _OF_SESSIONS]
     return "; ".join(
-        # The default of a session is for its next transaction.
+        # `SET LOCAL default_...` would only affect the next transaction.
         f"SET LOCAL {name.removeprefix('default_')} = '{value}'"
         for name, value in chosen
     )
@@ -326,13 +327,13 @@ def _local_settings(settings: Mapping[str, str]) -> str:
 def was_lost(connection: asyncpg.Connection, error: Exception) -> bool:
     """Return whether an error says that the connection ended.
 
-    Where a statement was prepared and the connection ended before it was sent, asyncpg raises `AttributeError`.
+    asyncpg raises `AttributeError` if the connection ends between preparing and sending a statement.
     """
     return isinstance(error, LOST) or (isinstance(error, AttributeError) and connection.is_closed())
 
 
 async def goodbye(connection: asyncpg.Connection) -> None:
-    """Close in order, or at once when the server does not listen."""
+    """Close gracefully, or terminate if the server does not answer."""
     try:
         await connection.close(timeout=_GOODBYE_SECONDS)
     except (*LOST, asyncpg.PostgresError):
@@ -348,12 +349,11 @@ def _unanswered() -> OutcomeUnknown:
 
 
 def frozen_refusal() -> Frozen:
-    """For what belongs to a data source that is being moved."""
     return Frozen("this part of the network is being moved: repeat in a moment", retry_after=1.0)
 
 
 def refusal(error: Exception) -> Exception:
-    """Return the error that the caller may see for an error of the server; a mistake of ours is returned unchanged."""
+    """Translate an error of the server into the error for the caller; return a programming error unchanged."""
     state: str = getattr(error, "sqlstate", None) or ""
     if state == FROZEN:
         return frozen_refusal()

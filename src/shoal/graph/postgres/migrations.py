@@ -1,7 +1,7 @@
 """Migrate the schema of a PostgreSQL store while processes of the previous version run; implements `shoal upgrade`.
 
 A starting process applies missing short steps in one transaction. Long steps need `shoal upgrade`: each index is built
-`CONCURRENTLY`, which blocks no writer and can be killed at any moment.
+`CONCURRENTLY`, which blocks no writer and can be killed at any time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from shoal.graph.postgres.primary import LOST
 from shoal.graph.postgres.schema import MIGRATIONS
 
 SESSION = "shoal schema "
-"""Begins the name of the session of a process that uses the store; the schema version of its code follows."""
+"""Prefix of the session name of a process that uses the store; the schema version of its code follows."""
 SESSION_NAME = f"{SESSION}{len(MIGRATIONS)}"
 UPGRADING = "{} is being upgraded by another process: start this one when that is done"
 
 
 class VersionLedger(NamedTuple):
-    """Something that is upgraded as a whole: the table that says which versions were applied, and these."""
+    """A set of migrations and the table that records which were applied."""
 
     name: str
     table: str
@@ -47,9 +47,9 @@ GRAPH = VersionLedger("the store", "version", MIGRATIONS)
 
 
 async def migrate(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH) -> None:
-    """Apply the schema versions that are missing. Other openers wait; a schema of somebody else's is left alone.
+    """Apply missing schema versions. Other openers wait; a schema that is not Shoal's is left alone.
 
-    Raises `Unavailable`, with nothing begun, when that would take long, or a process runs that could not go on.
+    Raises `Unavailable`, with nothing changed, if that would take long or would break a running process.
     """
     async with connection.transaction():
         await connection.execute(sql.LOCK_MIGRATION)
@@ -65,9 +65,9 @@ async def migrate(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH)
 
 
 async def check_version(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH) -> None:
-    """Check that this process may use what is there. Raises `Unavailable`.
+    """Raise `Unavailable` unless this process may use the store.
 
-    An upgrade under way is awaited: it either saw the session of this process, or is seen by it.
+    Waits for a running upgrade: it either saw the session of this process, or is seen by it.
     """
     async with connection.transaction():
         await connection.execute(sql.AWAIT_MIGRATION)
@@ -78,12 +78,12 @@ async def check_version(connection: asyncpg.Connection, ledger: VersionLedger = 
 
 
 async def check_own_version(connection: asyncpg.Connection) -> None:
-    """Check that the graph has just our own version. Raises `Unavailable`."""
+    """Raise `Unavailable` unless the graph has exactly our schema version."""
     check_own(GRAPH.name, await applied(connection, GRAPH), len(GRAPH.migrations))
 
 
 async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> None:
-    """Apply the versions behind the one that was found, in the open transaction."""
+    """Apply the versions after `found`, in the open transaction."""
     await _check_room(connection, ledger)
     for number, migration in enumerate(ledger.migrations[found:], found + 1):
         for part in migration.parts:
@@ -95,7 +95,7 @@ async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: in
                 raise TypeError(
                     "a walk is for SQLite: on PostgreSQL rows are changed beside the processes that write them"
                 )
-        # The first version of the graph makes the schema that the table is in.
+        # The first version of the graph creates the schema that this table is in.
         await connection.execute(sql.VERSIONS.format(ledger.table))
         if await connection.fetchval(sql.LACKS_READABLE_FROM, f"shoal.{ledger.table}"):
             await connection.execute(sql.ADD_READABLE_FROM.format(ledger.table))
@@ -111,7 +111,6 @@ async def _make_index(connection: asyncpg.Connection, part: TableIndex) -> None:
 
 
 async def _check_room(connection: asyncpg.Connection, ledger: VersionLedger) -> None:
-    """Check that no process runs whose code is too old for what is about to be applied."""
     if ledger.table != GRAPH.table:
         return
     oldest = readable_from(ledger.migrations, len(ledger.migrations))
@@ -138,7 +137,7 @@ async def _check_ours(connection: asyncpg.Connection) -> None:
 
 
 async def applied(connection: asyncpg.Connection, ledger: VersionLedger) -> int:
-    """Return the newest version that was applied; 0 where there is nothing yet."""
+    """Return the newest version that was applied; 0 for an empty database."""
     if not await connection.fetchval(sql.IS_THERE, f"shoal.{ledger.table}"):
         return 0
     found: int = await connection.fetchval(sql.VERSION.format(ledger.table))
@@ -146,9 +145,8 @@ async def applied(connection: asyncpg.Connection, ledger: VersionLedger) -> int:
 
 
 async def unmade(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> list[TableIndex]:
-    """Return the indexes, of the versions behind the one that was found, that tables which are there do not have yet.
-
-    An index that was begun and is not valid is one of them.
+    """Return the missing indexes, of versions after `found`, on existing tables. An invalid index, whose build was interrupted,
+    counts as missing.
     """
     parts = [part for migration in ledger.migrations[found:] for part in migration.parts]
     return [
@@ -161,12 +159,11 @@ async def unmade(connection: asyncpg.Connection, ledger: VersionLedger, found: i
 
 
 def qualified(part: TableIndex) -> str:
-    """Return the name of an index with its schema."""
     return f"{part.table.rpartition('.')[0]}.{part.name}"
 
 
 async def _check_short(connection: asyncpg.Connection, ledger: VersionLedger, part: TableIndex) -> None:
-    # What the server believes may be old, or nothing yet; to count up to the limit takes a fraction of a second.
+    # The server's row estimate may be outdated or missing; counting up to the limit takes a fraction of a second.
     limit = SHORT_ROWS + 1
     rows = await connection.fetchval(f"SELECT count(*) FROM (SELECT FROM {part.table} LIMIT {limit}) AS found")  # noqa: S608
     if rows > SHORT_ROWS:
@@ -186,14 +183,14 @@ _PATIENT: Mapping[str, str] = {
 
 
 class PostgresUpgrade:
-    """Upgrade of what one ledger counts in a database: of the graph, unless another one is named."""
+    """The upgrade of one ledger in a database, by default of the graph."""
 
     def __init__(self, url: str, ledger: VersionLedger = GRAPH) -> None:
         self._url = url
         self._ledger = ledger
 
     async def plan(self) -> list[PendingStep]:
-        """Return the steps that are to be done, each with its rows and the seconds that it takes by a sample of them."""
+        """Return the remaining steps, each with its rows and its seconds, estimated by a sample."""
         connection = await connect(self._url, _PATIENT)
         try:
             found = await applied(connection, self._ledger)
@@ -205,7 +202,7 @@ class PostgresUpgrade:
             await goodbye(connection)
 
     async def upgrade(self, progress: Progress) -> None:
-        """Apply what is missing, beside processes that read and write. Other upgrades are kept out. Raises `Unavailable`."""
+        """Apply what is missing while processes read and write. Excludes other upgrades. Raises `Unavailable`."""
         working, looking = await connect(self._url, _PATIENT), await connect(self._url, _PATIENT)
         try:
             found = await applied(working, self._ledger)
@@ -219,7 +216,7 @@ class PostgresUpgrade:
             async with working.transaction():
                 await working.execute(sql.SHORT_LOCKS)
                 await working.execute(sql.LOCK_MIGRATION)
-                # Nobody else may have been quicker: what is there is left alone.
+                # Another process may have been faster: do not apply its versions again.
                 if (found := await applied(working, self._ledger)) < len(self._ledger.migrations):
                     await apply(working, self._ledger, found)
         except (*LOST, asyncpg.PostgresError, AttributeError) as error:
@@ -232,7 +229,7 @@ class PostgresUpgrade:
 
 
 async def _estimated(connection: asyncpg.Connection, part: TableIndex) -> PendingStep:
-    """Measure on a temporary table with some of the rows. CONCURRENTLY reads the table twice."""
+    """Measure an index build on a temporary table with some of the rows. CONCURRENTLY reads the table twice."""
     loop = asyncio.get_running_loop()
     rows: int = await connection.fetchval(f"SELECT count(*) FROM {part.table}")  # noqa: S608
     async with connection.transaction():
@@ -250,7 +247,7 @@ async def _make_beside(
     working: asyncpg.Connection, looking: asyncpg.Connection, part: TableIndex, progress: Progress
 ) -> None:
     if await working.fetchval(sql.IS_VALID_INDEX, qualified(part)) is False:
-        # An upgrade was killed while it made this one.
+        # An earlier upgrade was killed while it built this index.
         await working.execute(f"DROP INDEX CONCURRENTLY {qualified(part)}")
     task = asyncio.create_task(working.execute(f"CREATE INDEX CONCURRENTLY {part.name} ON {part.on}"))
     try:
@@ -259,7 +256,7 @@ async def _make_beside(
             if row is not None:
                 progress(f"{part.what}, {row['phase']}", row["done"], row["total"])
     except BaseException:
-        # Nobody is to wait for all of the index; the server is told.
+        # Cancel the build on the server instead of waiting for it.
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         raise

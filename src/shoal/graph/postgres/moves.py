@@ -26,35 +26,31 @@ from shoal.graph.shard_map import Digest, RowKind, RowNames, ShardMap, SourceSta
 from shoal.graph.sharding.live_map import MapNews
 
 _MAP_PATIENCE = 1.0
-# What a beat says is worth nothing a moment later: it need not wait for the disk.
+# A heartbeat is outdated a moment later: it need not wait for the disk.
 _MAP_SETTINGS = {"application_name": "shoal map", "synchronous_commit": "off", "lock_timeout": "900ms"}
 
 
 class PostgresPost:
-    """A connection of its own: however busy the others are, the map is heard of."""
+    """The map keeper of a store, on a connection of its own, so that heartbeats do not wait for busy pools."""
 
     def __init__(self, url: str, histories: Histories | None = None) -> None:
         self._connections = ConnectionPool(url, 1, _MAP_SETTINGS, _MAP_PATIENCE, histories=histories)
 
     async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
-        """See `live_map.Post`, as of all that follows."""
         ((newest, stored, peers),) = await self._connections.ask(sql.BEAT, me, version, joins)
         return MapNews(ShardMap.from_plain(newest, msgspec.json.decode(stored)) if stored else None, peers)
 
     async def offer(self, known: ShardMap) -> None:
-        """One statement."""
         await self._connections.ask(sql.OFFER, known.version, msgspec.json.encode(known.plain()).decode())
 
     async def admit(self, sources: list[int], version: int, seconds: float) -> None:
-        """Confirm with one statement."""
         await self._connections.ask(sql.ADMIT, sources, version, seconds)
 
     async def marks(self) -> dict[int, SourceState]:
-        """Counts the journal."""
         return {source: SourceState(*mark) for source, *mark in await self._connections.ask(sql.STATES)}
 
     async def close(self, me: int) -> None:
-        """Leave the list, if the store can be reached."""
+        """Remove this process from the list, if the store can be reached."""
         with contextlib.suppress(ShoalError, asyncpg.PostgresError):
             await self._connections.ask(sql.LEAVE, me)
         await self._connections.close()
@@ -73,7 +69,7 @@ _PATIENCE = 10.0
 _BULK_PATIENCE = 86_400.0
 _WIPED_AT_ONCE = 10_000
 _CHUNKS_AHEAD = 16
-"""Blocks of a copy that wait to be written at the other end."""
+"""Chunks of a copy that wait to be written at the other end."""
 
 _BROKEN = "the other end of the copy has failed"
 
@@ -83,7 +79,7 @@ _TABLES = dict(zip(RowKind, sql.TABLES, strict=True))
 
 
 async def _lock(connection: asyncpg.Connection) -> None:
-    """Keep other movers out. The server may not have noticed yet that the one before was killed: it has a moment for that."""
+    """Exclude other movers. Retry for a moment: the server may not have noticed yet that the previous mover was killed."""
     deadline = asyncio.get_running_loop().time() + _LOCK_SECONDS
     while not await connection.fetchval(sql.MOVER_LOCK):
         if asyncio.get_running_loop().time() > deadline:
@@ -92,8 +88,6 @@ async def _lock(connection: asyncpg.Connection) -> None:
 
 
 class PostgresSide:
-    """Make one with `open`."""
-
     def __init__(self, url: str, lock: asyncpg.Connection) -> None:
         self.url = url
         self._lock = lock
@@ -101,11 +95,14 @@ class PostgresSide:
 
     @classmethod
     async def open(cls, url: str, *, joins: bool) -> PostgresSide:
-        """Raises `Unavailable` when it cannot be reached, or another move is under way. `joins`: it may not be a store yet."""
+        """Connect and lock. `joins`: the database may not be a store yet.
+
+        Raises `Unavailable` if it cannot be reached, or another move is running.
+        """
         lock = await connect(url)
         try:
             if joins and await lock.fetchval(sql.VERSION_OF) != str(len(MIGRATIONS)):
-                # Makes its tables.
+                # Creates the tables.
                 await (await PostgresGraph.open(url)).close()
             await check_own_version(lock)
             await _lock(lock)
@@ -115,7 +112,6 @@ class PostgresSide:
         return cls(url, lock)
 
     async def close(self) -> None:
-        """Let others move."""
         await self._connections.close()
         await goodbye(self._lock)
 
@@ -124,39 +120,31 @@ class PostgresSide:
     async def mark(
         self, sources: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
     ) -> None:
-        """From now on these are `copying`, `frozen` or `away`; after `seconds`, unless that is None, `copying`."""
         await self._locked([(sql.MARK, (sources, state, seconds, mover, peer))], sql.MOVING_LOCK)
 
     async def end(self, sources: Sequence[int]) -> None:
-        """They are not moving any more, and nothing is noted of them."""
         await self._locked([(sql.UNMARK, (sources,)), (sql.JOURNAL_CLEAR, (sources,))], sql.MOVING_LOCK)
 
     async def marks(self) -> dict[int, SourceState]:
-        """By data source."""
         return {source: SourceState(*mark) for source, *mark in await self._connections.ask(sql.STATES)}
 
     async def forget_noted(self, sources: Sequence[int]) -> None:
-        """Empty the journal of these."""
         await self._connections.ask(sql.JOURNAL_CLEAR, sources, patience=_BULK_PATIENCE)
 
     async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
-        """The oldest entries of the journal, and what they name."""
         rows = await self._connections.ask(sql.JOURNAL_NEXT, sources, limit)
         return [row[0] for row in rows], RowNames.of(row[1:] for row in rows)
 
     async def done(self, entries: Sequence[int]) -> None:
-        """These entries of the journal are in the other store."""
         await self._connections.ask(sql.JOURNAL_DONE, entries)
 
     # Rows
 
     async def holds_others(self, sources: Sequence[int]) -> bool:
-        """Whether there is anything that is not of these."""
         return bool((await self._connections.ask(sql.STRANGERS, sources, patience=_BULK_PATIENCE))[0][0])
 
     async def wipe(self, sources: Sequence[int]) -> int:
-        """Delete every row of these; how many."""
-        # First: then no row that goes is counted out of a block.
+        # Blocks first, so that the deletion of rows need not update them.
         await self._connections.ask(ranks.DROP_SOURCES, sources, patience=_BULK_PATIENCE)
         wiped = 0
         for table in _TABLES.values():
@@ -173,7 +161,6 @@ class PostgresSide:
     async def copy_to(
         self, other: PostgresSide, kind: RowKind, sources: Sequence[int], tell: Callable[[int], None]
     ) -> int:
-        """Write all rows of a kind to the other end, which has none; how many. `tell` hears of bytes."""
         table = _TABLES[kind]
         stream = _Stream(tell)
         statement = table.copy.format(sources=", ".join(map(str, sources)))
@@ -196,16 +183,12 @@ class PostgresSide:
         return int(written.rpartition(" ")[2])
 
     async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
-        """The rows of these names as they are now; those that are not there are left out."""
-
         async def read(connection: asyncpg.Connection) -> dict[RowKind, list[Any]]:
             return {kind: await connection.fetch(_TABLES[kind].get, *columns) for kind, columns in names.columns()}
 
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
     async def make_equal(self, names: RowNames, rows: dict[RowKind, list[Any]]) -> None:
-        """Replace whatever is stored under these names by these rows; a name without a row ends up empty."""
-
         async def write(connection: asyncpg.Connection) -> None:
             async with connection.transaction():
                 for kind, columns in names.columns():
@@ -216,8 +199,6 @@ class PostgresSide:
         await self._connections.use(write, patience=_BULK_PATIENCE)
 
     async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Return the digest of these sources' rows that the journal does not name then, and the names that it has."""
-
         async def read(connection: asyncpg.Connection) -> tuple[Digest, RowNames]:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 names = RowNames.of(await connection.fetch(sql.JOURNAL_NAMES, sources))
@@ -226,8 +207,6 @@ class PostgresSide:
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
     async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
-        """Return the digest of these sources' rows, without the named ones."""
-
         async def read(connection: asyncpg.Connection) -> Digest:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 return await _digest(connection, sources) - await _digest_of(connection, names)
@@ -235,23 +214,18 @@ class PostgresSide:
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
     async def digest_of(self, names: RowNames) -> Digest:
-        """Return the digest of the named rows."""
         return await self._connections.use(lambda connection: _digest_of(connection, names), patience=_BULK_PATIENCE)
 
     # The map
 
     async def map(self) -> ShardMap | None:
-        """The newest map that this store knows."""
         rows = await self._connections.ask(sql.LAST_MAP)
         return ShardMap.from_plain(rows[0][0], msgspec.json.decode(rows[0][1])) if rows else None
 
     async def publish(self, new: ShardMap) -> None:
-        """Let everybody who looks here know of a map."""
         await self._locked([(sql.OFFER, _stored(new))], sql.MAP_LOCK)
 
     async def switch(self, sources: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
-        """Give the data sources away, and publish the map that says so, in one moment; False when they are no longer frozen."""
-
         async def change(connection: asyncpg.Connection) -> bool:
             async with connection.transaction():
                 await connection.execute(sql.MOVING_LOCK)
@@ -267,11 +241,9 @@ class PostgresSide:
         return await self._connections.use(change)
 
     async def admit(self, sources: Sequence[int], version: int, seconds: float) -> None:
-        """These are here by the newest map: they may be written in `seconds` at the latest, whoever is left to say so."""
         await self._connections.ask(sql.ADMIT, sources, version, seconds)
 
     async def laggards(self, version: int, seconds: float) -> int:
-        """How many processes, seen within `seconds`, go by an older map."""
         return int((await self._connections.ask(sql.LAGGARDS, version, seconds))[0][0])
 
     async def _locked(self, steps: Sequence[tuple[str, Sequence[Any]]], lock: str) -> None:
@@ -299,7 +271,7 @@ async def _digest_of(connection: asyncpg.Connection, names: RowNames) -> Digest:
 
 
 class _Stream:
-    """Blocks on their way from one end to the other. When one of them fails, so does the other."""
+    """Chunks on their way from one end to the other. If one end fails, so does the other."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell
@@ -320,7 +292,6 @@ class _Stream:
 
     @asynccontextmanager
     async def filled(self) -> AsyncIterator[None]:
-        """Around the reading end."""
         try:
             yield
         except BaseException:
@@ -331,13 +302,12 @@ class _Stream:
 
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:
-        """Around the writing end."""
         try:
             yield
         except BaseException:
             self._broken = True
             raise
         finally:
-            # The reading end may be waiting for room.
+            # The reading end may be waiting for space in the queue.
             while not self._queue.empty():
                 self._queue.get_nowait()

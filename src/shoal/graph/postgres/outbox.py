@@ -1,11 +1,11 @@
-"""The outbox of a PostgreSQL store: its events are claimed by any number of processes.
+"""The outbox of a PostgreSQL store, with events that are claimed by any number of processes.
 
-A claim skips what others are claiming at the moment, and holds for its lease. A job whose lease ended - its worker died or
-hangs - comes again with one more attempt counted. What is done or put back is gathered for a moment, and written at the
-latest with the next claim. All this may be lost with the server's last second: then jobs are given again.
+A claim skips jobs that others are claiming, and lasts for its lease. A job whose lease ended, because its worker died or hangs,
+is delivered again with one more attempt counted. Acknowledged and returned jobs are batched for a moment, and written with the
+next claim at the latest. All this may be lost with the last second of the server: then jobs are delivered again.
 
-A claim whose answer is lost holds jobs that nobody works on. The next one lets go of them first, so they need not wait for the
-end of their lease. So do jobs that were done, when the standby that takes over has not heard of it.
+A claim whose reply is lost holds jobs that no worker knows of. The next claim releases them first, so they need not wait for the
+end of their lease. The same applies to acknowledged jobs if the standby that takes over lacks the acknowledgment.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool
 
 _GATHER_SECONDS = 0.03
-"""How long what is done waits for company."""
 _RETRY_SECONDS = 1.0
 
 
 class PostgresOutbox:
-    """The outbox half of a store. `me` names this opener; `lazy` does not wait for the disk, `durable` does."""
+    """The outbox half of a store. `me` identifies this opener; `lazy` does not wait for the disk, `durable` does."""
 
     def __init__(self, lazy: ConnectionPool, durable: ConnectionPool, me: int, check: Callable[[], None]) -> None:
         self._lazy = lazy
@@ -36,26 +35,23 @@ class PostgresOutbox:
         self._wake: WakeUp | None = None
         self._done: set[int] = set()
         self._back: dict[int, tuple[Job, float]] = {}
-        # What was claimed and is not settled, by number; and whether more may be held that this opener does not know of.
+        # Numbers of jobs claimed and not settled; and whether this opener may hold more jobs that it does not know of.
         self._held: set[int] = set()
         self._astray = False
         self._history = lazy.history
-        # One at a time: what is being settled must not be given again meanwhile.
+        # One statement at a time: jobs that are being settled must not be claimed at the same time.
         self._turn = asyncio.Lock()
         self._batching: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
     def on_event(self, wake: WakeUp) -> None:
-        """See `contract.Outbox`, as of all that follows."""
         self._wake = wake
 
     def woken(self) -> None:
-        """There is work."""
         if self._wake is not None:
             self._wake()
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Take what has been due for longest."""
         self._check()
         if self._astray or self._history != self._lazy.history:
             await self._let_go_of_the_unknown()
@@ -75,7 +71,6 @@ class PostgresOutbox:
             self._astray, self._history = False, history
 
     async def ack(self, jobs: Sequence[Job]) -> None:
-        """Done, whoever else may hold it by now."""
         for job in jobs:
             self._done.add(job.seq)
             self._back.pop(job.seq, None)
@@ -83,14 +78,13 @@ class PostgresOutbox:
         self._gather()
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
-        """Nothing happens when somebody else took the job over."""
+        """Return a job; does nothing if another worker has taken it over."""
         self._held.discard(job.seq)
         if job.seq not in self._done:
             self._back[job.seq] = (job, delay)
             self._gather()
 
     async def bury(self, job: Job, error: str) -> None:
-        """Set aside."""
         self._check()
         values = (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error.replace("\0", " "))
         async with self._turn:
@@ -99,12 +93,10 @@ class PostgresOutbox:
             self._held.discard(job.seq)
 
     async def buried(self) -> list[tuple[Job, str]]:
-        """Return the jobs that were set aside, each with its error."""
         rows = await self._lazy.ask(sql.BURIED, patience=LONG_PATIENCE)
         return [(_job(row[:5]), row[5]) for row in rows]
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
-        """Give again."""
         self._check()
         async with self._turn:
             seqs = [job.seq for job in jobs]
@@ -114,17 +106,16 @@ class PostgresOutbox:
         return given
 
     async def backlog(self) -> int:
-        """How many are not acknowledged."""
         await self._flush()
         return int((await self._lazy.ask(sql.OUTBOX_SIZE, patience=LONG_PATIENCE))[0][0])
 
     async def lag(self) -> float:
-        """Seconds, by the clock of the server."""
+        """Return the lag in seconds, by the clock of the server."""
         await self._flush()
         return max(0.0, (await self._lazy.ask(sql.OUTBOX_LAG))[0][0] or 0.0)
 
     async def close(self) -> None:
-        """Write what was gathered, and let others have at once what this opener still holds."""
+        """Write batched acknowledgments, and release the jobs that this opener still holds."""
         self._closing.set()
         if self._batching is not None:
             await self._batching
@@ -132,7 +123,7 @@ class PostgresOutbox:
             await self._flush()
             await self._lazy.ask(sql.LET_GO, self._me, patience=LONG_PATIENCE)
         except ShoalError:
-            # The leases end by themselves.
+            # The leases expire by themselves.
             self._done.clear()
 
     async def _flush(self) -> None:
@@ -140,7 +131,7 @@ class PostgresOutbox:
             await self._settling(sql.SETTLE)
 
     async def _settling(self, statement: str, *more: Any) -> list[Any]:
-        """Ask something that takes along what was gathered."""
+        """Run a statement that also settles the batched jobs."""
         async with self._turn:
             done, back = list(self._done), dict(self._back)
             rows = await self._lazy.ask(statement, done, *_columns(back), self._me, *more)
@@ -165,7 +156,7 @@ class PostgresOutbox:
             try:
                 await self._flush()
             except ShoalError:
-                # The store is away. Nothing is lost by waiting.
+                # The store is away; nothing is lost by waiting.
                 pause = _RETRY_SECONDS
 
 

@@ -1,8 +1,8 @@
-"""The lock on a PostgreSQL store: it is open to one process alone, or to many that share it.
+"""The lock on a PostgreSQL store: one process has it open exclusively, or many share it.
 
-A process that keeps timelines in memory must be alone, for it would not hear of what others write. The lock lives as long
-as the connection that took it; that one is watched, and taken anew when it was lost. Whoever was alone and finds that
-others have been there meanwhile stays out.
+A process that keeps timelines in memory must be the only one, because it does not see the writes of others. The lock lives as
+long as the connection that took it; that connection is monitored, and the lock is taken again if it was lost. A process that had
+the store exclusively and finds that others have used it since stays out.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _TAKEN = "the store is in use by another process: stop that one first, or let al
 MEANWHILE = "another process has used the store meanwhile: start this one again"
 _WAITING = "the store was lost for a moment and is being taken again: repeat in a few seconds"
 _OPEN_SECONDS = 3.0
-"""A process that was killed a moment ago may still be held for alive."""
+"""The server may not have noticed yet that a process was killed."""
 _BEAT_SECONDS = 5.0
 _RETRY_SECONDS = 0.3
 _TAKE_SECONDS = 10.0
-"""So long the questions of a taking last, at most. Two of them wait for others, for 4 seconds each."""
+"""Time limit of the queries that take the lock. Two of them wait for other sessions, for 4 seconds each."""
 
 
 class Owner:
@@ -40,9 +40,8 @@ class Owner:
 
     def __init__(self, url: str, *, sole: bool, patience: float = PATIENCE, histories: Histories | None = None) -> None:
         self.id = secrets.randbits(62) + 1
-        """Names this opener among all others."""
         self.mark = self.id if sole else 0
-        """The mark that every commit must find written in the store; 0 when the store is shared."""
+        """The mark that every commit must find in the store; 0 if the store is shared."""
         self._place = place_of(url)
         self._finder = PrimaryFinder(parse(url).server, histories or Histories(), url)
         self._sole = sole
@@ -51,11 +50,10 @@ class Owner:
         self._refusal: str | None = _WAITING
         self._watch: asyncio.Task[None] | None = None
         self._closing = False
-        # Set when the watch has something to do at once.
+        # Set when the watch task must act at once.
         self._stirred = asyncio.Event()
 
     async def open(self) -> None:
-        """Take the lock. Raises `Unavailable` when it cannot be had."""
         deadline = asyncio.get_running_loop().time() + min(_OPEN_SECONDS, self._patience)
         while not await self._take(first=True):
             if asyncio.get_running_loop().time() > deadline:
@@ -64,19 +62,18 @@ class Owner:
         self._watch = asyncio.create_task(self._keep(), name="shoal-owner")
 
     def check(self) -> None:
-        """Raises `Unavailable` while the lock is not held."""
+        """Raise `Unavailable` while the lock is not held."""
         if self._refusal is not None:
             raise Unavailable(self._refusal)
 
     async def close(self) -> None:
-        """Let the next one in."""
         self._refusal = "the store is closing"
         self._closing = True
         self._stirred.set()
         if self._watch is not None:
             await self._watch
         if self._connection is not None:
-            # The server would notice the end of the connection a little later.
+            # Otherwise the server would notice the end of the connection a little later.
             with contextlib.suppress(*LOST, asyncpg.PostgresError, AttributeError):
                 await self._connection.execute(sql.DISOWN, timeout=_RETRY_SECONDS)
             await goodbye(self._connection)
@@ -95,7 +92,7 @@ class Owner:
             connection.terminate()
             raise Unavailable(_WAITING) from error
         except BaseException:
-            # Also when nobody waits for it any longer.
+            # Including cancellation.
             connection.terminate()
             raise
         if not taken:
@@ -118,7 +115,7 @@ class Owner:
         return taken
 
     async def _check_version(self, connection: asyncpg.Connection) -> None:
-        """While this process was seen by nobody, the store may have been upgraded to what only a newer Shoal knows."""
+        """While this process had no session, the store may have been upgraded beyond what its code can use."""
         try:
             await check_version(connection)
         except Unavailable as error:
@@ -129,7 +126,7 @@ class Owner:
 
     async def _sign(self, connection: asyncpg.Connection) -> None:
         async with connection.transaction():
-            # Waits for the commits that are under way, of somebody who has lost the lock and does not know it yet.
+            # Waits for running commits of a process that has lost the lock without noticing.
             await connection.execute(sql.OWNER_LOCK)
             await connection.execute(sql.OWNER_SET, self.mark)
 
@@ -155,12 +152,12 @@ class Owner:
             await self._rest(_RETRY_SECONDS)
 
     async def _beat(self, connection: PrimaryConnection) -> None:
-        """Look whether the lock is still held: not by a connection that died without a word, nor on a server that was replaced."""
+        """Check that the lock is still held: that the connection is alive, and its server was not replaced."""
         if not self._finder.is_stale(connection) and await self._answers(connection):
             await self._rest(_BEAT_SECONDS)
             return
         connection.terminate()
-        # Its listeners are told in a later turn of the loop.
+        # Termination listeners run in a later iteration of the event loop.
         self._lost(connection)
 
     async def _answers(self, connection: PrimaryConnection) -> bool:

@@ -33,9 +33,9 @@ _FILES = ("sslrootcert", "sslcert", "sslkey")
 
 
 class PostgresLocation(NamedTuple):
-    """URLs for the client library: of the server itself, and of its pooler, which is the same where there is none.
+    """URLs for the client library: of the server itself, and of its pooler (equal if there is none).
 
-    Either may name several hosts, of which one accepts writes at a time.
+    Either may name several hosts, one of which accepts writes.
     """
 
     server: str
@@ -43,12 +43,12 @@ class PostgresLocation(NamedTuple):
 
     @property
     def pooled(self) -> bool:
-        """Whether there is a pooler: then a connection may be to another session of the server in each transaction."""
+        """Whether there is a pooler: then each transaction may be in another session of the server."""
         return self.pooler != self.server
 
 
 def parse(url: str) -> PostgresLocation:
-    """`postgresql://user:password@host,host/database?sslmode=...&pooler=host:port,host:port`. Raises `InvalidInput`."""
+    """Parse `postgresql://user:password@host,host/database?sslmode=...&pooler=host:port,host:port`. Raises `InvalidInput`."""
     parts = checked_url(url, "store")
     options = parse_qsl(parts.query, keep_blank_values=True)
     for name, value in options:
@@ -69,7 +69,6 @@ def parse(url: str) -> PostgresLocation:
 
 
 def each_host(url: str) -> list[str]:
-    """Return a URL for each host of a URL, in its order."""
     parts = urlsplit(url)
     login, at, hosts = parts.netloc.rpartition("@")
     if "," not in hosts:
@@ -90,9 +89,8 @@ _MISCONFIGURED = "the store cannot be used as it is set up"
 _NO_PRIMARY = "no server of the store may be written to"
 _CONNECT_SECONDS = 2.5
 _HEAD_START_SECONDS = 0.5
-"""So long the host that accepted writes last is asked alone."""
 _GRACE_SECONDS = 0.3
-"""So long a host in a newer history is waited for when one accepts writes."""
+"""How long to wait for a host in a newer history once one accepts writes."""
 _CACHED_STATEMENTS = 100
 _REFUSALS = (
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -103,16 +101,16 @@ _LOOK = """
     SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') = 'on' AS read_only,
         CASE WHEN pg_is_in_recovery() THEN 0
         ELSE ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint END AS history"""
-"""The first eight digits in the name of a file of the log are its timeline, also right after a standby took over."""
+"""The first eight digits in the name of a WAL file are its timeline, also right after a standby took over."""
 
-# A connection that ends while a statement is prepared is an `AttributeError` of asyncpg.
+# asyncpg raises `AttributeError` for a connection that ends while a statement is prepared.
 _EXPECTED = (*LOST, asyncpg.PostgresError, ValueError, AttributeError)
 _said: dict[str, str] = {}
-"""Why a server that let us in before refuses us now, as last logged: by its place."""
+"""The last logged reason why a server that accepted us before refuses now, by its hosts."""
 
 
 class PrimaryConnection(asyncpg.Connection):  # type: ignore[misc]  # the library has no types
-    """A connection, and the history that its server was in when it was opened."""
+    """A connection, and the history of its server when it was opened."""
 
     __slots__ = ("history",)
 
@@ -121,9 +119,9 @@ class PrimaryConnection(asyncpg.Connection):  # type: ignore[misc]  # the librar
 
 @contextlib.contextmanager
 def ended_after(connection: asyncpg.Connection, seconds: float) -> Iterator[None]:
-    """Give the block so many seconds on a connection: then that is ended, and with it whatever waits for an answer on it.
+    """Terminate the connection, and with it all pending queries, if the block takes longer. Raises `TimeoutError`.
 
-    Raises `TimeoutError`. To cancel who waits is not enough: a transaction is rolled back on its way out, and waits again.
+    Cancelling the waiting task is not enough: the rollback of its transaction would wait again.
     """
     silent = False
 
@@ -147,11 +145,11 @@ _Asked = dict[asyncio.Task[PrimaryConnection], str]
 
 
 class NotThePrimary(ConnectionError):
-    """A server answers and accepts no writes, or must not be sent any."""
+    """A server answers but accepts no writes, or must not be sent any."""
 
 
 class PrimaryFinder:
-    """Opens connections to one store. `name` is its URL in `histories`; `url` the one by which it is reached."""
+    """Opens connections to one store. `name` is its URL in `histories`; `url` is the URL to connect to."""
 
     def __init__(self, url: str, histories: Histories, name: str = "", *, pooled: bool = False) -> None:
         self._hosts = each_host(url)
@@ -160,35 +158,34 @@ class PrimaryFinder:
         self._place = place_of(url)
         self._pooled = pooled
         self._last = self._hosts[0] if len(self._hosts) == 1 else ""
-        """The host that accepted writes last; none where several are yet to be compared."""
+        """The last known primary; empty while several hosts are yet to be compared."""
 
     def is_stale(self, connection: PrimaryConnection) -> bool:
-        """Whether the server of a connection has been replaced by another."""
         return connection.history < self._histories.newest(self._name)
 
     async def connect(self, settings: Mapping[str, str], patience: float) -> PrimaryConnection:
-        """Open one. Raises `Unavailable`; `MisconfiguredEngine` where all hosts refuse us, or none is trusted."""
+        """Open a connection. Raises `Unavailable`; `MisconfiguredEngine` if all hosts refuse us or are not trusted."""
         errors: dict[str, Exception] = {}
         opened = await self._ask(settings, min(_CONNECT_SECONDS, patience), errors)
         if opened is None:
             raise self._refused(errors)
         host, connection = opened
         if not self._histories.note(self._name, connection.history, self._place):
-            # Another task has found a newer one meanwhile.
+            # Another task has found a newer server since.
             connection.terminate()
             raise Unavailable(UNREACHABLE)
         self._last, _said[self._place] = host, ""
         return connection
 
     def forget(self) -> None:
-        """The host that accepted writes last may accept none any more: the next connection compares all of them."""
+        """Forget the last known primary: the next connection compares all hosts."""
         if len(self._hosts) > 1:
             self._last = ""
 
     async def _ask(
         self, settings: Mapping[str, str], seconds: float, errors: dict[str, Exception]
     ) -> tuple[str, PrimaryConnection] | None:
-        """Ask the host that accepted writes last, then all; return the best of those that do."""
+        """Ask the last known primary, then all hosts; return the best one that accepts writes."""
         several = len(self._hosts) > 1
         asked: _Asked = {}
         try:
@@ -224,7 +221,7 @@ class PrimaryFinder:
             )
         try:
             with ended_after(connection, deadline - loop.time()):
-                # In one transaction, so that behind a pooler it is one session. Whoever goes does not wait for its end.
+                # In one transaction, so that it is one session behind a pooler. On cancellation, do not wait for its end.
                 await connection.execute("BEGIN")
                 look = await connection.fetchrow(_LOOK)
                 await connection.execute("COMMIT")
@@ -248,9 +245,9 @@ class PrimaryFinder:
         return "it accepts no writes (default_transaction_read_only)" if frozen else ""
 
     def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
-        """Say why no host will do.
+        """Return the error that says why no host can be used.
 
-        What will last is named to whoever opens the store the first time. Later it is logged once, and so is a server that
+        The details of a lasting failure are shown when the store is opened first. Later it is logged once, like a server that
         answers and is not the primary.
         """
         reasons = {host: why(error) for host, error in errors.items()}
@@ -262,7 +259,7 @@ class PrimaryFinder:
         if lasting:
             self._say(logging.ERROR, f"{_MISCONFIGURED}: {told}")
         elif answering:
-            # It may be so until a standby is promoted, or for good: an operator knows.
+            # This may last until a standby is promoted, or forever: an operator knows.
             wrong = "; ".join(f"{place_of(host)}: {reasons[host]}" for host in sorted(answering))
             self._say(logging.WARNING, f"{_NO_PRIMARY}: {wrong}")
         refused = MisconfiguredEngine(_MISCONFIGURED) if lasting else Unavailable(UNREACHABLE)
@@ -279,7 +276,7 @@ class PrimaryFinder:
 async def _best_of(
     asked: _Asked, errors: dict[str, Exception], seconds: float | None
 ) -> tuple[str, PrimaryConnection] | None:
-    """Take out of `asked` those that answer in time; of all that accept writes the one in the newest history."""
+    """Await hosts in `asked`, in time, and remove them; return the one in the newest history that accepts writes."""
     best: tuple[str, PrimaryConnection] | None = None
     while asked:
         patience = _GRACE_SECONDS if best else seconds

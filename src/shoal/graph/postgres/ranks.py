@@ -1,7 +1,7 @@
-"""Positions in lists of a PostgreSQL store, found in O(log n): entries are counted in blocks, as `sqlite/ranks.py` describes.
+"""Ranks in lists of a PostgreSQL store in O(log n): entries are counted in blocks, as `sqlite/ranks.py` describes.
 
-A block is changed by triggers in the commit that changes an entry. Both they and the making of blocks lock the list's count
-first. So whoever comes second sees what the other has stored: no entry is missed, and none counted twice.
+Triggers update a block in the commit that changes an entry. Both the triggers and the creation of blocks lock the list's count
+first, so the second one sees what the first has stored: no entry is missed or counted twice.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from shoal.graph.schema import ASSOC_TYPES
 BLOCK = 64
 FAN = 64
 OPEN = 4 * BLOCK
-"""More entries than these in no block, or in one, are divided."""
+"""Split more entries than this in one block, or after the last block."""
 AT_ONCE = 256 * BLOCK
-"""So many entries are put into blocks in one transaction: posts of their author wait for it."""
+"""Entries put into blocks in one transaction: posts of their author wait for it."""
 _LEVELS = (0, 1, 2)
 _RANKED = ", ".join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ranked)
 
@@ -121,14 +121,14 @@ RANKS = f"""{_ASKED}
             SELECT FROM shoal.association AS e
             WHERE e.id1 = a.id1 AND e.atype = $2 AND e.alive AND e.time > last0 AND e.time <= a.upto LIMIT $4) AS walked)
     FROM asked AS a"""
-"""For each list and time: the entries behind the last block before it, and those of them, up to a limit, that are not newer."""
+"""For each list and time: the entries after the last block before it, and those of them, up to a limit, that are not newer."""
 WALKED = """
     SELECT w.id1, t.place, (
         SELECT count(*) FROM shoal.association AS e
         WHERE e.id1 = w.id1 AND e.atype = $2 AND e.alive AND e.time > t.upto), 0
     FROM unnest($1::bigint[]) AS w (id1)
     CROSS JOIN unnest($3::bigint[]) WITH ORDINALITY AS t (upto, place)"""
-"""Counts one after the other the entries of lists that have no blocks."""
+"""Counts the entries of lists without blocks one by one."""
 DIVIDE = "SELECT shoal.divide($1, $2, $3, $4, $5, $6, $7)"
 DROP = "DELETE FROM shoal.block WHERE id1 = $1 AND atype = $2"
 DROP_SOURCES = "DELETE FROM shoal.block WHERE shoal.source_of(id1) = ANY ($1::smallint[])"

@@ -1,8 +1,8 @@
 """The schema of the PostgreSQL store: its tables, and the functions that change many rows in one call.
 
-Everything is in a schema of its own. A `revision` says which state of a row a decision was made on: it begins at random, so
-that a row that was deleted and made anew is another one, and each change adds 1. The source of a row is its data source
-(`core/placement.py`), from the shard in its id. Tables: docs/data-layout.md.
+Everything is in a schema of its own. A `revision` identifies the state of a row that a decision was based on: it starts at a
+random number, so that a row that was deleted and created again has another one, and each change adds 1. The source of a row is
+its data source (`core/placement.py`), from the shard in its id. Tables: docs/data-layout.md.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ _TABLES = """
         'SELECT (((id >> 10) & 8191) / 128)::smallint';
 """
 
-# A look at `moving` or `owner` locks that table until the end of the transaction, against nobody but whoever changes it: when
-# that is done, no commit that had not seen the change is under way.
+# Reading `moving` or `owner` locks that table until the end of the transaction, only against changes of it: when a change is
+# done, no commit that had not seen it is running.
 _WATCH = """
     CREATE FUNCTION shoal.watch(
         objects bigint[], id1s bigint[], atypes smallint[], id2s bigint[], count_id1s bigint[], count_atypes smallint[],
@@ -136,10 +136,10 @@ _WATCH = """
     END $$;
 """
 
-# A row that is to be new comes with a positive revision; one that replaces revision r comes with -(r + 1). So one INSERT
-# serves both, in the order of its rows, and what it gives back tells whether every row was as it was expected to be: a new
-# one that was there already is not given back, and one to be replaced that has gone keeps its negative revision.
-# Rows that were only looked at are locked last and without waiting: whoever holds them may wait for us.
+# A new row has a positive revision; a row that replaces revision r has -(r + 1). So one INSERT serves both, in the order of its
+# rows, and its result tells whether every row was as expected: a new row that existed already is not returned, and one to be
+# replaced that was deleted keeps its negative revision. Rows that were only read are locked last and without waiting: their
+# holders may wait for us.
 _COMMIT = """
     CREATE FUNCTION shoal.commit(
         owned_by bigint,
@@ -270,7 +270,7 @@ _OF_THE_HISTORY = """past := (shoal.history() - 1) << 40;
             WITH put AS (
                 INSERT INTO shoal.outbox (seq, ready_at, event) OVERRIDING SYSTEM VALUE"""
 
-# What was done or put back is settled first, so that it is not given again.
+# Acknowledged and returned jobs are settled first, so that they are not claimed again.
 _CLAIM = """
     CREATE FUNCTION shoal.settle(
         done bigint[], seqs bigint[], steps integer[], marks bigint[], attempts integer[], delays double precision[],
@@ -307,7 +307,7 @@ _CLAIM = """
     END $$;
 """
 
-# Types with a history keep their tombstones longer: a sweep of the others does not pass them.
+# Types with a history keep their tombstones longer: a sweep of other types does not read past them.
 _HISTORY = Migration(
     (
         TableIndex("association_past", f"shoal.association (time) WHERE NOT alive AND atype IN {REMEMBERED_TYPES}"),
@@ -326,8 +326,8 @@ _HISTORY = Migration(
     )
 )
 
-# A standby that takes over may not have heard of the last numbers that the sequence gave, and would give them again: a worker
-# that holds an event of before would settle another one. Its history, which is counted in the log of the server, is in front.
+# A standby that takes over may lack the last numbers of the sequence, and would use them again: a worker that holds an earlier
+# event would settle another one. So the numbers start with the history, which is the timeline of the server's WAL.
 _NUMBERED = """
     CREATE FUNCTION shoal.history() RETURNS bigint LANGUAGE sql VOLATILE AS
         $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint $$;
@@ -338,7 +338,7 @@ _NUMBERED = """
     "SELECT past + nextval('shoal.outbox_seq_seq'), now() + make_interval(secs => e.delay)",
 )
 
-# Tombstones of `placed` types are kept permanently. In the index of a sweep they would make each sweep longer.
+# Tombstones of `placed` types are kept permanently. In the index of a sweep they would slow each sweep.
 _SWEEPABLE = Migration(
     (
         TableIndex(
@@ -346,7 +346,7 @@ _SWEEPABLE = Migration(
         ),
         "DROP INDEX shoal.association_ended",
     ),
-    # Older code sweeps without an index: more slowly, and nothing else.
+    # Older code only sweeps more slowly, without an index.
     4,
 )
 
@@ -358,4 +358,4 @@ MIGRATIONS: tuple[Migration, ...] = (
     short(_NUMBERED, 4),
     _SWEEPABLE,
 )
-"""Schema versions in order; the greatest of `shoal.version` says how many have been applied. They only ever grow at the end."""
+"""Schema versions in order, append-only; the greatest number in `shoal.version` is the number of applied ones."""

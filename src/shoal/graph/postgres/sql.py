@@ -1,6 +1,6 @@
-"""The SQL of the PostgreSQL store, in one place, named. Its tables and functions: `schema`.
+"""The named SQL statements of the PostgreSQL store. Its tables and functions: `schema`.
 
-A question is one statement, and names what it asks for in arrays.
+A query is one statement, whose arguments are arrays.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, UNSWEPT
 REMEMBERED_TYPES = f"({', '.join(map(str, sorted(REMEMBERED)))})"
 UNSWEPT_TYPES = f"({', '.join(map(str, sorted(UNSWEPT)))})"
 ENDED_LISTED_TYPES = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ended_listed)})"
-"""To add a type that stores have already takes a schema version: indexes name them."""
+"""Adding a type that stores have already takes a schema version: indexes name these types."""
 
 LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(hashtext('shoal.migration'))"
 AWAIT_MIGRATION = "SELECT pg_advisory_xact_lock_shared(hashtext('shoal.migration'))"
@@ -19,24 +19,24 @@ STATE = """
         current_setting('server_encoding') AS encoding"""
 IS_THERE = "SELECT to_regclass($1) IS NOT NULL"
 VERSIONS = "CREATE TABLE IF NOT EXISTS shoal.{} (applied integer PRIMARY KEY, readable_from integer)"
-# Of the first releases. To add it where it is (IF NOT EXISTS) would wait for everybody who has read the table.
+# In the first releases. `ADD COLUMN IF NOT EXISTS` would wait for every transaction that has read the table.
 LACKS_READABLE_FROM = """
     SELECT NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'readable_from')"""
 ADD_READABLE_FROM = "ALTER TABLE shoal.{} ADD COLUMN readable_from integer"
 VERSION = "SELECT coalesce(max(applied), 0) FROM shoal.{}"
 APPLIED = "INSERT INTO shoal.{} (applied, readable_from) VALUES ($1, $2)"
-# Only where a newer version recorded it: one that did not know how is read by nobody older.
+# Only if a newer version recorded it: a version without it can be read by no older code.
 READABLE_FROM = """
     SELECT max(readable_from) FROM shoal.{0}
     WHERE EXISTS (SELECT FROM shoal.{0} WHERE applied = $1 AND readable_from IS NOT NULL)"""
-# Held for as long as an upgrade beside other processes lasts.
+# Held for the duration of an online upgrade.
 KEEP_MIGRATION = "SELECT pg_try_advisory_lock(hashtext('shoal.upgrade'))"
 LET_MIGRATE = "SELECT pg_advisory_unlock(hashtext('shoal.upgrade'))"
 MAY_MIGRATE = "SELECT pg_try_advisory_xact_lock_shared(hashtext('shoal.upgrade'))"
 SESSIONS = (
     "SELECT application_name FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE $1"
 )
-# The key of a lock is in two halves, as they are stored.
+# The key of a lock is stored in two halves.
 UNNAMED_OWNER = """
     SELECT EXISTS (
         SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database JOIN pg_stat_activity AS a USING (pid)
@@ -59,7 +59,7 @@ DISOWN = "SELECT pg_advisory_unlock_all()"
 OBJ_GET = "SELECT data FROM shoal.object WHERE id = ANY ($1::bigint[])"
 OBJ_SCAN = "SELECT data FROM shoal.object WHERE id > $1 ORDER BY id LIMIT $2"
 
-# LATERAL with OFFSET 0: one descent of the index for each row asked for, whatever the planner believes of the tables.
+# LATERAL with OFFSET 0: one index lookup for each row, whatever the planner's statistics say.
 KEY_GET = """
     SELECT k.space, k.name, k.id, k.until FROM unnest($1::text[], $2::text[]) AS w (space, name)
     CROSS JOIN LATERAL (SELECT * FROM shoal.key WHERE space = w.space AND name = w.name OFFSET 0) AS k"""
@@ -71,7 +71,7 @@ ASSOC_RANGE = """
     SELECT id2, time, data FROM shoal.association
     WHERE id1 = $1 AND atype = $2 AND alive AND time < $3 AND time > $4 ORDER BY time DESC, id2 DESC LIMIT $5"""
 ASSOC_RANGE_OLDEST = ASSOC_RANGE.replace("DESC", "ASC")
-# In rows, so that no index by time alone will do: that one would be read through all members' tombstones.
+# Row comparisons, so that the planner cannot use an index by time alone, which would read the tombstones of all members.
 _ENDED_RANGE = """
     SELECT id2, time, data FROM shoal.association
     WHERE (id1, atype, time) < ($1::bigint, $2::smallint, $3::bigint)
@@ -96,7 +96,7 @@ COUNT_SCAN = """
     SELECT id1, atype, n FROM shoal.count
     WHERE (id1, atype) > ($1::bigint, $2::bigint) ORDER BY id1, atype LIMIT $3"""
 
-# One answer for all that a group of batches touches, in columns that the three kinds share.
+# One result for all rows that a group of batches touches, in columns that the three kinds share.
 LOAD = """
     SELECT 1 AS kind, o.revision, o.id, o.version::bigint, 0::bigint, 0::bigint, false, ''::bytea, '', ''
     FROM shoal.object AS o WHERE o.id = ANY ($1::bigint[])
@@ -119,8 +119,8 @@ COUNT_SET = """
     INSERT INTO shoal.count (id1, atype, n) SELECT $1, $2, $3 FROM watched
     ON CONFLICT (id1, atype) DO UPDATE SET n = excluded.n"""
 KEY_WATCH = "SELECT shoal.watch('{}', '{}', '{}', '{}', '{}', '{}', $1::text[], $2::text[], $3::smallint[])"
-# What is moving is swept where it arrives. A page begins at the time at which the one before it ended, past the dead index
-# entries of the rows that were just deleted.
+# Moving data is swept where it arrives. A page starts at the time at which the previous one ended, past the dead index entries of
+# the rows that were just deleted.
 _SWEEP = """
     WITH dead AS (
         SELECT id1, atype, id2 FROM shoal.association
@@ -151,7 +151,7 @@ CLAIM = "SELECT seq, event, step, mark, attempt FROM shoal.claim($1::bigint[], $
 LET_GO = "UPDATE shoal.outbox SET ready_at = now(), leased = false, holder = NULL WHERE holder = $1"
 LET_GO_BUT = LET_GO + " AND leased AND NOT seq = ANY ($2::bigint[])"
 OUTBOX_SIZE = "SELECT count(*) FROM shoal.outbox"
-# In the order of their numbers the oldest come first, but for the few that were buried in between.
+# By number, the oldest come first, except for the few that were parked in between.
 OUTBOX_LAG = """
     SELECT extract(epoch FROM now() - min(since))::double precision
     FROM (SELECT since FROM shoal.outbox ORDER BY seq LIMIT 1000) AS first"""

@@ -1,8 +1,8 @@
 """The graph in a PostgreSQL database, for networks of several processes and servers.
 
-A read is one statement on a pooled connection; a commit goes with its group (`writer`). The tables are in a schema
-of their own, so a database may be shared with others. Any number of processes may have the store open, unless one wants to
-be alone (`owner`).
+A read is one statement on a pooled connection; a commit is part of a group (`writer`). The tables are in a schema of their own,
+so a database may be shared with other applications. Any number of processes may have the store open, unless one has it
+exclusively (`owner`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from shoal.observability.tracing import timed
 
 _READERS = 8
 _SWEEP_PAGE = 5_000
-"""So many tombstones are forgotten in one transaction."""
 
 
 def _everything(_shard: int) -> bool:
@@ -81,16 +80,21 @@ class PostgresGraph:
         patience: float = PATIENCE,
         histories: Histories | None = None,
     ) -> PostgresGraph:
-        """Open the store in this database, or make it there.
+        """Open the store in this database, or create it.
 
-        `sole` keeps all other writers out, and is refused when there are any. `readers` is the number of connections for
-        reading, `patience` how many seconds a request waits for the server. `histories` are those of the network. Raises
-        `Unavailable`.
+        Args:
+            sole: Exclude all other writers; refused if there are any.
+            readers: Number of connections for reading.
+            patience: Seconds that a request waits for the server.
+            histories: Those of the network.
+
+        Raises:
+            Unavailable: The store cannot be reached or used.
         """
         histories = histories or Histories()
         owner = Owner(url, sole=sole, patience=patience, histories=histories)
         async with AsyncExitStack() as undo:
-            # A claim or an acknowledgement may be lost with the server; nothing else is written through these.
+            # A claim or an acknowledgment may be lost with the server; these connections write nothing else.
             settings = {"default_transaction_read_only": "on"} if read_only else {"synchronous_commit": "off"}
             reading = ConnectionPool(url, readers, settings, patience, histories=histories)
             undo.push_async_callback(reading.close)
@@ -108,12 +112,11 @@ class PostgresGraph:
 
     @property
     def round_trips(self) -> int:
-        """How many statements were sent so far, each a round trip."""
+        """Statements sent so far, each a round trip."""
         return self._reading.asked + (0 if self._read_only else self._writing.asked)
 
     @property
     def overtaken(self) -> int:
-        """How many groups were judged anew, because others had changed what they looked at."""
         return self._writer.overtaken
 
     def _check(self) -> None:
@@ -128,7 +131,7 @@ class PostgresGraph:
         return {node.id: node for node in nodes}
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
-        # No name with a null character is ever stored: PostgreSQL has none in a text.
+        # PostgreSQL cannot store a null character, so no such name exists.
         by_name = {(key.space, key.name): key for key in keys if "\0" not in key.name}
         if not by_name:
             return {}
@@ -171,7 +174,7 @@ class PostgresGraph:
         if not id1s:
             return {}
         statement = sql.ASSOC_RANGES_OLDEST if at.oldest_first else sql.ASSOC_RANGES
-        # Each list once, however often it was named.
+        # Each list once, even if it was named twice.
         wanted = list(dict.fromkeys(id1s))
         lists: dict[int, list[Assoc]] = {}
         for id1, *entry in await self._reading.ask(statement, wanted, atype.number, at.before, at.after, at.limit):
@@ -217,7 +220,7 @@ class PostgresGraph:
         self._check()
         if any("\0" in op.key.name for op in batch.keys):
             raise InvalidInput("a name may not have a null character in it")
-        # A caller that goes away takes only its answer along: the group is committed all the same.
+        # If the caller is cancelled, the group is committed all the same.
         return await timed("postgres", "commit", self._writer.submit(batch, settles=settles))
 
     async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
@@ -256,17 +259,16 @@ class PostgresGraph:
         return swept
 
     async def _change(self, statement: str, *values: Any) -> int:
-        """A change that is a statement of its own; the number that it gives, if any."""
         self._check()
         rows = await self._writing.ask(statement, *values, patience=LONG_PATIENCE)
         return int(rows[0][0]) if rows else 0
 
     async def moving(self, source: int, state: str | None) -> None:
-        """Say that a data source is `copying` or `frozen`, or that it is not moving; every later commit heeds it."""
+        """Mark a data source as `copying` or `frozen`, or as not moving; every later commit respects it."""
 
         async def change(connection: asyncpg.Connection) -> None:
             async with connection.transaction():
-                # Waits for the commits that did not see the new state, and holds up those that are to see it.
+                # Waits for commits that did not see the new state, and blocks those that must see it.
                 await connection.execute(sql.MOVE_LOCK)
                 if state is None:
                     await connection.execute(sql.MOVE_END, source)
@@ -286,7 +288,7 @@ class PostgresGraph:
 
 
 def _by_list(id1s: Iterable[int], times: int, rows: Iterable[Sequence[int]]) -> dict[int, list[int]]:
-    """Gather rows of a list, the place of a time (from 1), entries behind a block, and those of them that are not newer."""
+    """Combine rows of a list, the position of a time (from 1), entries after a block, and those of them that are not newer."""
     found = {id1: [0] * times for id1 in id1s}
     for id1, place, behind, within in rows:
         found[id1][place - 1] = behind - within

@@ -1,13 +1,10 @@
 """Group commit for a PostgreSQL store: waiting batches are committed as one group in two round trips.
 
-The first loads the rows that the batches touch; the batches are decided one after the other (`resolve.decide`); the second
-stores the result if every row is still as loaded. No lock is held between the two: a refused group is loaded and decided again.
-Work that must precede the commit (`Batch.after`) runs during the first round trip, which batches of presumably new rows
+The first loads the rows that the batches touch; the batches are decided one after the other (`resolve.decide`); the second stores
+the result if every row is still as loaded. No lock is held between the two: a refused group is loaded and decided again. Work
+that must precede the commit (`Batch.after`) runs during the first round trip, which batches of presumably new rows
 (`Batch.presumed_new`) skip. Groups run concurrently unless they share a row, and rows are ordered by key, so groups never
-deadlock. A batch is answered when its group is durable; if the connection is lost the outcome may be unknown
-(`OutcomeUnknown`).
-
-Glossary (`docs/glossary.md`): owed.
+deadlock. A batch is answered when its group is durable; if the connection is lost the outcome may be unknown (`OutcomeUnknown`).
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ _FIRST_REVISION = 1 << 30
 
 
 class Loaded:
-    """The stored state of what a group touches, and the revision of each row that is there."""
+    """The stored state of the rows that a group touches, and the revision of each existing row."""
 
     def __init__(self, rows: Iterable[Any]) -> None:
         self.known = Known()
@@ -55,25 +52,27 @@ class Loaded:
                 self.revisions[space, name] = revision
 
     def presume(self, ids: Iterable[int]) -> None:
-        """Presume that these objects are stored; a commit finds out whether they are."""
+        """Presume that these objects are stored; the commit verifies it."""
         for id_ in ids:
             self.known.versions.setdefault(id_, 1)
 
     def next_revision(self, name: Name) -> int:
-        """As `shoal.commit` wants it: of a new row positive, of one to be replaced negative."""
+        """Return the revision for `shoal.commit`: positive for a new row, negative for a row to be replaced."""
         stored = self.revisions.get(name)
         return random.randrange(1, _FIRST_REVISION) if stored is None else -(stored + 1)  # noqa: S311  # it guards nothing
 
 
 def load_values(touched: Touched) -> Columns:
-    """The arguments of `sql.LOAD`."""
     return [list(touched.ids), *_columns(list(touched.links), 3), *_columns(list(touched.keys), 2)]
 
 
 def commit_values(
     changes: Resolution, loaded: Loaded, touched: Touched, batches: Sequence[Batch], delays: Sequence[float]
 ) -> Columns:
-    """The arguments of `sql.COMMIT`. `touched` is what the accepted `batches` look at; `delays` are of the events."""
+    """Return the arguments of `sql.COMMIT`.
+
+    `touched` is what the accepted `batches` read; `delays` are seconds, one for each event.
+    """
     revision = loaded.next_revision
     nodes = sorted((id_, node) for id_, node in changes.objects.items() if node is not None)
     gone = sorted(id_ for id_, node in changes.objects.items() if node is None)
@@ -109,7 +108,7 @@ def _key_values(changes: Resolution, loaded: Loaded, batches: Sequence[Batch]) -
 
 
 def _seen_keys(changes: Resolution, loaded: Loaded, touched: Touched) -> Columns:
-    """Keys that stay as they are, or were made and given up within the group."""
+    """Return keys that stay unchanged, or were created and released within the group."""
     seen = [
         name
         for name in touched.keys
@@ -125,7 +124,7 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> Columns:
 Owed = list[tuple[Job, InverseOp]]
 
 GROUPS = 3
-"""So many groups are under way at a time, each on a connection of its own."""
+"""Concurrent groups, each on a connection of its own."""
 _GROUP_BATCHES = 512
 _GROUP_OPERATIONS = 20_000
 _GROUP_ATTEMPTS = 4
@@ -133,19 +132,19 @@ _ALONE_ATTEMPTS = 40
 _JITTER_SECONDS = 0.002
 _LONGEST_JITTER_SECONDS = 0.1
 _SETTLE_SECONDS = 5.0
-"""An inverse that is owed is settled by whoever committed; only after so long a worker takes it up."""
+"""The committing process applies pending inverses itself; a worker takes them after this delay."""
 
-# The rows have changed; two groups waited for each other; a row that was only looked at is being written.
+# The rows have changed; two groups deadlocked; a row that was only read is being written.
 _OVERTAKEN = {"SHOLD", "40001", "40P01", "55P03"}
 _OUTSIDE = "SHOUT"
 
 
 class _Overtaken(Exception):
-    """Somebody else has changed what the group was judged on: nothing was stored."""
+    """Rows that the group was decided on have changed: nothing was stored."""
 
 
 class _SourcesFrozen(Exception):
-    """Nothing was stored, because of these data sources."""
+    """Nothing was stored, because these data sources are frozen."""
 
     def __init__(self, sources: set[int]) -> None:
         super().__init__(sources)
@@ -153,7 +152,7 @@ class _SourcesFrozen(Exception):
 
 
 class _Task:
-    """A batch and whoever waits for it. `settles`: the caller sees to what is owed."""
+    """A batch and the future for its caller. `settles`: the caller applies the pending inverses."""
 
     __slots__ = ("_triples", "batch", "future", "names", "presumed_new", "settles", "written")
 
@@ -165,11 +164,10 @@ class _Task:
         self._triples = touched.links
         self.written: set[Name] = {op.id for op in batch.objects} | touched.keys | touched.links
         self.names: set[Name] = self.written | touched.ids
-        # An object that is replaced or deleted is there.
+        # An object that is replaced or deleted exists.
         self.presumed_new = batch.presumed_new and not any(op.expected or op.node is None for op in batch.objects)
 
     def sources(self) -> set[int]:
-        """The data sources of all that it may write."""
         shards = [shard_of(op.id) for op in self.batch.objects] + [op.key.shard for op in self.batch.keys]
         shards += [shard_of(triple[0]) for triple in self._triples]
         shards += [shard_of(op.tally) for op in self.batch.assocs if op.tally]
@@ -177,7 +175,7 @@ class _Task:
 
 
 class Writer:
-    """Takes batches from the event loop; `close` finishes those it has."""
+    """Accepts batches on the event loop; `close` finishes pending ones."""
 
     def __init__(self, connections: ConnectionPool, owned_by: int, owns: Owns, wake: Callable[[], None]) -> None:
         self._connections = connections
@@ -186,28 +184,26 @@ class Writer:
         self._wake = wake
         self._tasks: deque[_Task] = deque()
         self._groups: set[asyncio.Task[None]] = set()
-        # What the groups under way may write.
+        # What running groups may write.
         self._busy: set[Name] = set()
         self._starting = False
         self._closing = False
         self.overtaken = 0
-        """How often a group was judged anew."""
 
     def submit(self, batch: Batch, *, settles: bool) -> asyncio.Future[Owed]:
-        """Have it committed; the future gives what is owed to other stores."""
+        """Commit a batch; the result is its pending inverses for other stores."""
         future: asyncio.Future[Owed] = asyncio.get_running_loop().create_future()
         if self._closing:
             future.set_exception(Unavailable("the store is closing"))
             return future
         self._tasks.append(_Task(batch, self._owns, future, settles=settles))
         if not self._starting and len(self._groups) < GROUPS:
-            # Not at once: others of this turn of the loop come along.
+            # Deferred, so that other batches of this iteration of the event loop join the group.
             self._starting = True
             asyncio.get_running_loop().call_soon(self._start)
         return future
 
     async def close(self) -> None:
-        """Commit what waits."""
         self._closing = True
         while self._tasks or self._groups:
             self._start()
@@ -221,7 +217,9 @@ class Writer:
             self._groups.add(group)
 
     def _take(self) -> list[_Task]:
-        """The next group, oldest first; what has a row in common with a group under way waits, and what comes after it too."""
+        """Take the next group, oldest first; batches that share a row with a running group wait, and so do batches after them
+        with the same rows.
+        """
         taken: list[_Task] = []
         waiting: list[_Task] = []
         blocked: set[Name] = set()
@@ -243,7 +241,7 @@ class Writer:
         answers = await self._answers(tasks)
         for task in tasks:
             self._busy -= task.written
-        # A group of its own must not count while the next one is begun.
+        # This group must not count while the next one is started.
         self._groups.difference_update({asyncio.current_task()})
         self._start()
         for task, answer in zip(tasks, answers, strict=True):
@@ -255,7 +253,9 @@ class Writer:
                 task.future.set_result(answer)
 
     async def _answers(self, tasks: list[_Task]) -> list[Any]:
-        """Return each batch's answer, or the error that refused it. One that harms its neighbours is refused alone."""
+        """Return each batch's result or error. If a group fails, its batches are retried alone, so that one cannot fail the
+        others.
+        """
         try:
             return await self._patiently(tasks)
         except _SourcesFrozen as frozen:
@@ -285,14 +285,14 @@ class Writer:
                 return await self._commit(tasks, presuming=attempt == 0)
             except _Overtaken:
                 if attempt == 0 and any(task.presumed_new for task in tasks):
-                    # Mostly nobody overtook it.
+                    # Most likely the presumption was wrong, and nothing has changed.
                     continue
                 self.overtaken += 1
                 await asyncio.sleep(_jitter(attempt))
         raise _Overtaken
 
     async def _load(self, tasks: list[_Task], *, presuming: bool) -> Loaded:
-        """Load what the batches look at, but for those whose rows are presumed to be new."""
+        """Load the rows that the batches read, except for rows presumed to be new."""
         written = {op.id for task in tasks for op in task.batch.objects}
         presumed: list[Batch] = []
         rest: list[Batch] = []
@@ -338,7 +338,7 @@ class Writer:
         return answers
 
     async def _store(self, values: Sequence[Any], history: int) -> list[int]:
-        """Store what was judged, in the history that it was judged in: a revision may come again in the next one."""
+        """Store the decisions in the history that they were made in: a revision may occur again in the next one."""
         try:
             rows = await self._connections.ask(sql.COMMIT, self._owned_by, *values, translate=_told, history=history)
         except HistoryEnded:
@@ -348,7 +348,6 @@ class Writer:
 
 
 def _told(error: Exception) -> Exception:
-    """Translate an error of `shoal.commit`. An error of another kind is returned unchanged, for the connections."""
     state = getattr(error, "sqlstate", None)
     if state in _OVERTAKEN:
         return _Overtaken()
@@ -358,7 +357,6 @@ def _told(error: Exception) -> Exception:
 
 
 def _with_jobs(answer: Any, changes: Resolution, seqs: list[int]) -> Any:
-    """Pair each owed inverse with its job. A refusal is returned unchanged."""
     if isinstance(answer, Exception):
         return answer
     return [(Job(seqs[at], changes.events[at]), op) for at, op in answer]
@@ -370,7 +368,7 @@ def _jitter(attempt: int) -> float:
 
 
 def _again(error: Unavailable) -> Unavailable:
-    """Copy an error for each waiting caller: an exception that is raised in many places collects all their traces."""
+    """Copy an error for each waiting caller: an exception that is raised in many places collects all their tracebacks."""
     copy = type(error)(str(error), retry_after=error.retry_after)
     copy.__cause__ = error
     return copy

@@ -1,4 +1,1 @@
-"""Shared state of several processes on Redis: the servers, and the stamps of what each process remembers.
-
-Glossary (`docs/glossary.md`): stamp.
-"""
+"""State on Redis that several processes share: the client, and the version tokens of their caches."""

@@ -1,9 +1,9 @@
 """Redis client for one server, replicas or a Cluster: batched scripts over many keys, request batching, blocking connections.
 
 A key is `<prefix>:{<shard>}:<id>` in fixed-width hexadecimal: the logical shard is the hash tag, so a member's keys are on one
-server. Scripts declare no keys, so one call serves all slots of a server, which rejects foreign keys one by one. Rejected or
-lost keys are retried once after a topology refresh, then raise `Unavailable`; scripts must be idempotent. Calls made in one
-iteration of the event loop share a round trip.
+server. Scripts declare no keys, so one call serves all slots of a server, which rejects foreign keys one by one. Rejected or lost
+keys are retried once after a topology refresh, then raise `Unavailable`; scripts must be idempotent. Calls made in one iteration
+of the event loop share a round trip.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ _REST_SECONDS = 0.5
 _SCANNED = 500
 _CONNECTIONS = 16
 _BULK = 3
-"""Connections to one server that are for big batches; the others stay free for requests that wait for a page."""
+"""Connections to one server for big batches; the others stay free for requests."""
 
 _TRY_AGAIN = ("non local key", "cluster is down", "LOADING", "READONLY", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN")
 
 
 class Script:
-    """Lua that is given arguments, works on the keys in the first of them, and returns `{refused, result}`.
+    """A Lua script whose first argument is the concatenated keys, and which returns `{refused, result}`.
 
-    One that does not `grow` what is stored also runs when the server's memory is full. Records of requests call it by `name`.
+    A script that does not `grow` the stored data also runs when the server's memory is full. `name` identifies it in traces.
     """
 
     def __init__(self, name: str, body: str, *, grows: bool = True) -> None:
@@ -75,23 +75,22 @@ class Script:
 
 
 class PartialAnswer(NamedTuple):
-    """The answer of one call. `at` holds the places of its keys among all keys."""
+    """The result of one call. `at` has the indexes of its keys among all keys."""
 
     at: NDArray[np.intp]
     result: Any
 
 
 Arguments = Callable[[NDArray[np.intp]], Sequence[bytes | int]]
-"""The arguments of the call for the keys at these places."""
+"""A function that returns the arguments of the call for the keys at these indexes."""
 
 
 def shards_of(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The logical shard of each id."""
     return ids >> SEQUENCE_BITS & (SHARDS - 1)
 
 
 def keys_of(prefix: str, ids: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The key of each id, one a row; `keys[at].tobytes()` is what scripts take."""
+    """Return the keys of ids, one in each row; scripts take `keys[at].tobytes()`."""
     keys = np.empty((len(ids), KEY_BYTES), np.uint8)
     keys[:] = np.frombuffer(f"{prefix}:{{0000}}:{'0' * 16}".encode(), np.uint8)
     keys[:, 3:7] = _hexadecimal(shards_of(ids).astype(">u2"), 4)
@@ -104,8 +103,6 @@ def _hexadecimal(numbers: NDArray[Any], digits: int) -> NDArray[np.uint8]:
 
 
 class _Server:
-    """One server: its connections, and whether it is being left alone."""
-
     def __init__(self, client: Client) -> None:
         self.client = client
         self.failed_at = 0.0
@@ -115,8 +112,11 @@ class _Server:
 
 
 class Nodes:
-    """The servers behind a URL: `redis://host:port/db` (several `host:port`: the master among them), or
-    `redis+cluster://host:port,host:port`; `rediss` for TLS. Connections are made when they are needed."""
+    """The servers of a URL, connected on demand.
+
+    `redis://host:port/db` (several `host:port`: the master is among them), or `redis+cluster://host:port,host:port`; `rediss` for
+    TLS.
+    """
 
     def __init__(self, url: str, *, connect_seconds: float = 1.0, answer_seconds: float = 2.0) -> None:
         self._url = parse(url)
@@ -127,18 +127,18 @@ class Nodes:
         self._looking: asyncio.Task[Topology] | None = None
         self._opening = False
         self._said = ""
-        """Why all servers refuse us, as last logged: waiting does not help."""
+        """The last logged reason why all servers refuse us permanently."""
         self.calls = 0
-        """Scripts that were run: what tests and metrics count."""
+        """Scripts that were run, for tests and metrics."""
 
     @classmethod
     async def open(cls, url: str) -> Nodes:
         """Connect. A server that is away may come back later.
 
-        Raises `ValueError` for a URL that is none, and `MisconfiguredEngine` where servers refuse us, or are not trusted.
+        Raises `ValueError` for an invalid URL, and `MisconfiguredEngine` if servers refuse us or are not trusted.
         """
         nodes = cls(url)
-        # Whoever opens them is told why they refuse us, and says so.
+        # The caller reports the reason of a refusal, so it is not logged.
         nodes._opening = True
         try:
             await nodes._known()
@@ -154,9 +154,9 @@ class Nodes:
     async def each(
         self, script: Script, shards: NDArray[np.int64], arguments: Arguments, *, batch: int, bulk: bool = False
     ) -> list[PartialAnswer]:
-        """Run a script for many keys: side by side on their servers, `batch` keys a call, in order within a server.
+        """Run a script for many keys: concurrently on their servers, `batch` keys in each call, in order within a server.
 
-        Raises `Unavailable` when any key could not be reached; others may have been written by then.
+        Raises `Unavailable` if any key could not be reached; others may have been written by then.
         """
         parts: list[PartialAnswer] = []
         left = np.arange(len(shards))
@@ -188,7 +188,7 @@ class Nodes:
         bulk: bool,
         parts: list[PartialAnswer],
     ) -> tuple[NDArray[np.intp], bool]:
-        """Ask for what is left. What is still left then, and whether a server could not be reached."""
+        """Run the script for the remaining keys. Returns keys that still remain, and whether a server could not be reached."""
         places = topology.places[shards[left]]
         lost = left[places == NOWHERE]
         calls: list[tuple[_Server, NDArray[np.intp]]] = []
@@ -213,11 +213,11 @@ class Nodes:
     async def _call(
         self, server: _Server, script: Script, at: NDArray[np.intp], arguments: Arguments, *, bulk: bool
     ) -> tuple[PartialAnswer, NDArray[np.intp]]:
-        """One call: what it answered, and the places that were refused."""
+        """Make one call; return its result, and the indexes of refused keys."""
         queued = time.monotonic()
         async with server.bulk if bulk else server.quick:
             if server.failed_at > queued:
-                # Whoever stood in line while it failed would wait for one timeout after the other.
+                # Callers that were queued while it failed would wait for one timeout after the other.
                 raise _Trouble
             try:
                 reply = await timed("redis", script.name, self._run(server.client, script, arguments(at)))
@@ -229,7 +229,7 @@ class Nodes:
     async def _run(
         self, client: Client, script: Script, arguments: Sequence[bytes | int], *, asking: bool = False
     ) -> Any:
-        """The reply of a script. Raises `_Trouble` when the call may be repeated, here or elsewhere."""
+        """Return the reply of a script. Raises `_Trouble` if the call may be retried, here or elsewhere."""
         self.calls += 1
         try:
             async with asyncio.timeout(self._connect_seconds + self._answer_seconds):
@@ -260,7 +260,7 @@ class Nodes:
         topology: Topology,
         parts: list[PartialAnswer],
     ) -> NDArray[np.intp]:
-        """A slot that is on its way to another server: keys that have left, or do not exist, are asked for there."""
+        """Run the script for keys of a slot that is migrating: keys that have left, or do not exist, are on the target server."""
         failed = [np.empty(0, np.intp)]
         for shard in np.unique(shards[left]).tolist():
             at = left[shards[left] == shard]
@@ -282,7 +282,7 @@ class Nodes:
         return np.concatenate(failed)
 
     async def _destination(self, address: ServerAddress, shard: int) -> ServerAddress | None:
-        """Where the server sends those who ask for a key of the shard that it does not have; None when it has them itself."""
+        """Return the server to which a migrating shard moves; None if this server has the shard itself."""
         try:
             async with asyncio.timeout(self._connect_seconds + self._answer_seconds):
                 await self._server(address).client.execute_command("EXISTS", f"{{{shard:04x}}}")
@@ -293,7 +293,7 @@ class Nodes:
         return None
 
     def _rest(self, topology: Topology, shards: NDArray[np.int64]) -> None:
-        """Leave the servers of these shards alone for a moment, so that not everybody waits for a timeout."""
+        """Back off from the servers of these shards, so that not every caller waits for a timeout."""
         for place in np.unique(topology.places[shards]).tolist():
             if place != NOWHERE:
                 self._server(topology.addresses[place]).rests_until = time.monotonic() + _REST_SECONDS
@@ -302,7 +302,7 @@ class Nodes:
         return self._topology or await self._look(None)
 
     async def _look(self, seen: Topology | None) -> Topology:
-        """Ask the servers which of them has which shard. Concurrent callers share one look."""
+        """Ask the servers for the topology. Concurrent callers share one query."""
         if self._topology is not None and self._topology is not seen:
             return self._topology
         if self._looking is None:
@@ -333,7 +333,7 @@ class Nodes:
 
     def _looked(self, task: asyncio.Task[Topology]) -> None:
         self._looking = None
-        # Somebody awaited it, or nobody cares any more.
+        # Mark the exception as retrieved, even if no caller awaits the task any more.
         if not task.cancelled():
             task.exception()
 
@@ -345,7 +345,7 @@ class Nodes:
         return server
 
     async def apart(self, shard: int, seconds: float) -> Client:
-        """A connection of its own to the server of a shard, for commands that may block for so long; whoever asked closes it.
+        """Return a separate connection to the server of a shard, for commands that may block for `seconds`; the caller closes it.
 
         Raises `Unavailable`.
         """
@@ -357,7 +357,7 @@ class Nodes:
         return connect(self._url, topology.addresses[place], 1, self._connect_seconds, answer_seconds)
 
     async def by_server(self, shards: NDArray[np.int64]) -> list[NDArray[np.intp]]:
-        """Group the positions of these shards by the server that has them; a shard without a server is in no group.
+        """Group the indexes of these shards by server; a shard without a server is in no group.
 
         Raises `Unavailable`.
         """
@@ -365,7 +365,7 @@ class Nodes:
         return [np.flatnonzero(places == place) for place in np.unique(places).tolist() if place != NOWHERE]
 
     async def ids(self, prefix: str, shards: NDArray[np.int64] | None = None) -> AsyncIterator[NDArray[np.int64]]:
-        """Iterate over the ids under a prefix, page by page, some perhaps twice: all of them, or those on these shards.
+        """Yield the ids under a prefix, page by page, some perhaps twice: all of them, or those on these shards.
 
         Raises `Unavailable`.
         """
@@ -384,7 +384,6 @@ class Nodes:
                 yield page if shards is None else page[np.isin(shards_of(page), shards)]
 
     async def close(self) -> None:
-        """Let go of every connection."""
         if self._looking is not None:
             self._looking.cancel()
         for server in self._servers.values():
@@ -393,11 +392,11 @@ class Nodes:
 
 
 class _Trouble(Exception):
-    """The call may be repeated after a look at the servers."""
+    """The call may be retried after a topology refresh."""
 
 
 async def _each(calls: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
-    """Return the answers of calls, made side by side, or their errors. One alone is awaited: a task costs 10 us."""
+    """Await calls concurrently; return their results or errors. A single call is awaited directly: a task costs 10 us."""
     if len(calls) != 1:
         return await asyncio.gather(*calls, return_exceptions=True)
     try:
@@ -420,9 +419,9 @@ def _words(error: Exception) -> str:
 
 
 class ShardConnection:
-    """Connected when it is first used, and anew after each failure, to the server that has the shard by then.
+    """A connection to the server that has a shard, opened on first use and again after each failure.
 
-    It asks one thing at a time, of which the server may think for `seconds`.
+    It runs one command at a time, which may block for `seconds`.
     """
 
     def __init__(self, nodes: Nodes, shard: int, seconds: float) -> None:
@@ -432,7 +431,7 @@ class ShardConnection:
         self._client: Client | None = None
 
     async def ask(self, *words: bytes | str | int) -> Any:
-        """The answer to a command. Raises `Unavailable`, also when the server refuses it: it may not be the right one any more."""
+        """Run a command. Raises `Unavailable`, also for an error of the server, which may not be the right one any more."""
         if self._client is None:
             self._client = await self._nodes.apart(self._shard, self._seconds)
         try:
@@ -440,13 +439,12 @@ class ShardConnection:
         except (RedisError, OSError, TimeoutError) as error:
             await self.close()
             raise Unavailable("the cache cannot be reached", retry_after=1.0) from error
-        # The client sends under `asyncio.wait_for`, which loses a cancellation that comes as it ends (before Python 3.12).
+        # The client sends under `asyncio.wait_for`, which loses a cancellation that arrives as it ends (before Python 3.12).
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise asyncio.CancelledError
         return answer
 
     async def close(self) -> None:
-        """Let go of the connection."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
@@ -457,9 +455,9 @@ Answer = TypeVar("Answer")
 
 
 class Batching(Generic[Item, Answer]):
-    """`act` is given everything that was asked for in a turn, and answers in the same order; its failure is everybody's.
+    """Groups the requests of one event loop iteration into one call of `act`, which returns the results in order.
 
-    It asks Redis: the record of each caller notes its wait for the shared round trip, under this name.
+    An error of `act` is raised for every caller. The trace of each caller records its wait under `name`.
     """
 
     def __init__(self, name: str, act: Callable[[list[Item]], Awaitable[list[Answer]]]) -> None:
@@ -469,7 +467,7 @@ class Batching(Generic[Item, Answer]):
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def ask(self, item: Item) -> Answer:
-        """The answer to one item. What was asked is done even when the caller is cancelled."""
+        """Return the result for one item. The request is completed even if the caller is cancelled."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._leave)
@@ -497,7 +495,6 @@ class Batching(Generic[Item, Answer]):
                 answer.set_result(found)
 
     async def close(self) -> None:
-        """Wait until everything that was asked for is answered."""
         while self._waiting or self._under_way:
             await asyncio.sleep(0)
             await asyncio.gather(*self._under_way)

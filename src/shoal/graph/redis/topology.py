@@ -39,27 +39,23 @@ _PORT = 6379
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 """The options of a URL over TLS, as redis-py names them."""
 _SLOTS = 16_384
-# The slot of the hash tag of each shard: Redis takes the CRC-16 of XModem.
+# The slot of the hash tag of each shard: Redis uses CRC-16/XMODEM.
 _SLOT_OF = np.array([crc_hqx(b"%04x" % shard, 0) % _SLOTS for shard in range(SHARDS)])
 
 
 class ServerAddress(NamedTuple):
-    """Where a server listens."""
-
     host: str
     port: int
 
 
 class Topology(NamedTuple):
-    """The masters, and for each logical shard which of them has it (`NOWHERE`: none)."""
+    """The masters, and the index of the master of each logical shard (`NOWHERE`: none)."""
 
     addresses: tuple[ServerAddress, ...]
     places: NDArray[np.int16]
 
 
 class Url(NamedTuple):
-    """The parts of a Redis URL."""
-
     addresses: tuple[ServerAddress, ...]
     clustered: bool
     tls: bool
@@ -67,10 +63,10 @@ class Url(NamedTuple):
     user: str | None
     password: str | None
     tls_files: Mapping[str, str]
-    """Files in PEM, by the names in `_TLS_FILES`: whose certificates are trusted beside those of the system, and our own."""
+    """PEM files by the names in `_TLS_FILES`: certificates to trust in addition to the system's, and our own."""
 
     async def look(self, client: Client, address: ServerAddress) -> Topology | None:
-        """Ask a server for the topology. None from a replica outside a Cluster. Raises the errors of the client."""
+        """Ask a server for the topology; None from a replica outside a Cluster. Raises the errors of the client."""
         if self.clustered:
             return _of_cluster(await client.execute_command("CLUSTER SLOTS"), address)
         standing = await client.info("replication")
@@ -78,7 +74,12 @@ class Url(NamedTuple):
 
 
 def parse(url: str) -> Url:
-    """Raises `ValueError`, which names what is wrong but not the password, and `InvalidInput` for a file that is none."""
+    """Parse a Redis URL.
+
+    Raises:
+        ValueError: What is wrong, without the password.
+        InvalidInput: A file cannot be read.
+    """
     named, _, query = url.partition("?")
     scheme, _, rest = named.partition("://")
     if scheme not in {"redis", "rediss", "redis+cluster", "rediss+cluster"}:
@@ -119,7 +120,7 @@ def _address(text: str) -> ServerAddress:
 def connect(
     url: Url, address: ServerAddress, connections: int, connect_seconds: float, answer_seconds: float
 ) -> Client:
-    """A client of one server. It repeats nothing by itself: that is decided where the whole is known."""
+    """Return a client of one server, without retries: the caller decides about those."""
     options: dict[str, Any] = {**url.tls_files}
     pool = BlockingConnectionPool(
         connection_class=_OverTls if url.tls else _Plain,
@@ -141,10 +142,10 @@ def connect(
 
 
 class _Resettable:
-    """Makes a connection anew that was reset while nobody used it.
+    """Reconnects a connection that was reset while idle.
 
-    redis-py takes one for sound until its end has been read. A reset is no end to be read: asyncio then refuses to write with
-    an `OSError`, but uvloop with a `RuntimeError`, which nobody takes for what it is.
+    redis-py considers a connection sound until its end has been read, and a reset cannot be read: then asyncio refuses to write
+    with an `OSError`, but uvloop with a `RuntimeError`.
     """
 
     _writer: StreamWriter | None
@@ -170,7 +171,7 @@ def _of_cluster(ranges: Any, asked: ServerAddress) -> Topology:
     addresses: list[ServerAddress] = []
     slots = np.full(_SLOTS, NOWHERE, np.int16)
     for first, last, master, *_ in ranges:
-        # A server that does not know its own name yet answers with an empty one.
+        # A server that does not know its own name yet replies with an empty one.
         host = master[0].decode() if master[0] else asked.host
         address = ServerAddress(host, int(master[1]))
         if address not in addresses:
@@ -185,7 +186,7 @@ _PROBE_SECONDS = 1.0
 
 
 async def refusal(failures: Sequence[tuple[ServerAddress, Exception]], *, tls: bool) -> Unavailable:
-    """Return the error to raise, with what each server said as its cause. `tls`: we spoke TLS ourselves."""
+    """Return the error to raise, with the reason of each server as its cause. `tls`: we used TLS."""
     reasons = [(address, await _reason(address, error, tls=tls)) for address, error in failures]
     said = "; ".join(sorted({f"{host}:{port}: {reason}" for (host, port), reason in reasons}))
     lasts = any(
@@ -200,7 +201,7 @@ async def refusal(failures: Sequence[tuple[ServerAddress, Exception]], *, tls: b
 
 
 async def _reason(address: ServerAddress, error: Exception, *, tls: bool) -> str:
-    # A server that expects TLS ends the connection without a word that we could understand.
+    # A server that expects TLS closes the connection without a reply in plain text.
     cut_off = isinstance(error, NotConnected | InvalidResponse) and not isinstance(error, AuthenticationError)
     never_there = any(isinstance(cause, ConnectionRefusedError | TimeoutError) for cause in chain(error))
     if cut_off and not never_there and not tls and await speaks_tls(*address):
@@ -215,7 +216,7 @@ async def _reason(address: ServerAddress, error: Exception, *, tls: bool) -> str
 
 
 async def _speaks_plainly(host: str, port: int) -> bool:
-    """Return whether a server understands us without TLS. It takes a handshake for the beginning of a command, and waits."""
+    """Return whether a server replies without TLS. Such a server takes a handshake for the start of a command, and waits."""
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
             reader, writer = await asyncio.open_connection(host, port)

@@ -1,14 +1,11 @@
-"""Stamps of objects on Redis (`stamps.Stamps`), so that several processes may each remember what they read of a graph.
+"""Version tokens of objects on Redis (`cache.coherence.Stamps`), so that several processes can cache what they read of a graph.
 
-An object has either a stamp or marks of those who are changing it, in one key. A mark says until when it holds, in case its
-holder died. A stamp goes when a change begins; the end of a change that was the only one since then brings the next stamp. A
-server that took over from another, or started again, has another history, which is a part of every stamp: then all are new.
-For the first seconds of a new history there are none: whoever changed something while the old one ended may still be on the
-way to say so.
+One key of an object holds either a version token or the marks of its writers. A mark has a deadline, in case its holder died. A
+token is deleted when a change begins; the end of a change that was the only one since then sets the next token. A server that
+took over from another, or was restarted, has another history, which is part of every token: then all are new. For the first
+seconds of a new history no tokens count: a writer may still be about to report a change made at the end of the old one.
 
-While a server cannot be reached, the changes that its stamps must learn of are kept in bounded memory.
-
-Glossary (`docs/glossary.md`): owed, stamp.
+While a server cannot be reached, changes that must be reported to it are kept in bounded memory.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ _MARK_SECONDS = 30
 _LIFE_SECONDS = 86_400
 _RETRY_SECONDS = 0.5
 _OWED_OBJECTS = 20_000
-"""Changed objects that are remembered one by one while Redis cannot be reached. Past it, every object of a shard has changed."""
+"""Changed objects remembered individually while Redis cannot be reached; beyond, every object of a shard counts as changed."""
 _OWED_PAGE = 1_000
 _TOKEN_BYTES = 8
 _STAMP_BYTES = 16
@@ -155,7 +152,7 @@ return {refused, stamps}
 
 
 class _Change(NamedTuple):
-    """Objects under one token. The stamp that each had before is known of those that nobody else was changing."""
+    """Objects under one token. `before` has the previous version token of objects without other writers."""
 
     ids: Sequence[int]
     token: bytes
@@ -165,21 +162,22 @@ class _Change(NamedTuple):
 
 
 class RedisStamps:
-    """Stamps that live a day, and marks that hold for 30 seconds: a commit must not take longer.
+    """Version tokens that live for a day, and marks that hold for 30 seconds: a commit must not take longer.
 
-    When a server's history ends, those that follow count after `settling_seconds`.
+    After a server's history ends, tokens of the next count after `settling_seconds`.
     """
 
     def __init__(self, nodes: Nodes, *, settling_seconds: float = _SETTLING_SECONDS) -> None:
         self._nodes = nodes
         self._settling_seconds = settling_seconds
-        # The history that each logical shard was last seen in, and from when on those that came after another one count.
+        # The last seen history of each logical shard, and the times from which histories that replaced another one count.
         self._histories = np.zeros(SHARDS, f"S{_HISTORY_BYTES}")
         self._counts_from: dict[bytes, float] = {}
         self._reading = Batching("stamps.read", self._read)
         self._beginning = Batching("stamps.begin", self._begin)
         self._ending = Batching("stamps.end", self._end)
-        # Changes whose end could not be reported, by object, and past `_OWED_OBJECTS` by shard; each with the token of the last.
+        # Changes whose end could not be reported, by object, and beyond `_OWED_OBJECTS` by shard; each with the last change's
+        # token.
         self._owed: dict[int, bytes] = {}
         self._owed_shards: dict[int, bytes] = {}
         self._telling: asyncio.Task[None] | None = None
@@ -215,7 +213,7 @@ class RedisStamps:
         return [{id_: found[id_] for id_ in ids if id_ in found} for ids in asked]
 
     def _settled(self, history: bytes, shards: NDArray[np.int64]) -> bool:
-        """Whether stamps of this history, which a server now has for these shards, count already."""
+        """Return whether tokens of this history, which a server now has for these shards, count already."""
         before = self._histories[shards]
         if ((before != b"") & (before != history)).any() and history not in self._counts_from:
             self._counts_from[history] = time.monotonic() + self._settling_seconds
@@ -263,7 +261,7 @@ class RedisStamps:
     async def _tell(
         self, script: Script, changes: list[_Change], words: Sequence[bytes], *more: bytes
     ) -> list[dict[int, bytes | None]]:
-        """Run a script for all objects of these changes, and return what it said of each. `words`: an argument for each object."""
+        """Run a script for all objects of these changes; return its result for each. `words`: an argument for each object."""
         every = np.array([id_ for change in changes for id_ in change.ids], np.int64)
         keys = keys_of(_PREFIX, every)
         tokens = [change.token for change in changes for _ in change.ids]
@@ -276,7 +274,7 @@ class RedisStamps:
         said: list[bytes | None] = [None] * len(every)
         for part in await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH):
             for at, answer in zip(part.at.tolist(), part.result, strict=True):
-                # One that was refused is in another part, or has been.
+                # A refused key is in another part.
                 if answer is not None:
                     said[at] = answer
         answers = iter(said)
@@ -293,7 +291,6 @@ class RedisStamps:
             self._telling = asyncio.ensure_future(self._settle())
 
     async def _settle(self) -> None:
-        """Report what is owed, and repeat until nothing is."""
         while self._owed or self._owed_shards:
             await asyncio.sleep(_RETRY_SECONDS)
             with contextlib.suppress(Unavailable):
@@ -302,7 +299,7 @@ class RedisStamps:
         _log.info("the stamps can be reached again: all changes are reported")
 
     async def _tell_owed(self) -> None:
-        """Report what is owed to each server that can be reached. Raises `Unavailable` where no server is known."""
+        """Report unreported changes to each reachable server. Raises `Unavailable` if no server is known."""
         ids = np.fromiter(self._owed, np.int64, len(self._owed))
         shards = np.fromiter(self._owed_shards, np.int64, len(self._owed_shards))
         told = [self._tell_objects(ids[at].tolist()) for at in await self._nodes.by_server(shards_of(ids))]
@@ -312,7 +309,9 @@ class RedisStamps:
                 raise outcome
 
     async def _tell_objects(self, ids: list[int]) -> None:
-        """Report the changes of objects on one server, a page at a time: nothing is built for a server that does not answer."""
+        """Report the changes of objects on one server, a page at a time: no work is done in advance for a server that does not
+        answer.
+        """
         for first in range(0, len(ids), _OWED_PAGE):
             page = {id_: self._owed[id_] for id_ in ids[first : first + _OWED_PAGE]}
             changes = [_Change((id_,), token) for id_, token in page.items()]
@@ -320,7 +319,7 @@ class RedisStamps:
             _forget(self._owed, page)
 
     async def _tell_shards(self, shards: NDArray[np.int64]) -> None:
-        """End the stamps of all objects on these shards, which are on one server. Marks of other processes stay."""
+        """Delete the version tokens of all objects on these shards, which are on one server. Marks of other processes stay."""
         page = {shard: self._owed_shards[shard] for shard in shards.tolist()}
         token = secrets.token_bytes(_TOKEN_BYTES)
         async for ids in self._nodes.ids(_PREFIX, shards):
@@ -329,7 +328,7 @@ class RedisStamps:
         _forget(self._owed_shards, page)
 
     async def close(self) -> None:
-        """Finish what was asked for; try once more to report what is owed."""
+        """Finish pending requests; try once more to report changes."""
         for batching in (self._reading, self._beginning, self._ending):
             await batching.close()
         if self._telling is not None:
@@ -341,14 +340,14 @@ class RedisStamps:
 
 
 def _forget(owed: dict[int, bytes], told: Mapping[int, bytes]) -> None:
-    """Drop what was reported, unless it has changed again since."""
+    """Remove reported changes, unless they have changed again since."""
     for key, token in told.items():
         if owed.get(key) is token:
             del owed[key]
 
 
 def _stamps_after(changes: list[_Change]) -> list[bytes]:
-    """Return a stamp for each object of these changes: a new one, or where nothing was changed the one from before."""
+    """Return a version token for each object of these changes: a new one, or the previous one if nothing was changed."""
     new = secrets.token_bytes(_STAMP_BYTES)
     return [
         new if change.made else change.before.get(id_, b"")[_HISTORY_BYTES:] or new

@@ -1,1 +1,1 @@
-"""A graph made of graphs: which store keeps what, also while data moves."""
+"""A graph over several stores, and the shard map that routes to them, also while data moves."""

@@ -1,8 +1,8 @@
-"""The shard map of a process while data sources move: heard of, followed and acknowledged.
+"""The live shard map of a process: polled, adopted and acknowledged while data sources move.
 
-Every store is asked a few times a second which map it knows. A process believes its map, as to one store, for two seconds
-after that store has confirmed it; then it asks before it does anything there. So a process that is cut off, or was asleep,
-never reads what has moved away from under it, and whoever moves something need not wait for it.
+Every store is asked a few times a second which map it knows. A process trusts its map of one store for two seconds after that
+store has confirmed it; then it asks before it does anything there. So a process that was cut off or suspended never reads data
+that has moved away, and a move need not wait for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from shoal.graph.sharding.sharded_graph import ShardedGraph
 
 _BEAT_SECONDS = 0.15
 _PATIENCE_SECONDS = 2.5
-"""So long a request waits for a store to confirm the map."""
 _RETRY_SECONDS = 1.0
 _OPEN_SECONDS = 2.0
 
@@ -31,44 +30,44 @@ _log = logging.getLogger(__name__)
 
 
 class MapNews(NamedTuple):
-    """The answer of a store to a beat: a newer map than ours, if it has one, and the stores that are about to join."""
+    """The reply of a store to a heartbeat: a newer map, if it has one, and the stores that are about to join."""
 
     newer: ShardMap | None
     joining: list[str]
 
 
 class MapKeeper(Protocol):
-    """Where one store keeps the map, and the list of those who go by it."""
+    """The copy of the map in one store, and the list of processes that use it."""
 
     async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
-        """Say that this process goes by a map. Raises `Unavailable`."""
+        """Report that this process uses a map. Raises `Unavailable`."""
         ...
 
     async def offer(self, known: ShardMap) -> None:
-        """Have the store know of a map, if it does not yet."""
+        """Store the map, if it is newer."""
         ...
 
     async def admit(self, sources: list[int], version: int, seconds: float) -> None:
-        """Data sources that are here by this map may be written in `seconds` at the latest."""
+        """Allow writes to data sources that this map assigns to the store, in `seconds` at the latest."""
         ...
 
     async def marks(self) -> dict[int, SourceState]:
-        """Data sources that are moving, or have moved, as the store sees it."""
+        """Return data sources that are moving or have moved, according to the store."""
         ...
 
     async def close(self, me: int) -> None:
-        """This process goes by no map any more."""
+        """Report that this process uses no map any more."""
         ...
 
 
 class _Away:
-    """Stands in for a store that cannot be opened yet."""
+    """Placeholder for a store that cannot be opened yet."""
 
     def on_event(self, wake: WakeUp) -> None:
-        """It brings none."""
+        """Do nothing: it has no events."""
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def __getattr__(self, name: str) -> Any:
         async def refuse(*_: Any, **__: Any) -> Any:
@@ -78,9 +77,9 @@ class _Away:
 
 
 class LiveMap:
-    """Keeps the map of `graph` the newest there is. `open_store` and `open_post` are asked for the stores of the map.
+    """Keeps `graph` on the newest map. `open_store` and `open_post` open the stores of the map.
 
-    What `open_store` opens is closed by whoever gave it.
+    The caller closes the stores that `open_store` opened.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class LiveMap:
         self._me = secrets.randbits(62)
         self.map = known
         self.graph = ShardedGraph([], known.owners)
-        # The store of each data source: what stores take for theirs follows from it.
+        # The store of each data source: the `owns` functions of the stores read it.
         self._homes: list[str] = []
         self._stores: dict[str, Store] = {}
         self._posts: dict[str, MapKeeper] = {}
@@ -107,7 +106,7 @@ class LiveMap:
         self._closing = asyncio.Event()
 
     async def open(self) -> ShardedGraph:
-        """The graph, by the newest map that any of its stores knows. Raises `Unavailable` when one cannot be opened."""
+        """Return the graph with the newest map that any of its stores knows. Raises `Unavailable` if one cannot be opened."""
         newest: ShardMap | None = self.map
         while newest is not None:
             self._set(newest)
@@ -123,7 +122,7 @@ class LiveMap:
         return self.graph
 
     async def close(self) -> None:
-        """Be heard of no more. The graph may not be used afterwards."""
+        """Deregister this process. The graph may not be used afterwards."""
         self._closing.set()
         for beaten in self._beaten.values():
             beaten.set()
@@ -131,28 +130,24 @@ class LiveMap:
         await asyncio.gather(*[post.close(self._me) for post in self._posts.values()])
 
     async def marks(self) -> dict[str, dict[int, SourceState]]:
-        """Return each store's marks on the data sources that are moving, by the store's URL."""
+        """Return each store's marks on moving data sources, by the store's URL."""
         return {url: await self._post(url).marks() for url in self.map.stores}
 
-    # What the graph asks
-
     def fresh(self, place: int) -> bool:
-        """See `sharded.Watch`."""
+        """See `sharded_graph.Watch`."""
         return asyncio.get_running_loop().time() < self._until.get(self.map.stores[place], 0.0)
 
     async def renew(self, place: int) -> None:
-        """See `sharded.Watch`."""
+        """See `sharded_graph.Watch`."""
         beaten = self._beaten[self.map.stores[place]]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await beaten.wait()
                 if not self.fresh(place):
-                    # That one was under way before we came, perhaps.
+                    # That heartbeat may have started before this call.
                     await self._beaten[self.map.stores[place]].wait()
         if not self.fresh(place):
             raise Unavailable("the store cannot be reached at the moment: repeat in a few seconds")
-
-    # Hearing
 
     def _post(self, url: str) -> MapKeeper:
         if url not in self._posts:
@@ -183,7 +178,7 @@ class LiveMap:
                 joined = True
                 if heard.newer is not None:
                     await self._adopt(heard.newer)
-                    # Whoever published it waits for us to say so.
+                    # The publisher of the map waits for our acknowledgment.
                     continue
                 self._prepare(heard.joining)
             except ShoalError:
@@ -197,12 +192,10 @@ class LiveMap:
                     await self._closing.wait()
 
     def _stir(self, url: str) -> None:
-        """Wake everybody who waits for a beat of this store; they look again."""
+        """Wake all waiters for a heartbeat of this store; they check again."""
         self._beaten[url].set()
         if not self._closing.is_set():
             self._beaten[url] = asyncio.Event()
-
-    # Following
 
     def _set(self, known: ShardMap) -> None:
         self.map = known
@@ -214,7 +207,7 @@ class LiveMap:
                 return
             opened = await asyncio.gather(*[self._store_or_none(url) for url in newer.stores])
             stores = [store or cast("Store", _Away()) for store in opened]
-            # In one turn of the loop: what the stores take for theirs and where the graph looks never differ.
+            # Without an await: the stores' ownership and the graph's routing never differ.
             self._set(newer)
             self.graph.remap(stores, newer.owners)
             for url in newer.stores:
@@ -226,7 +219,7 @@ class LiveMap:
         self._aside(self._admit())
 
     async def _admit(self) -> None:
-        """Help the newest map on its way, should whoever published it have died over it."""
+        """Complete the publication of the newest map, in case its publisher died."""
         known = self.map
         for url in known.stores if known.version else ():
             here = [source for source in {*known.moved, *known.left} if known.stores[known.owners[source]] == url]
@@ -238,7 +231,7 @@ class LiveMap:
                 _log.debug("%s cannot be told of the map", shown_url(url))
 
     def _prepare(self, urls: list[str]) -> None:
-        """Open what is about to join, so that the switch need not wait for it."""
+        """Open stores that are about to join, so that the switch need not wait for it."""
         for url in urls:
             if url not in self._stores and url not in self._opening:
                 self._aside(self._store_or_none(url))

@@ -1,11 +1,9 @@
 """A graph over several stores: routes by the shard in the id, queries stores concurrently, and merges.
 
-A batch commits on the store of the acting shard. Inverses on another store are recorded as owed in the same commit, then
+A batch commits on the store of the acting shard. Inverses on another store are recorded as pending in the same commit, then
 applied and acknowledged; after a failure the outbox still has them and `settle` applies them later. They keep their times, so
-applying them twice is harmless. Requests that meet a data source during a move are retried with the new map. Rows of data
+applying them twice is harmless. Requests that reach a data source during a move are retried with the new map. Rows of data
 sources that a store does not own are never read.
-
-Glossary (`docs/glossary.md`): owed.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ T = TypeVar("T")
 
 
 async def side_by_side(questions: Iterable[Awaitable[T]]) -> list[T]:
-    """All answers, asked at once; one store alone is simply asked."""
+    """Await all, concurrently; without a task if there is only one."""
     awaitables = list(questions)
     if len(awaitables) == 1:
         return [await awaitables[0]]
@@ -52,14 +50,14 @@ async def side_by_side(questions: Iterable[Awaitable[T]]) -> list[T]:
 
 
 class Watch(Protocol):
-    """Knows whether the shard map may still be believed where it names a store."""
+    """Knows whether the shard map is still valid for a store, by the index of the store."""
 
     def fresh(self, place: int) -> bool:
-        """Whether it was told so a moment ago."""
+        """Return whether the store confirmed the map recently."""
         ...
 
     async def renew(self, place: int) -> None:
-        """Wait until it is; the map may be another one then. Raises `Unavailable` when the store cannot be reached."""
+        """Wait until it does; the map may have changed then. Raises `Unavailable` if the store cannot be reached."""
         ...
 
 
@@ -68,14 +66,14 @@ __all__ = ["ShardedGraph", "parse_shard_map"]
 R = TypeVar("R")
 
 _SWITCH_SECONDS = 4.5
-"""A switch takes a fraction of a second; when its mover dies in it, its marks lose their force after 3 seconds."""
+"""A switch takes a fraction of a second; if its mover dies during it, its marks expire after 3 seconds."""
 _AGAIN_SECONDS = 0.02
 
 
 class ShardedGraph:
     """Several stores as one. `owners[source]` is the index in `stores` of the store that keeps a data source.
 
-    A list of owners is kept, and changed in place by `remap`: what stores conclude from it changes in the same moment.
+    A list of owners is kept, and changed in place by `remap`, so that stores that read it see the change at once.
     """
 
     def __init__(self, stores: Sequence[Store], owners: Sequence[int]) -> None:
@@ -88,15 +86,14 @@ class ShardedGraph:
         self._outage = ThrottledLog(logging.getLogger(__name__))
         self._wake: WakeUp | None = None
         self.watch: Watch | None = None
-        """Asked before anything is read or written, where the map may change."""
+        """Asked before every read or write, if the map may change."""
 
     @property
     def stores(self) -> Sequence[Store]:
-        """The stores by the map of this moment, in its order."""
         return self._stores
 
     def remap(self, stores: Sequence[Store], owners: Sequence[int]) -> None:
-        """From now on this is the map. Stores keep their places; new ones come behind them."""
+        """Replace the map. Existing stores keep their indexes; new ones are appended."""
         for store in stores:
             if self._wake is not None and store not in self._stores:
                 store.on_event(self._wake)
@@ -115,7 +112,6 @@ class ShardedGraph:
         return self._stores[at]
 
     async def _split(self, things: Sequence[T], shard: Callable[[T], int]) -> list[tuple[Store, list[T]]]:
-        """Which store is to be asked for what."""
         while True:
             parts: dict[int, list[T]] = {}
             for thing in things:
@@ -174,14 +170,14 @@ class ShardedGraph:
         await self.commit_owing(batch)
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
-        """Commit on the acting store, then apply at once what is owed to others. Nothing is left for the caller to do."""
+        """Commit on the acting store, then apply inverses on other stores. Returns nothing for the caller to do."""
         store, owed = await self._patiently(lambda: self._commit(batch))
         for target, jobs in self._by_target(owed).items():
             try:
                 await self.settle([op for _, op in jobs], batch.expects, new=batch.presumed_new)
                 await store.ack([job for job, _ in jobs])
             except Missing:
-                # What the batch leads to was deleted at this moment: whoever does the job sees it, and ends the association.
+                # The other object was deleted concurrently: the worker that handles the job sees it and deletes the association.
                 continue
             except Unavailable:
                 # The batch is stored all the same.
@@ -194,7 +190,7 @@ class ShardedGraph:
         return store, await store.commit_owing(batch)
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Repeat what a switch has refused, until it is over."""
+        """Retry an attempt that was refused during a switch, until it is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _SWITCH_SECONDS
         while True:
@@ -205,7 +201,7 @@ class ShardedGraph:
                 if loop.time() > deadline:
                     raise
             except Missing:
-                # It was looked for by one map, and missed by the next.
+                # A `Missing` may be false if the map changed during the attempt.
                 if version == self._version:
                     raise
             await asyncio.sleep(_AGAIN_SECONDS)
@@ -217,9 +213,9 @@ class ShardedGraph:
         return parts
 
     async def settle(self, ops: Sequence[InverseOp], expected: Collection[int] = (), *, new: bool = False) -> None:
-        """Apply inverses where they belong, as they stand. `new`: most likely none of them is stored yet.
+        """Apply inverses unchanged on their stores. `new`: most likely none of them is stored yet.
 
-        Raises `Missing` when one belongs to an object that is expected and does not exist.
+        Raises `Missing` if one belongs to an expected object that does not exist.
         """
         await self._patiently(lambda: self._settle(ops, expected, new=new))
 
@@ -236,7 +232,7 @@ class ShardedGraph:
         await side_by_side(store.commit(batch) for store, batch in batches)
 
     def _refuse_strays(self, batch: Batch) -> None:
-        """Objects, keys and lists of another store cannot commit with this one: that would be a mistake of ours."""
+        """Raise `ValueError` for objects, keys or lists of another store, which would be a bug."""
         at = self._at(batch.shard)
         objects: list[ObjOp] = batch.objects
         shards = [shard_of(op.id) for op in objects] + [op.key.shard for op in batch.keys]
@@ -245,7 +241,7 @@ class ShardedGraph:
             raise ValueError("a batch names something that belongs to another store than its acting shard")
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """A fair share of each store, another one first each time. A store that is down holds up none of the others."""
+        """Claim a fair share of each store, starting with another one each time. A store that is down delays no other."""
         jobs: list[Job] = []
         self._turn = (self._turn + 1) % (stores := len(self._stores))
         for asked in range(stores):
@@ -258,7 +254,7 @@ class ShardedGraph:
                 continue
             jobs += [job._replace(store=at) for job in claimed]
             if claimed and len(claimed) == share and self._wake is not None:
-                self._wake()  # it may have more, though fewer than the limit are returned
+                self._wake()  # the store may have more jobs, though this call returns fewer than the limit
         return jobs
 
     async def ack(self, jobs: Sequence[Job]) -> None:
@@ -319,7 +315,6 @@ class ShardedGraph:
         )
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
-        """See `rows.Movable`, as of all that concerns rows."""
         return await self._merged(
             lambda one, *page: _movable(one).key_scan(*page), after, limit, lambda row: row[:2], lambda row: row.shard
         )
@@ -332,7 +327,7 @@ class ShardedGraph:
         order: Callable[[R], T],
         shard: Callable[[R], int],
     ) -> list[R]:
-        """A store also holds rows that are another's by now; all of a page may be such, so it is one page of each at a time."""
+        """Merge a page of each store at a time, since all rows of a page may belong to another store by now."""
         merged: list[R] = []
         while len(merged) < limit:
             pages = await side_by_side(scan(store, after, limit) for store in self._stores)
@@ -340,7 +335,7 @@ class ShardedGraph:
             own: list[tuple[Any, R]] = [
                 (order(row), row) for at, page in enumerate(pages) for row in page if self._at(shard(row)) == at
             ]
-            # Behind the first page to end, another store may have rows that have not been seen.
+            # Beyond the end of the first full page, another store may have rows that were not read yet.
             merged += [row for at, row in sorted(own, key=_first) if not ends or at <= min(ends)]
             if not ends:
                 break
@@ -348,20 +343,19 @@ class ShardedGraph:
         return merged[:limit]
 
     async def put_rows(self, rows: Rows) -> None:
-        """All or none in each store."""
+        """Store rows: all or none in each store."""
         await side_by_side(_movable(store).put_rows(part) for store, part in self._by_store(rows))
 
     async def remove_rows(self, rows: Rows) -> None:
-        """Remove rows: all or none in each store."""
+        """Delete rows: all or none in each store."""
         await side_by_side(_movable(store).remove_rows(part) for store, part in self._by_store(rows))
 
     @property
     def loads(self) -> bool:
-        """Whether all stores do."""
         return all(isinstance(store, Loading) and store.loads for store in self._stores)
 
     async def load(self, part: LoadPart) -> None:
-        """See `Loading`: each store takes its own rows, and refuses them or not by itself."""
+        """Load a part; each store accepts or refuses its own rows (see `Loading`)."""
         owned = [part.on(np.array(self._owners) == at) for at in range(len(self._stores))]
         loads = [cast("Loading", self._stores[at]).load(share) for at, share in enumerate(owned) if share]
         for error in filter(None, await asyncio.gather(*loads, return_exceptions=True)):
@@ -375,7 +369,7 @@ class ShardedGraph:
         return [(store, part) for store, part in parts if any(part)]
 
     async def spread(self) -> dict[int, Spread]:
-        """Count what each data source holds in its own store. Raises `InvalidInput` if a store cannot tell."""
+        """Return the size of each data source in its own store. Raises `InvalidInput` if a store does not know it."""
         if not all(isinstance(store, Spreading) for store in self._stores):
             raise InvalidInput("a store of this kind cannot tell how much it holds")
         answers = await side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))

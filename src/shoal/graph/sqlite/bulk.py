@@ -1,7 +1,7 @@
 """Bulk access to an SQLite store: whole rows, imports, and snapshots read by another process.
 
-An import writes in table order, so consecutive rows go to the same page. A snapshot holds off writers with SQLite's own lock,
-then reads one state; the WAL cannot restart while it is open, so it grows by everything written.
+An import writes in table order, so consecutive rows go to the same page. A snapshot blocks writers with SQLite's own lock, then
+reads one state; the WAL cannot restart while it is open, so it grows by everything written.
 """
 
 from __future__ import annotations
@@ -56,19 +56,18 @@ _ASSOCS = "SELECT id1 >> 17 & 63, 0, 0, sum(length(data) + ?) FROM {} WHERE aliv
 
 
 def keys_after(read: sqlite3.Connection, after: tuple[str, str], limit: int) -> list[KeyRow]:
-    """A page of keys."""
     return [KeyRow._make(row) for row in read.execute(KEYS_SCAN, (*after, limit))]
 
 
 def put_rows(write: sqlite3.Connection, rows: Rows) -> None:
-    """Store rows as they stand, in the transaction that is open."""
+    """Store rows unchanged, in the open transaction."""
     objects = [(node.id, node.version, encode_node(node)) for node in rows.objects]
     _each(write, _PUT, (objects, rows.counts, rows.keys))
     put_links(write, rows.assocs, {row[:3] for row in rows.assocs})
 
 
 def remove_rows(write: sqlite3.Connection, rows: Rows) -> None:
-    """Take rows away, in the transaction that is open."""
+    """Delete rows, in the open transaction."""
     objects = [(node.id,) for node in rows.objects]
     counts, keys = ([row[:2] for row in part] for part in (rows.counts, rows.keys))
     _each(write, _REMOVE, (objects, counts, keys))
@@ -82,7 +81,6 @@ def _each(write: sqlite3.Connection, statements: Sequence[str], parts: Sequence[
 
 
 def spread(read: sqlite3.Connection) -> dict[int, Spread]:
-    """How much lies on each data source."""
     held: dict[int, Spread] = {}
     rows = read.execute(_OBJECTS, (MEMBER_MARK, POST_MARK)).fetchall()
     for table in ("association", "displaced"):
@@ -93,7 +91,7 @@ def spread(read: sqlite3.Connection) -> dict[int, Spread]:
 
 
 def load(write: sqlite3.Connection, part: LoadPart) -> None:
-    """Store a part in the transaction that is open. Raises `Occupied`."""
+    """Store a part in the open transaction. Raises `Occupied`."""
     try:
         for statement, rows, width in ((sql.NEW_OBJECTS, part.objects, 3), (sql.NEW_KEYS, part.keys, 4)):
             for prepared, values in sql.in_rows(statement, rows, width):
@@ -105,7 +103,7 @@ def load(write: sqlite3.Connection, part: LoadPart) -> None:
 
 
 def _links(write: sqlite3.Connection, links: Table) -> None:
-    """Many rows in a statement take half the time of many statements."""
+    """Insert associations; a statement of many rows takes half the time of many statements."""
     whole = len(links) - len(links) % sql.ROWS_AT_ONCE
     for start in range(0, whole, sql.ROWS_AT_ONCE):
         write.execute(sql.NEW_LINKS, links[start : start + sql.ROWS_AT_ONCE].ravel().tolist())
@@ -126,28 +124,24 @@ _PAGES: Mapping[SnapshotTable, str] = {
 
 
 class SqliteSnapshot:
-    """One file. Make one with `connect`."""
-
     def __init__(self, path: Path) -> None:
         with ExitStack() as undo:
             self._reading = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
             check_own_version(self._reading, path, sql.MIGRATIONS)
-            # It holds others off, and writes one row at the end.
+            # It blocks writers, and writes one row at the end.
             self._holding = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
             self._holding.execute("PRAGMA query_only = OFF")
             undo.pop_all()
 
     @classmethod
     async def connect(cls, path: Path) -> SqliteSnapshot:
-        """Raises `Unavailable` for a file that cannot be read, or whose tables are of another version."""
+        """Connect, or raise `Unavailable` for a file that cannot be read or whose tables are of another version."""
         try:
             return await asyncio.to_thread(cls, path)
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(f"the store {path.name} cannot be opened: {error}") from error
 
     async def hold(self) -> None:
-        """See `snapshots.SnapshotSource`, as of all that follows."""
-
         def hold(connection: sqlite3.Connection) -> None:
             connection.execute(_PATIENCE.format(HOLD_SECONDS * 1_000))
             connection.execute("BEGIN IMMEDIATE")
@@ -155,7 +149,7 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, hold, self._holding)
 
     async def open(self) -> None:
-        """Begin a transaction and read something: SQLite chooses the state at the first read."""
+        """Begin a transaction and read a row: SQLite fixes the state at the first read."""
 
         def begin(connection: sqlite3.Connection) -> None:
             _end(connection)
@@ -165,16 +159,13 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, begin, self._reading)
 
     async def release(self) -> None:
-        """Nobody but this process could have ended what it holds."""
         await asyncio.to_thread(asked, _end, self._holding)
 
     async def map(self) -> ShardMap | None:
-        """Files keep no map."""
+        """Return None: files keep no map."""
         return None
 
     async def page(self, table: SnapshotTable, after: Row, limit: int) -> list[Row]:
-        """Read one page in a thread."""
-
         def read(connection: sqlite3.Connection) -> list[Row]:
             rows = connection.execute(_PAGES[table], (*after, limit)).fetchall()
             if table is not SnapshotTable.ASSOCIATIONS:
@@ -184,11 +175,10 @@ class SqliteSnapshot:
         return await asyncio.to_thread(asked, read, self._reading)
 
     async def forget(self) -> None:
-        """From now on the log may begin anew."""
         await asyncio.to_thread(asked, _end, self._reading)
 
     async def note(self, row: KeyRow) -> None:
-        """Store the row with a commit of its own, between two of the server's."""
+        """Store the row with a commit of its own, between commits of the server."""
 
         def put(connection: sqlite3.Connection) -> None:
             connection.execute(_PATIENCE.format(_NOTE_SECONDS * 1_000))
@@ -198,7 +188,6 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, put, self._holding)
 
     async def close(self) -> None:
-        """Close both connections."""
         for connection in (self._holding, self._reading):
             await asyncio.to_thread(connection.close)
 

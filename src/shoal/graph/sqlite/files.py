@@ -18,13 +18,13 @@ _PRAGMAS = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000; PRAGMA temp_s
 _WAL_SECONDS = 5.0
 
 LOG_BYTES = 16 << 20
-"""Size of the write-ahead log at which its pages are copied into the file: one that changed many times is copied once."""
+"""Size of the write-ahead log at which its pages are copied into the file: a page that changed many times is copied once."""
 
 
 def connect(
     path: Path, cache_kib: int, *, read_only: bool = False, page_bytes: int = 4_096, log_bytes: int = LOG_BYTES
 ) -> sqlite3.Connection:
-    """A connection; one for reading neither makes the file nor changes it. A file that is there keeps its size of pages."""
+    """Open a connection. A read-only one neither creates nor changes the file. An existing file keeps its page size."""
     if not read_only:
         _make_private(path)
     name = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
@@ -44,8 +44,8 @@ def connect(
 
 
 def _make_private(path: Path) -> None:
-    """Make the file, so that SQLite does not: the files that it makes beside have the mode of this one."""
-    # What is wrong with the path, SQLite says.
+    """Create the file before SQLite does: SQLite gives its `-wal` and `-shm` files the mode of this one."""
+    # SQLite reports errors of the path.
     with contextlib.suppress(OSError):
         os.close(private_files.open_file(path, os.O_RDWR))
         for beside in ("-wal", "-shm"):
@@ -55,12 +55,12 @@ def _make_private(path: Path) -> None:
 def _bound_log(connection: sqlite3.Connection, log_bytes: int) -> None:
     (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
     connection.execute(f"PRAGMA wal_autocheckpoint = {log_bytes // page_bytes}")
-    # A reader that stayed long may have let it grow: it shrinks when it is begun anew.
+    # A long-running reader may have let the log grow: it shrinks when it is restarted.
     connection.execute(f"PRAGMA journal_size_limit = {log_bytes}")
 
 
 def _to_wal(connection: sqlite3.Connection) -> None:
-    """Set the write-ahead log. SQLite does not wait for that by itself when another process opens the new file in that moment."""
+    """Enable the write-ahead log. SQLite itself does not wait if another process opens the new file at the same time."""
     deadline = time.monotonic() + _WAL_SECONDS
     while True:
         try:
@@ -75,7 +75,7 @@ def _to_wal(connection: sqlite3.Connection) -> None:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Store everything that the block writes, or nothing. After an error no transaction is open."""
+    """Commit everything that the block writes, or nothing. After an error no transaction is open."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -86,7 +86,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def roll_back(connection: sqlite3.Connection) -> None:
-    """End the open transaction, if there is one. A failure does not replace the error that led here."""
+    """Roll back the open transaction, if any. A failure does not replace the original error."""
     if connection.in_transaction:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
@@ -96,14 +96,14 @@ _LONGEST_COMMAND = 200
 
 
 def note(lock: int) -> None:
-    """Write the number of this process to the lock file. A full disk does not prevent opening the store."""
+    """Write our process id to the lock file. A full disk does not prevent opening the store."""
     with suppress(OSError):
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
 
 
 def told(lock: int) -> str:
-    """The process that was written down, such as ", 57 (shoal serve)"; nothing where none was, or where it has ended."""
+    """Describe the process in the lock file, such as ", 57 (shoal serve)"; empty if there is none or it has ended."""
     with suppress(OSError, ValueError):
         pid = int(os.pread(lock, 20, 0))
         return f", {pid} ({_command(pid)})"
@@ -111,7 +111,7 @@ def told(lock: int) -> str:
 
 
 def _command(pid: int) -> str:
-    """The command as it was typed, without folders of programs and without the interpreter before a script."""
+    """Return the command line of a process, without the folders of programs and without a Python interpreter before a script."""
     words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     if Path(words[0]).name.startswith("python") and len(words) > 1 and not words[1].startswith("-"):
         del words[0]
@@ -119,7 +119,7 @@ def _command(pid: int) -> str:
 
 
 def own(path: Path) -> int:
-    """Take the lock file that says which process owns the store. Raises `InUse`."""
+    """Take the lock file of a store. Raises `InUse`."""
     lock = private_files.open_file(f"{path}-lock", os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -133,13 +133,12 @@ def own(path: Path) -> int:
 
 
 def release(lock: int) -> None:
-    """Let the next process have the store."""
     _held.discard(lock)
     os.close(lock)
 
 
 def _leave_to_parent() -> None:
-    """Close the locks that came along with a fork: otherwise the store stays locked for as long as any child lives."""
+    """Close inherited locks after a fork: otherwise the store stays locked as long as any child lives."""
     while _held:
         os.close(_held.pop())
 

@@ -1,7 +1,7 @@
-"""Upgrading an SQLite file: in transactions of bounded length, each of which a killed process takes up where it ended.
+"""Migrations of an SQLite file, in transactions of bounded length; an interrupted upgrade resumes where it stopped.
 
-While an upgrade is under way its place stands in the table `upgrade`, and `PRAGMA user_version` has the version that is being
-made, which no older Shoal opens. When it is done, the table is gone. `version` says which code may use the file from then on.
+During an upgrade its progress is in the table `upgrade`, and `PRAGMA user_version` is the new version, which no older Shoal
+opens. When it is done, the table is dropped. `version` says which code may use the file from then on.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from shoal.graph.sqlite.files import transaction
 BATCH_ROWS = 50_000
 """Rows of a transaction: a few tenths of a second."""
 _OPS_AT_ONCE = 100_000
-"""Instructions of SQLite's machine between two looks at how far the making of an index is."""
+"""SQLite virtual machine instructions between two progress reports of an index build."""
 _OPS_A_ROW = 6
-"""Instructions for each row of the table while an index is made."""
+"""Instructions for each row of the table during an index build."""
 
 _STARTED = """
     CREATE TABLE IF NOT EXISTS upgrade (
@@ -46,7 +46,9 @@ _OLDEST = "SELECT max(readable_from) FROM version WHERE (SELECT max(applied) FRO
 
 
 class UpgradePlace(NamedTuple):
-    """Where an upgrade stands: versions applied, parts of the next one done, rows of the next part done, and the last one's key."""
+    """The progress of an upgrade: versions applied, parts of the next version done, rows of the next part done, and the last
+    row's key.
+    """
 
     version: int
     part: int = 0
@@ -55,7 +57,7 @@ class UpgradePlace(NamedTuple):
 
 
 def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
-    """Check that this process may use a file. Raises `Unavailable`."""
+    """Raise `Unavailable` unless this process may use a file."""
     at = own_place(connection, path, migrations)
     oldest = at.version
     if at.version > len(migrations) and _has(connection, "version"):
@@ -64,7 +66,7 @@ def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequen
 
 
 def check_own_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
-    """Check that a file has just our own version. Raises `Unavailable`."""
+    """Raise `Unavailable` unless a file has exactly our schema version."""
     check_own(f"the store {path.name}", own_place(connection, path, migrations).version, len(migrations))
 
 
@@ -75,10 +77,10 @@ def migrate(
     progress: Progress | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> None:
-    """Apply the schema versions that are missing. A database of somebody else's is left alone, and a newer one of ours.
+    """Apply missing schema versions. A database of another application, or of a newer version, is left alone.
 
-    Raises `Unavailable` where a newer Shoal has begun. Without a `progress` nobody waits for it: then `Unavailable` is raised,
-    and nothing begun, when that would take long.
+    Raises `Unavailable` if a newer Shoal has started an upgrade, or, with nothing changed, if it would take long and there is no
+    `progress` callback.
     """
     at = own_place(connection, path, migrations)
     if at.version >= len(migrations):
@@ -91,7 +93,7 @@ def migrate(
 
 
 def pending(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> list[tuple[Part, int]]:
-    """Return the parts that are still to be done, each with the rows that it touches. Raises `Unavailable`."""
+    """Return the remaining parts, each with the rows that it touches. Raises `Unavailable`."""
     at = own_place(connection, path, migrations)
     parts = [part for migration in migrations[at.version :] for part in migration.parts][at.part :]
     counted = {part.table: 0 for part in parts if not isinstance(part, str)}
@@ -104,16 +106,16 @@ def pending(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
 
 
 def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
-    """Count the rows of a table, up to a limit; 0 where an earlier step will make the table."""
+    """Count the rows of a table, up to a limit; 0 if an earlier step will create the table."""
     if not _has(connection, table):
         return 0
-    # The names of tables are our own.
+    # Table names are constants.
     (rows,) = connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT ?)", (limit,)).fetchone()  # noqa: S608
     return int(rows)
 
 
 def place(connection: sqlite3.Connection) -> UpgradePlace:
-    """Return where a file stands: at its version, or in the middle of an upgrade."""
+    """Return the progress of a file: at its version, or in the middle of an upgrade."""
     version = _user_version(connection)
     if version and _has(connection, "upgrade"):
         found = connection.execute("SELECT version, part, done, after FROM upgrade").fetchone()
@@ -122,7 +124,7 @@ def place(connection: sqlite3.Connection) -> UpgradePlace:
 
 
 def own_place(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> UpgradePlace:
-    """Return where a file stands. Raises `Unavailable` in the middle of an upgrade to a version that is not among these."""
+    """Return the progress of a file. Raises `Unavailable` in the middle of an upgrade to a version that is not among these."""
     making = _user_version(connection)
     if making > len(migrations) and _has(connection, "upgrade"):
         check_own(f"the store {path.name}", making, len(migrations))
@@ -141,8 +143,6 @@ def _check_short(connection: sqlite3.Connection, path: Path, migrations: Sequenc
 
 
 class _Upgrading:
-    """One run of an upgrade."""
-
     def __init__(
         self, connection: sqlite3.Connection, migrations: Sequence[Migration], progress: Progress, batch_rows: int
     ) -> None:
@@ -150,11 +150,11 @@ class _Upgrading:
         self._migrations = migrations
         self._progress = progress
         self._batch_rows = batch_rows
-        # Counted once a run: to count the rows of a table is to read it.
+        # Counted once in a run: counting the rows of a table reads all of it.
         self._totals: dict[Part, int] = {}
 
     def turn(self, path: Path) -> bool:
-        """Do as much as belongs into one transaction; return whether anything is left. Other openers wait meanwhile."""
+        """Do the work of one transaction, during which other openers wait; return whether anything is left."""
         with transaction(self._connection):
             _check_ours(self._connection, path)
             at = own_place(self._connection, path, self._migrations)
@@ -166,7 +166,7 @@ class _Upgrading:
         return at.version < len(self._migrations)
 
     def _step(self, at: UpgradePlace, limit: int) -> tuple[UpgradePlace, int]:
-        """Do one part, or a batch of it; return the place after it, and how many rows that touched."""
+        """Do one part, or a batch of it; return the progress after it, and the number of rows touched."""
         parts = self._migrations[at.version].parts
         part = parts[at.part]
         following = UpgradePlace(at.version, at.part + 1) if at.part + 1 < len(parts) else UpgradePlace(at.version + 1)
@@ -184,13 +184,13 @@ class _Upgrading:
 
     def _total(self, part: Walk | TableIndex, at: UpgradePlace) -> int:
         if part not in self._totals:
-            # A walk may take rows out of its table: what it has done is not there any more, or is.
+            # A walk may or may not delete the rows it has processed from its table.
             self._totals[part] = max(rows_of(self._connection, part.table), at.done)
         return self._totals[part]
 
 
 def behind_place(migrations: Sequence[Migration], at: UpgradePlace, table: str) -> tuple[str, tuple[int, ...]]:
-    """Return the condition, with its values, that a row of a table is behind the place of the walk that is under way."""
+    """Return the SQL condition, with its values, that a row of a table is after the position of the interrupted walk."""
     part = migrations[at.version].parts[at.part] if at.version < len(migrations) else ""
     if isinstance(part, Walk) and part.table == table:
         return _behind(part, at.after), at.after
@@ -204,11 +204,11 @@ def _behind(part: Walk, after: tuple[int, ...]) -> str:
 def walk(
     connection: sqlite3.Connection, part: Walk, after: tuple[int, ...], limit: int
 ) -> tuple[tuple[int, ...] | None, int]:
-    """Change a batch of rows behind a key; return the key of its last row, None at the end, and how many rows it had."""
+    """Change a batch of rows after a key; return the key of its last row (None at the end) and its number of rows."""
     names = ", ".join(part.key)
     places = ", ".join("?" * len(part.key))
     behind = _behind(part, after)
-    # The names of tables and columns are our own.
+    # Table and column names are constants.
     last = connection.execute(
         f"SELECT {names} FROM {part.table} WHERE {behind} ORDER BY {names} LIMIT 1 OFFSET ?",  # noqa: S608
         (*after, limit - 1),
@@ -223,7 +223,7 @@ def walk(
 
 
 def make_index(connection: sqlite3.Connection, part: TableIndex, rows: int, progress: Progress) -> None:
-    """Make an index in the open transaction: SQLite cannot do it in batches. What is told of it is an estimate."""
+    """Build an index in the open transaction: SQLite cannot do it in batches. The reported progress is an estimate."""
     looks = 0
 
     def look() -> int:
@@ -241,11 +241,10 @@ def make_index(connection: sqlite3.Connection, part: TableIndex, rows: int, prog
 
 
 def _nothing(_what: str, _done: int, _total: int) -> None:
-    """Nobody listens."""
+    """Ignore progress."""
 
 
 def put_place(connection: sqlite3.Connection, at: UpgradePlace) -> None:
-    """Write down where an upgrade stands, in the open transaction."""
     connection.execute(_STARTED)
     connection.execute(_PLACE_PUT, (*at[:3], msgspec.json.encode(at.after).decode()))
 
@@ -262,7 +261,7 @@ def _write_down(connection: sqlite3.Connection, at: UpgradePlace, migrations: Se
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a script, one after the other: a trigger has semicolons within. `executescript` would commit first."""
+    """Yield the statements of a script. Triggers contain semicolons, and `executescript` would commit first."""
     statement = ""
     for part in script.split(";"):
         statement += part + ";"

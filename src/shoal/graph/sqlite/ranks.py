@@ -1,14 +1,14 @@
-"""Positions in lists of an SQLite store, found in O(log n): entries are counted in blocks.
+"""Ranks in lists of an SQLite store in O(log n): entries are counted in blocks.
 
-A block of level 0 is made of `BLOCK` entries that follow each other, one of a higher level of `FAN` blocks of the level below.
-Its row says up to which time it reaches and how many of its entries are alive; it begins where the one before it ends. The
-newest entries are in no block: their number is that of the list less those of the blocks. So a post, which comes to the end,
-changes no block. An entry that ends, or comes into the middle late, changes one row of each level by triggers, in its own commit.
+A block of level 0 has `BLOCK` consecutive entries, one of a higher level `FAN` blocks of the level below. Its row has the time of
+its last entry and the number of its live entries; it starts where the previous block ends. The newest entries are in no block:
+their number is that of the list minus those of the blocks. So a new post, at the end, changes no block. An entry that is deleted,
+or is inserted late in the middle, changes one row of each level by triggers, in its own commit.
 
     level 1   [        4,096 entries        ]
     level 0   [64][64] ... [64][63][64]   [64][64]   and up to 256 entries in no block
 
-Blocks are made when a list is read by position and more than `OPEN` entries are in none; only such lists have any.
+Blocks are created when a list is read by rank and more than `OPEN` entries are in none; only such lists have any.
 """
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ from shoal.graph.sqlite.writer import fetched
 BLOCK = 64
 FAN = 64
 OPEN = 4 * BLOCK
-"""More entries than these in no block, or in one, are divided."""
+"""Split more entries than this in one block, or after the last block."""
 _AT_ONCE = 256 * BLOCK
-"""So many entries are put into blocks in one group of commits."""
 
 _TOP = sql.LEVELS[-1]
 
 
 def _last(level: int, bound: str) -> str:
-    """The end of the last block of a level up to a time."""
+    """Return SQL for the end of the last block of a level up to a time."""
     return f"""coalesce((
             SELECT max(upto) FROM block AS b
             WHERE b.id1 = w.value AND b.atype = ?2 AND b.level = {level} AND b.upto <= {bound}), 0)"""
 
 
 def _closed() -> str:
-    """Entries in blocks: the large ones first, then the smaller ones that follow them."""
+    """Return SQL for the number of entries in blocks: the large ones first, then the smaller ones after them."""
     parts = []
     for level in sql.LEVELS:
         above = f"last{level + 1}" if level < _TOP else "0"
@@ -67,7 +66,7 @@ _RANKS = f"""{_ASKED}
 
 
 def _walked(*, by_id: bool) -> str:
-    """Counts one after the other the entries of lists that have no blocks."""
+    """Return a statement that counts the entries of lists without blocks one by one."""
     here, there = f"alive = {sql.IN_PLACE} AND id2", "alive = 1 AND time"
     parts = (("association", here), ("displaced", there)) if by_id else (("association", there),)
     counts = " + ".join(
@@ -92,9 +91,9 @@ _PUT = "INSERT INTO block (id1, atype, level, upto, n) VALUES (?, ?, ?, ?, ?)"
 def ranks(
     read: sqlite3.Connection, id1s: Iterable[int], atype: AssocType, times: Sequence[int], *, most: int
 ) -> tuple[dict[int, list[int]], set[int]]:
-    """Return `Reader.assoc_ranks`, and the lists where the walk would have passed more than `most` entries.
+    """Return `Reader.assoc_ranks`, and the lists in which more than `most` entries would be counted one by one.
 
-    The ranks of those lists are wrong: divide them, or ask again with a larger `most`.
+    The ranks of those lists are wrong: divide them, or call again with a larger `most`.
     """
     found = {id1: [0] * len(times) for id1 in id1s}
     overfull: set[int] = set()
@@ -113,7 +112,7 @@ def ranks(
 def divide(write: sqlite3.Connection, id1: int, atype: AssocType, *, afresh: bool) -> bool:
     """Put entries that are in no block into blocks; return whether there are more of them.
 
-    `afresh` makes all blocks of the list again if entries that came late have made one too large.
+    `afresh` rebuilds all blocks of the list if late entries have made one too large.
     """
     pair = (id1, atype.number)
     if afresh and write.execute(_OVERFULL, (*pair, OPEN)).fetchone():
@@ -121,7 +120,7 @@ def divide(write: sqlite3.Connection, id1: int, atype: AssocType, *, afresh: boo
     end = write.execute(_END, (*pair, 0)).fetchone()[0]
     entries = sql.ASSOC_RANGE[atype.number in sql.BY_ID, True]
     times = [row[1] for row in write.execute(entries, (*pair, sql.FOREVER, end, _AT_ONCE + 1))]
-    # The newest stays in no block: a list that grows at its end grows past them.
+    # The newest entry stays in no block, so that appending does not change blocks.
     ends = times[BLOCK - 1 : -1 : BLOCK]
     write.executemany(_PUT, [(*pair, 0, upto, BLOCK) for upto in ends])
     for level in sql.LEVELS[1:]:

@@ -1,7 +1,7 @@
-"""The SQL of the embedded store, in one place, named. Tables: docs/data-layout.md.
+"""The named SQL statements of the embedded store. Tables: docs/data-layout.md.
 
-Statements that write many rows are made for 1, 2, 4 ... 256 rows, so that a group of commits costs a handful of statements
-and each stays prepared. Ids to look up travel as one JSON array.
+Statements that write many rows are made for 1, 2, 4 ... 256 rows, so that a group of commits needs a handful of statements and
+each stays prepared. Lists of ids are passed as one JSON array.
 """
 
 from __future__ import annotations
@@ -30,38 +30,37 @@ Row = tuple[Any, ...]
 BY_ID = tuple(
     atype.number for atype in (POSTED, COMMENTED_BY, TAG_OF, OWNS, PUBLISHED, POSTED_TO_FOLLOWERS, THREAD, CELL_OF)
 )
-"""Types of lists whose entries have, as a rule, their id for their time. The live ones stand in `association` in this order,
-and in no index besides: an entry writes one page, and not two. What is ended or has another time is in `displaced`, so that
-a list is read without passing it. To add a type that stores have already takes a schema version, which moves its rows as the
+"""Types of lists whose entries usually have their id as their time. The live ones are in `association` in this order, without
+another index: an entry writes one page instead of two. Tombstones and entries with another time are in `displaced`, so that
+reads of a list do not pass them. Adding a type that stores have already takes a schema version, which moves its rows as the
 third one does.
 """
 IN_PLACE = 2
-"""The value of `alive` for rows that stand in `association`. Rows in the index by time have 1."""
+"""The value of `alive` for live rows in the order of `association` itself; rows in the index by time have 1."""
 COUNTS = -1
-"""The value of `alive` in the last row of a list. Its `id2` is `LAST`, and its `time` counts the live entries. A post
-that comes to the end of a list changes the count on the page that it changes anyway."""
+"""The value of `alive` in the last row of a list, whose `id2` is `LAST` and whose `time` is the number of live entries. A post at
+the end of a list changes the count on the page that it changes anyway.
+"""
 LAST = "9e999"
-"""Infinity, which SQLite sorts behind every id."""
+"""Infinity, which SQLite sorts after every id."""
 FOREVER = 2**63 - 1
-"""Later than every time."""
 _BY_ID = ", ".join(map(str, BY_ID))
 _DISPLACED = f"atype IN ({_BY_ID}) AND (alive = 0 OR time != id2)"
 
 _REMEMBERED = f"({', '.join(map(str, sorted(REMEMBERED)))})"
 _ENDED_LISTED = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ended_listed)})"
-"""To add a type that stores have already takes a schema version, here too: indexes name them. None is in `BY_ID`."""
+"""Adding a type that stores have already takes a schema version, because indexes name these types. None is in `BY_ID`."""
 _SWEEPABLE = f"alive = 0 AND atype NOT IN ({', '.join(map(str, sorted(UNSWEPT)))})"
-"""Tombstones that `sweep` deletes once they are old. A new member of `UNSWEPT` takes a schema version: indexes name them."""
+"""Old tombstones that `sweep` deletes. A new member of `UNSWEPT` takes a schema version, because indexes name these types."""
 _PAST = f"alive = 0 AND atype IN {_REMEMBERED}"
 
 RANKED = tuple(atype.number for atype in ASSOC_TYPES.values() if atype.ranked)
-"""Types of lists that are read by position; they are all in `BY_ID`."""
+"""Types of lists that are read by rank; they are all in `BY_ID`."""
 LEVELS = (0, 1, 2)
-"""Levels of blocks: `ranks` says what they are."""
 
 
 def _counted(table: str) -> str:
-    """Triggers that keep the counts of blocks right, whoever changes an entry."""
+    """Return triggers that keep the counts of blocks right."""
 
     def moves(row: str, by: str) -> str:
         return "".join(
@@ -206,7 +205,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             ),
         )
     ),
-    # Tombstones of `placed` types are kept permanently. In the index of a sweep they would make each sweep longer.
+    # Tombstones of `placed` types are kept permanently. In the index of a sweep they would slow each sweep.
     Migration(
         (
             TableIndex("association_sweepable", f"association (time) WHERE {_SWEEPABLE}"),
@@ -215,10 +214,10 @@ MIGRATIONS: tuple[Migration, ...] = (
         )
     ),
 )
-"""Schema versions in order; `PRAGMA user_version` says how many have been applied. They only ever grow at the end."""
+"""Schema versions in order, append-only; `PRAGMA user_version` is the number of applied ones."""
 
 _IDS = "(SELECT value FROM json_each(?))"
-# Columns are named wherever rows are written: a newer Shoal may have added some.
+# Name the columns in every write: a newer Shoal may have added some.
 _LINK = "association (id1, atype, id2, time, alive, data)"
 
 OBJ_GET = f"SELECT data FROM object WHERE id IN {_IDS}"
@@ -226,7 +225,7 @@ OBJ_VERSIONS = f"SELECT id, version FROM object WHERE id IN {_IDS}"
 OBJ_SCAN = "SELECT data FROM object WHERE id > ? ORDER BY id LIMIT ?"
 OBJ_DELETE = f"DELETE FROM object WHERE id IN {_IDS}"
 
-# Two small tables joined in this order, then one descent a pair: a third less time than two lists behind IN.
+# Two small tables joined in this order, then one index lookup for each pair: a third less time than two IN lists.
 ASSOC_GET = f"""
     SELECT a.atype, a.id2, a.time, a.data
     FROM json_each(?2) AS atypes CROSS JOIN json_each(?3) AS wanted CROSS JOIN association AS a
@@ -240,7 +239,7 @@ ASSOC_ENDED = ASSOC_GET.replace("a.alive > 0", "a.alive = 0").replace("a.alive =
 
 
 class _Part(NamedTuple):
-    """Where entries of lists lie: a table, the index to use, what `alive` is there, and the column that orders them."""
+    """A place of list entries: a table, the index to use, its value of `alive`, and the column that orders the entries."""
 
     table: str
     using: str
@@ -248,13 +247,14 @@ class _Part(NamedTuple):
     place: str
 
     def range(self) -> str:
-        """Entries of one list."""
         return f"""
     SELECT id2, {self.place} AS place, data FROM {self.table} {self.using}
     WHERE id1 = ?1 AND atype = ?2 AND alive = {self.alive} AND {self.place} < ?3 AND {self.place} > ?4"""
 
     def ranges(self, *, oldest_first: bool) -> str:
-        """Entries of many lists. One bound is the entry after the last wanted one: a list costs a descent and a walk."""
+        """Return SQL for the entries of many lists. One bound is the entry after the last one: a list costs an index lookup and a
+        scan.
+        """
         beyond = f"""coalesce((
         SELECT b.{self.place} FROM {self.table} AS b {self.using}
         WHERE b.id1 = wanted.value AND b.atype = ?2 AND b.alive = {self.alive} AND b.{self.place} < ?3 AND b.{self.place} > ?4
@@ -268,7 +268,7 @@ class _Part(NamedTuple):
 
 
 _BY_TIME = (_Part("association", "INDEXED BY association_by_time", 1, "time"),)
-# SQLite merges the two as it reads them.
+# SQLite merges the two while reading.
 _IN_TWO = (_Part("association", "", IN_PLACE, "id2"), _Part("displaced", "INDEXED BY displaced_by_time", 1, "time"))
 
 # By whether the type is in `BY_ID`, and whether the oldest come first.
@@ -278,7 +278,7 @@ ASSOC_RANGE = {
     for by_id, parts in ((False, _BY_TIME), (True, _IN_TWO))
     for oldest_first in (False, True)
 }
-# In no order; of lists in two tables, up to `limit` entries of each.
+# Unordered; for lists in two tables, up to `limit` entries of each.
 ASSOC_RANGES = {
     (by_id, oldest_first): " UNION ALL ".join(part.ranges(oldest_first=oldest_first) for part in parts)
     for by_id, parts in ((False, _BY_TIME), (True, _IN_TWO))
@@ -295,7 +295,7 @@ ASSOC_ENDED_RANGE = {
     ORDER BY time {"ASC" if oldest_first else "DESC"} LIMIT ?5"""
     for oldest_first in (False, True)
 }
-# Each deletes at most as many rows as its second value says, so that commits can run between two of them.
+# Each deletes at most as many rows as its second value, so that commits can run in between.
 _SWEEP = """
     DELETE FROM {0} WHERE (id1, atype, id2) IN (
         SELECT id1, atype, id2 FROM {0} INDEXED BY {1} WHERE {2} AND time < ? LIMIT ?)"""
@@ -334,8 +334,8 @@ UNBURY = f"""
     SELECT seq, event, step, mark, 0, ? FROM buried WHERE seq IN {_IDS}"""
 UNBURIED = f"DELETE FROM buried WHERE seq IN {_IDS}"
 
-# Written for many rows at once: {rows} becomes (?, ?), (?, ?) ...
-# A join, for `(a, b) IN (VALUES ...)` would read the whole table.
+# Written for many rows at once: {rows} becomes (?, ?), (?, ?) ... Joins, because `(a, b) IN (VALUES ...)` would scan the whole
+# table.
 KEY_GET = """
     WITH wanted (space, name) AS (VALUES {rows})
     SELECT space, name, k.id, k.until FROM wanted CROSS JOIN key AS k USING (space, name)"""
@@ -363,7 +363,7 @@ OUTBOX_PUT = "INSERT INTO outbox (seq, event, at) VALUES {rows}"
 
 ROWS_AT_ONCE = 256
 
-# Of an import into an empty store: nothing is there that a row could meet.
+# For an import into an empty store: without ON CONFLICT.
 NEW_OBJECTS = "INSERT INTO object (id, version, data) VALUES {rows}"
 NEW_KEYS = "INSERT INTO key (space, name, id, until) VALUES {rows}"
 NEW_LINK = f"INSERT INTO {_LINK} VALUES (?, ?, ?, ?, 1, x'')"
@@ -372,13 +372,13 @@ NEW_COUNT = f"INSERT INTO {_LINK} VALUES (?, ?, {LAST}, ?, {COUNTS}, x'')"
 
 
 def for_rows(statement: str, count: int, width: int) -> str:
-    """A many-row statement made for `count` rows of `width` values."""
+    """Return a many-row statement for `count` rows of `width` values."""
     row = f"({', '.join('?' * width)})"
     return statement.format(rows=", ".join([row] * count))
 
 
 def in_rows(statement: str, rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[Any]]]:
-    """The statement for all rows, in powers of two from the largest down."""
+    """Yield statements and values for all rows, in powers of two from the largest down."""
     start = 0
     while start < len(rows):
         count = min(ROWS_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)

@@ -1,8 +1,8 @@
 """The graph in one SQLite file: the embedded default.
 
-WAL with `synchronous=FULL`; one writer thread (`writer`), readers that never wait for it. Short reads run where they
-are asked, on the event loop: a handful of index look-ups cost less than handing them to a thread. Long ones (scans, many
-lists) run in a thread of their own. One process owns a file; another may read it.
+WAL with `synchronous=FULL`; one writer thread (`writer`), and readers that never wait for it. Short reads run on the event loop:
+a handful of index lookups cost less than a thread switch. Long ones (scans, many lists) run in a thread of their own. One process
+owns a file; another may read it.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ T = TypeVar("T")
 _SWEEP_ROWS = 1_000
 """Rows that a sweep deletes in one transaction: a few milliseconds of the writer."""
 _INLINE_LISTS = 64
-"""So many lists are read on the event loop; more in the thread."""
+"""Maximum of lists that are read on the event loop; more are read in the thread."""
 
 PAGE_BYTES = 1_024
-"""A small change in the middle of a list writes a page, so pages are small. Files with larger ones keep them."""
+"""A small change in the middle of a list writes a page, so pages are small. Existing files keep their page size."""
 LOG_BYTES = 32 << 20
 _WRITER_CACHE_KIB = 65_536
 _READER_CACHE_KIB = 16_384
@@ -74,7 +74,7 @@ class SqliteGraph:
         self._thread = ThreadPoolExecutor(1, "shoal-scan")
         self._leases = Leases()
         self._claimed = 0
-        # Acknowledged before anybody claimed them, and perhaps still in the file.
+        # Acknowledged before they were claimed, and perhaps still in the file.
         self._early: set[int] = set()
         self._wake: WakeUp | None = None
         self._writer = Writer(writing, owns, self._woken) if writing is not None else None
@@ -82,7 +82,7 @@ class SqliteGraph:
 
     @classmethod
     async def open(cls, path: Path, *, owns: Owns = _everything, read_only: bool = False) -> SqliteGraph:
-        """Open or create the file. Raises `Unavailable` when another process owns it, or a newer Shoal wrote it."""
+        """Open or create the file. Raises `Unavailable` if another process owns it or a newer Shoal wrote it."""
         try:
             return cls(path, owns, read_only=read_only)
         except (sqlite3.Error, OSError) as error:
@@ -140,7 +140,7 @@ class SqliteGraph:
         if not id1s:
             return {}
         statement = sql.ASSOC_RANGES[atype.number in sql.BY_ID, at.oldest_first]
-        # Each list once, however often it was named.
+        # Each list once, even if it was named twice.
         values = (_json(list(dict.fromkeys(id1s))), atype.number, at.before, at.after, at.limit)
 
         def read(connection: sqlite3.Connection) -> dict[int, list[Assoc]]:
@@ -174,9 +174,9 @@ class SqliteGraph:
         return read(self._reading) if inline else await self._aside(read)
 
     async def _divide(self, writer: Writer, id1: int, atype: AssocType) -> None:
-        """Make the blocks of a list, in groups of their own: commits that wait come between.
+        """Create the blocks of a list, in groups of their own, so that commits can run in between.
 
-        They hold only counts of what is there, so a read that makes them changes nothing that a caller must know of.
+        Blocks only hold counts of entries, so a read that creates them is not announced as a change.
         """
         afresh = True
         while await self._written(writer, partial(ranks.divide, id1=id1, atype=atype, afresh=afresh)):
@@ -198,7 +198,7 @@ class SqliteGraph:
         return await self._written(self._writer, work)
 
     async def _written(self, writer: Writer, work: Batch | Callable[[sqlite3.Connection], Any]) -> Any:
-        # A caller that goes away takes only its answer along: the group is committed all the same.
+        # If the caller is cancelled, the group is committed all the same.
         return await timed("sqlite", "commit", writer.submit(work))
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
@@ -231,7 +231,7 @@ class SqliteGraph:
     async def bury(self, job: Job, error: str) -> None:
         def bury(write: sqlite3.Connection) -> None:
             write.execute(sql.BURY, (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error))
-            # At once: an acknowledgement that is written later could meet the job when it was given again.
+            # In the same commit: a later acknowledgment could delete the job after it was requeued.
             write.execute(sql.OUTBOX_DELETE, (_json([job.seq]),))
 
         await self._write(bury)
@@ -259,7 +259,7 @@ class SqliteGraph:
         count = int(await self._write(unbury))
         self._early.difference_update(seqs)
         for job in given:
-            # What is behind the last claim is not read again, unless the store is opened anew.
+            # Jobs before the last claim are not read again, unless the store is reopened.
             if job.seq <= self._claimed:
                 self._leases.put_back(job._replace(attempt=0), 0.0)
         self._woken()
@@ -299,7 +299,7 @@ class SqliteGraph:
         return await self._sweep(sql.HISTORY_SWEEP, before)
 
     async def _sweep(self, statement: str, bound: int) -> int:
-        """Run a sweep in transactions of bounded length: commits run between them."""
+        """Run a sweep in transactions of bounded length, so that commits can run in between."""
 
         def delete(write: sqlite3.Connection) -> int:
             return write.execute(statement, (bound, _SWEEP_ROWS)).rowcount

@@ -1,6 +1,6 @@
-"""`shoal upgrade` for SQLite files: how long an upgrade takes, and doing it with somebody who watches.
+"""`shoal upgrade` for SQLite files: estimates of an upgrade, and the upgrade with progress reports.
 
-An estimate is a rehearsal: some of the rows are copied into a file beside the store, and upgraded there.
+An estimate is a rehearsal: some of the rows are copied into a file next to the store, and upgraded there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CACHE_KIB = 65_536
 
 
 class SqliteUpgrade:
-    """Upgrade of one file: of a store, unless other `migrations` are named. `owner`: the store to which another file belongs."""
+    """Upgrade of one file, by default of a store. `owner`: the store to which another file belongs."""
 
     def __init__(self, url: str, migrations: Sequence[Migration] | None = None, *, owner: Path | None = None) -> None:
         self._path = Path(url.removeprefix("sqlite:///"))
@@ -44,9 +44,9 @@ class SqliteUpgrade:
         return await asyncio.to_thread(_connected, self._path, work, read_only=True)
 
     async def upgrade(self, progress: Progress) -> None:
-        """Upgrade the file, which no other process has open. What a killed run has done stays done.
+        """Upgrade the file, which no other process may have open. An interrupted run is resumed.
 
-        When this is cancelled it ends after the batch under way. Raises `InUse`, `Unavailable`.
+        On cancellation, it ends after the current batch. Raises `InUse`, `Unavailable`.
         """
         cancelled = threading.Event()
 
@@ -100,7 +100,7 @@ def _plan(path: Path, connection: sqlite3.Connection, migrations: Sequence[Migra
 
 
 def _rehearsed(path: Path, source: sqlite3.Connection, migrations: Sequence[Migration]) -> dict[str, float]:
-    """Return the rows a second of each step that touches rows, measured on a sample."""
+    """Return the rows per second of each step that touches rows, measured on a sample."""
     rates: dict[str, float] = {}
     with _beside(path) as copy, closing(connect(copy, _CACHE_KIB)) as connection:
         _copy(path, source, connection, migrations)
@@ -119,7 +119,7 @@ def _rehearsed(path: Path, source: sqlite3.Connection, migrations: Sequence[Migr
 
 @contextlib.contextmanager
 def _beside(path: Path) -> Iterator[Path]:
-    """A name for a file on the disk of the store, which goes with all that SQLite makes beside it."""
+    """Yield a temporary file name on the disk of the store; delete it afterwards, with its `-wal` and `-shm` files."""
     number, name = tempfile.mkstemp(prefix=f"{path.name}.rehearsal-", dir=path.parent)
     os.close(number)
     copy = Path(name)
@@ -133,10 +133,10 @@ def _beside(path: Path) -> Iterator[Path]:
 def _copy(
     path: Path, source: sqlite3.Connection, connection: sqlite3.Connection, migrations: Sequence[Migration]
 ) -> None:
-    """Copy the tables with some of their rows, the last: a walk goes from the first on.
+    """Copy the tables with a sample of their rows: the last ones, because a walk starts at the first.
 
-    Of a table in the middle of its walk only rows that the walk has not come to: the others have been changed. Tables of words
-    stay empty: no step walks them.
+    Of a table in the middle of its walk, copy only unprocessed rows: the others have been changed. Full-text tables stay empty:
+    no step walks them.
     """
     at = place(source)
     made = source.execute(
@@ -151,7 +151,7 @@ def _copy(
             put_place(connection, at._replace(done=0))
             continue
         if kinds.get(name) == "shadow":
-            # It comes with the table of words.
+            # It is created with its full-text table.
             continue
         connection.execute(statement)
         if kinds.get(name) == "table":

@@ -1,10 +1,8 @@
 """The single writer thread of an SQLite store with group commit, and queries that translate SQLite errors.
 
-A group costs a fixed number of statements and one fsync. Batches are decided one after the other (`resolve.decide`), so a
-failed one does not affect the others. A batch is answered after its group is on disk. Statements run without the GIL. An
-association is in `association` or in `displaced`, never both (`sql.BY_ID`).
-
-Glossary (`docs/glossary.md`): owed.
+A group costs a fixed number of statements and one fsync. Batches are decided one after the other (`resolve.decide`), so a failed
+one does not affect the others. A batch is answered after its group is on disk. Statements run without the GIL. An association is
+in `association` or in `displaced`, never both (`sql.BY_ID`).
 """
 
 from __future__ import annotations
@@ -33,16 +31,16 @@ from shoal.graph.sqlite.migrations import migrate
 from shoal.observability.tracing import recording
 
 Row = tuple[int, int, int, int, bool, bytes]
-"""id1, type, id2, time, whether it is alive, data."""
+"""id1, type, id2, time, alive, data."""
 
 _BY_ID = frozenset(sql.BY_ID)
 
 
 def put_links(write: sqlite3.Connection, rows: Iterable[Row], displaced: Collection[Triple]) -> None:
-    """Store associations in the transaction that is open; `displaced` names those that may be in that table now."""
+    """Store associations in the open transaction; `displaced` names those that may be in that table now."""
     here: list[sql.Row] = []
     there: list[sql.Row] = []
-    # In the order of their table: neighbours share a page.
+    # In table order: neighbors share a page.
     for row in sorted(rows):
         id1, atype, id2, moment, alive, data = row
         if atype not in _BY_ID:
@@ -60,7 +58,6 @@ def put_links(write: sqlite3.Connection, rows: Iterable[Row], displaced: Collect
 
 
 def remove_links(write: sqlite3.Connection, triples: Collection[Triple]) -> None:
-    """Take associations away, in the transaction that is open."""
     write.executemany(sql.LINK_DELETE, triples)
     write.executemany(sql.DISPLACED_DELETE, [triple for triple in triples if triple[1] in _BY_ID])
 
@@ -72,28 +69,28 @@ _GROUP_BATCHES = 512
 _GROUP_OPERATIONS = 20_000
 _UNKNOWN = "the disk failed while the store was written: what was sent may have been stored or not"
 _IDLE_SECONDS = 0.05
-"""How long an acknowledgement may wait for a commit to travel with."""
+"""How long an acknowledgment may wait for a commit to be written with."""
 _GATHERED = 3
-"""So many batches in a group, at least, are a sign that as many come again."""
+"""Minimum size of a group after which as many batches are expected again."""
 _GATHER_SECONDS = 0.001
 _GATHER_TIMES = 4
 
 
 class _Task(NamedTuple):
-    """A batch, or any other change to the database, and whoever waits for it."""
+    """A batch, or another change to the database, and the future for its caller."""
 
     work: Batch | Callable[[sqlite3.Connection], Any]
     future: asyncio.Future[Any]
 
 
 class Writer:
-    """Owns the writing connection. `submit` from the event loop; `lazily` for what nobody waits for."""
+    """Owns the writing connection. `submit` from the event loop; `acknowledge` and `keep` for changes that no caller awaits."""
 
     def __init__(self, connection: sqlite3.Connection, owns: Owns, wake: Callable[[], None]) -> None:
         self._connection = connection
         self._owns = owns
         self._wake = wake
-        # Of the associations that the group touches, those in `displaced`.
+        # Associations that the group touches and that are in `displaced`.
         self._displaced: set[Triple] = set()
         self._seq: int = connection.execute(sql.OUTBOX_LAST).fetchone()[0]
         self._tasks: deque[_Task] = deque()
@@ -108,7 +105,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, work: Batch | Callable[[sqlite3.Connection], Any]) -> asyncio.Future[Any]:
-        """Have it committed; the future gives what is owed to other stores, or the result of the function."""
+        """Commit a batch or a change; the result is the pending inverses for other stores, or the result of the function."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._closing:
             future.set_exception(Unavailable("the store is closing"))
@@ -118,17 +115,16 @@ class Writer:
         return future
 
     def acknowledge(self, seqs: Iterable[int]) -> None:
-        """Forget these events with one of the next groups."""
+        """Delete these events with one of the next groups."""
         self._acks.extend(seqs)
         self._pending.set()
 
     def keep(self, job: Job) -> None:
-        """Remember how far a job has come, with one of the next groups."""
+        """Store the progress of a job with one of the next groups."""
         self._keeps.append((job.step, job.mark, job.attempt, job.seq))
         self._pending.set()
 
     async def close(self) -> None:
-        """Commit what waits, then end the thread."""
         self._closing = True
         self._pending.set()
         await asyncio.to_thread(self._thread.join)
@@ -137,10 +133,10 @@ class Writer:
         while True:
             self._pending.wait()
             self._pending.clear()
-            # Read before the queues: whatever was submitted before the end is in them.
+            # Read before the queues, so that everything submitted before `close` is in them.
             closing = self._closing
             if not self._tasks and not closing:
-                # Only acknowledgements: give a commit the chance to take them along.
+                # Only acknowledgments: wait for a commit to write them with.
                 self._pending.wait(_IDLE_SECONDS)
             while self._tasks or self._acks or self._keeps:
                 self._gather()
@@ -149,9 +145,9 @@ class Writer:
                 return
 
     def _gather(self) -> None:
-        """Let those come along who are likely to: a group costs much the same for one and for twenty.
+        """Wait for more tasks if more are likely: a group of one costs about as much as a group of twenty.
 
-        Whoever waits in the last group begins again when it is answered, and the event loop needs a moment for each.
+        The callers of the last group submit again when they are answered, and the event loop needs a moment for each.
         """
         for _ in range(_GATHER_TIMES if self._last >= _GATHERED else 0):
             if len(self._tasks) >= self._last or self._closing:
@@ -168,7 +164,7 @@ class Writer:
         return tasks
 
     def _group(self) -> None:
-        """Commit a group; if the database fails, each of its batches alone, so that only the guilty one is refused."""
+        """Commit a group; if the database fails, commit each batch alone, so that one cannot fail the others."""
         tasks = self._take()
         self._last = len(tasks)
         acks, keeps = _drain(self._acks), _drain(self._keeps)
@@ -176,7 +172,7 @@ class Writer:
         try:
             answers = self._commit(tasks, acks, keeps)
         except OutcomeUnknown as error:
-            # None is tried alone: what then stood in its way could be itself.
+            # Do not retry alone: a batch could conflict with its own stored changes.
             answers = [_again(error) for _ in tasks]
             self._acks.extendleft(acks)
             self._keeps.extendleft(reversed(keeps))
@@ -186,7 +182,7 @@ class Writer:
                 self._acks.extendleft(acks)
                 self._keeps.extendleft(reversed(keeps))
             if not tasks and not self._closing:
-                # The disk is full, most likely. The events stay, and are forgotten when there is room.
+                # Most likely the disk is full. The events stay, and are deleted when there is space.
                 time.sleep(_IDLE_SECONDS)
         self._loop.call_soon_threadsafe(self._answer, tasks, answers, self._seq != seq)
 
@@ -227,12 +223,12 @@ class Writer:
         try:
             connection.execute("COMMIT")
         except Exception as error:
-            # Not only an OperationalError: a damaged file is a DatabaseError, a lack of memory a MemoryError.
+            # Not only OperationalError: a damaged file is a DatabaseError, a lack of memory a MemoryError.
             roll_back(connection)
             if _code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}:
                 self._seq = seq
                 raise
-            # After a failed sync the log may hold the group, and a crash may bring it back.
+            # After a failed sync the log may contain the group, and recovery may restore it.
             raise OutcomeUnknown(_UNKNOWN) from error
         return answers
 
@@ -254,12 +250,11 @@ class Writer:
         return answers, changes
 
     def _owed(self, changes: Resolution, owed: Sequence[InverseOp]) -> Owed:
-        """Pair each inverse owed by the batch judged last with the job that its event becomes."""
         first = len(changes.events) - len(owed)
         return [(Job(self._seq + 1 + index, changes.events[index]), op) for index, op in enumerate(owed, first)]
 
     def _load(self, batches: Sequence[Batch]) -> Known:
-        """The stored state of all that the batches touch, in three reads."""
+        """Load the stored state of all rows that the batches touch, in three reads."""
         known = Known()
         self._displaced.clear()
         touched = Touched(batches, self._owns)
@@ -302,7 +297,7 @@ class Writer:
 
 
 def _drain(queue: deque[T]) -> list[T]:
-    """All that is in the queue; the other thread may go on adding to it."""
+    """Return the current items of the queue; the other thread may be appending."""
     return [queue.popleft() for _ in range(len(queue))]
 
 
@@ -311,19 +306,18 @@ def _json(ids: Sequence[int]) -> str:
 
 
 def _code(error: Exception) -> int:
-    """Return SQLite's primary error code; 0 for an error that is not SQLite's."""
+    """Return SQLite's primary error code; 0 for other errors."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _again(error: OutcomeUnknown) -> OutcomeUnknown:
-    """Copy the error: each waiting caller gets an exception of its own, or one would collect all their traces."""
+    """Copy the error: each waiting caller needs an exception of its own, or one would collect all their tracebacks."""
     copy = OutcomeUnknown(str(error))
     copy.__cause__ = error.__cause__
     return copy
 
 
 def refusal(error: Exception) -> Exception:
-    """Return the error that the caller may see for a failure of the database."""
     if isinstance(error, ShoalError):
         return error
     if _code(error) == sqlite3.SQLITE_FULL:
@@ -340,7 +334,7 @@ def refusal(error: Exception) -> Exception:
 
 
 def reader(path: Path, cache_kib: int, migrations: Sequence[Migration]) -> sqlite3.Connection:
-    """A connection that only reads; where there is no file, of empty tables."""
+    """Open a read-only connection; if there is no file, to empty tables."""
     if path.exists():
         return connect(path, cache_kib, read_only=True)
     empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -349,7 +343,7 @@ def reader(path: Path, cache_kib: int, migrations: Sequence[Migration]) -> sqlit
 
 
 def fetched(connection: sqlite3.Connection, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-    """All rows that answer a statement, on the event loop; the record of the request under way notes it."""
+    """Return all rows of a statement, run on the event loop, and record it in the current request's trace."""
     record = recording()
     if record is None:
         return connection.execute(statement, values).fetchall()
@@ -361,7 +355,7 @@ def fetched(connection: sqlite3.Connection, statement: str, values: Sequence[Any
 
 
 def asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
-    """Run the work and return its result. A failure of SQLite becomes `Unavailable` or `StorageFull`."""
+    """Run the work and return its result. SQLite errors become `Unavailable` or `StorageFull`."""
     try:
         return work(connection)
     except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""Accounts as moderators see them, and the actions that they take on them."""
+"""Accounts as moderators see them, and moderation actions on them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from shoal.queries.hydration import profiles
 from shoal.queries.moderation import Members, MemberState, is_in
 
 _log = logging.getLogger("shoal.moderation")
-# Who did what is written down, whatever else is.
+# Always log who did what, whatever the log level is.
 _log.setLevel(logging.INFO)
 
 _Text = Annotated[str, Meta(max_length=400)]
 _STAFF = 1_000
-"""Members with a role are so few that they are read at once."""
+"""Members with a role are few enough to be read at once."""
 
 Verb = Callable[[Writes, int], Awaitable[Member]]
 
@@ -96,7 +96,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 async def several(context: Context, params: AccountsQuery) -> object:
     """All accounts, or those that are asked for, newest first. A page may come short: the link goes on from there."""
     if params.remote or params.ip or params.by_domain:
-        # Nobody is from elsewhere or waits to be let in, and addresses of the network are not kept.
+        # There are no remote accounts, and IP addresses are not stored.
         return b"[]"
     return await _several(context, params, _Test(params, _states(params), _roles(params.staff, ())))
 
@@ -112,12 +112,12 @@ async def several_now(context: Context, params: WantedNow) -> object:
 
 
 class _Test(msgspec.Struct, frozen=True):
-    """Which members are wanted."""
+    """The condition for listed members."""
 
     params: AccountsQuery | WantedNow
     states: Sequence[MemberState]
     roles: frozenset[Role]
-    """Any of these; empty for whatever they are."""
+    """Any of these; empty for all."""
 
     def __call__(self, member: Member) -> bool:
         if self.roles and member.role not in self.roles:
@@ -147,7 +147,7 @@ async def _several(context: Context, params: AccountsQuery | WantedNow, test: _T
     if params.email:
         found = Members([], None)
         member = await members.find(front.writes, params.email) if "@" in params.email else None
-        # Who may not see the address does not learn whose it is either.
+        # A caller who may not see the address must not learn whose it is either.
         seen = member is not None and _sees_address(context, member)
         if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
             found = Members([member], None)
@@ -170,7 +170,7 @@ async def _staff(front: Front, cursor: Cursor, test: _Test) -> Members:
 
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
-    """Members as moderators see them; two reads. The address is for those of a higher role than the member's alone."""
+    """Return members as moderators see them, in two reads. Only callers with a higher role see the email address."""
     front = context.deps
     members = {member.id: member for member in found}
     known = await profiles(front.graph, members, None, dict.fromkeys(members, STRANGER))
@@ -257,7 +257,7 @@ async def reject(context: Context, params: One) -> object:
 
 
 async def _target(context: Context, id_: int) -> Member:
-    """A member on whom the caller may act. Raises `NotFound` or `NotAllowed`."""
+    """Return a member on whom the caller may act. Raises `NotFound` or `NotAllowed`."""
     front = context.deps
     found = await members_by_id(front.graph, (actor(context), id_))
     if id_ not in found:

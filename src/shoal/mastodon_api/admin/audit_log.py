@@ -1,4 +1,4 @@
-"""The audit log, as admins read it. Nothing of it can be changed."""
+"""The audit log, as admins read it. It is read-only."""
 
 from __future__ import annotations
 

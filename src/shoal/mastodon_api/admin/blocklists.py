@@ -1,4 +1,4 @@
-"""Blocklists: e-mail domains and addresses that cannot sign up, and blocked networks."""
+"""Blocklists: email domains and addresses that cannot sign up, and blocked networks."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ async def delete(context: Context, params: One) -> object:
 
 
 def _check_not_own(context: Context, network: str, severity: IpSeverity) -> None:
-    """Refuse a block that includes the caller's own address: they could not take it back."""
+    """Raise `InvalidInput` for a block that includes the caller's own address, which they could not undo."""
     if severity is IpSeverity.NO_ACCESS and contains(network, client_of(context.request.scope)):
         raise InvalidInput("Ip includes your own address: you would lock yourself out", field="ip")
 

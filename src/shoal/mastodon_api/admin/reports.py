@@ -1,4 +1,4 @@
-"""Reports, as moderators read them and see to them."""
+"""Reports, as moderators read, sort, assign and resolve them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def _answer(context: Context, report: Report) -> AdminReport:
 
 
 async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]:
-    """Reports with all that they name; people and statuses are read for all of them together."""
+    """Return reports with everything that they name; accounts and statuses are read for all of them together."""
     front = context.deps
     ids = {id_ for report in found for id_ in _people(report) if id_}
     people = await members_by_id(front.graph, list(ids))

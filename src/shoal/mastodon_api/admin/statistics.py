@@ -110,15 +110,15 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
     instance_accounts: OfServer | None = None
 
     def of_tags(self) -> dict[str, OfTag | None]:
-        """The tags that were named, by the key of the figure."""
+        """Return the tags in the request, by the key of the measure or dimension."""
         return {"tag_servers": self.tag_servers}
 
     def of_servers(self) -> dict[str, OfServer | None]:
-        """The servers that were named, by the key of the figure."""
+        """Return the servers in the request, by the key of the measure or dimension."""
         return {"instance_accounts": self.instance_accounts}
 
     def tag(self, key: str) -> int:
-        """The id of the tag that a figure is about. Raises `InvalidInput` where none is named."""
+        """Return the id of the tag of a measure or dimension. Raises `InvalidInput` if it is missing."""
         asked = self.of_tags()[key]
         if asked is None:
             raise InvalidInput(f"{key}: the id of a tag is missing", field=key)
@@ -127,7 +127,7 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
         return tag_id(check_tag(asked.id))
 
     def check_elsewhere(self, key: str, front: Front) -> None:
-        """Check that a server is named, and not this one, of which the other keys tell. Raises `InvalidInput`."""
+        """Raise `InvalidInput` unless a server other than this one is named."""
         asked = self.of_servers()[key]
         if asked is None:
             raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
@@ -136,7 +136,7 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
 
 
 class FigureQuestion(NamedTuple):
-    """Figures that are asked for, with the sources they are read from."""
+    """A request for measures or dimensions, with the sources they are read from."""
 
     front: Front
     figures: Figures
@@ -164,14 +164,14 @@ MeasureKey = Literal[
 
 
 class _Series(NamedTuple):
-    """A number for each day, and what they come to: members who were active on two days count once in it."""
+    """A number for each day, and the total, in which members who were active on two days count once."""
 
     days: Sequence[int]
     total: int
 
 
 async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
-    """One measure, with that of the period before. Raises `InvalidInput` where what it is about is missing."""
+    """Return one measure, with that of the previous period. Raises `InvalidInput` if its tag or server is missing."""
     front, figures, tags, period, subjects = question
     before: int | None
     if key.startswith("tag_"):
@@ -179,7 +179,7 @@ async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
         here = _of_tag(key, await tags.of(tag, period), period)
         before = await _of_tag_before(tags, key, tag, period.before)
     elif key.startswith("instance_"):
-        # Nobody is from elsewhere.
+        # There are no remote accounts.
         subjects.check_elsewhere(key, front)
         here, before = _Series([0] * len(period.days), 0), 0
     else:
@@ -198,7 +198,6 @@ async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
 
 
 def day_text(day: int) -> str:
-    """The beginning of a day."""
     return serializers.moment(day * DAY_MS)
 
 
@@ -223,7 +222,7 @@ async def _of_tag_before(tags: TagUseReader, key: MeasureKey, tag: int, period: 
     try:
         return _of_tag(key, await tags.of(tag, period), period).total
     except InvalidInput:
-        # Too many to be counted; the period that was asked for has few enough.
+        # Too many to be counted; the requested period has few enough.
         return None
 
 
@@ -232,7 +231,7 @@ def _of_tag(key: MeasureKey, found: Sequence[TaggedPost], period: Period) -> _Se
     if key == "tag_uses":
         return _summed([used[day] for day in period.days])
     if key == "tag_servers":
-        # This one, where anybody used it.
+        # This server, if the tag was used.
         return _Series([int(day in used) for day in period.days], int(bool(used)))
     authors = Counter(day for day, _ in {(use.day, use.author_id) for use in found})
     return _Series([authors[day] for day in period.days], len({use.author_id for use in found}))
@@ -254,7 +253,7 @@ _NAMES = {language.code: language.name for language in LANGUAGES}
 
 
 async def ranked(question: FigureQuestion, key: DimensionKey, limit: int) -> Dimension:
-    """One dimension, its first rows. Raises `InvalidInput` where what it is about is missing."""
+    """Return the first rows of one dimension. Raises `InvalidInput` if its tag or server is missing."""
     return Dimension(key, (await _rows(question, key, limit))[:limit])
 
 
@@ -280,7 +279,7 @@ async def _rows(question: FigureQuestion, key: DimensionKey, limit: int) -> list
             found = await tags.of(subjects.tag(key), period)
             return _languages(Counter(use.language for use in found if use.language))
         case "instance_accounts" | "instance_languages":
-            # Nobody is from elsewhere.
+            # There are no remote accounts.
             subjects.check_elsewhere(key, front)
             return []
 
@@ -290,7 +289,7 @@ def _languages(posts: Counter[str]) -> list[DimensionValue]:
 
 
 async def _apps(front: Front, posts: Counter[int]) -> list[DimensionValue]:
-    """Apps by their names; one that was deleted has none any more."""
+    """Return apps by name; a deleted app has none."""
     apps = await front.graph.obj_get([id_ for id_ in posts if id_])
 
     def name(id_: int) -> str:
@@ -302,7 +301,7 @@ async def _apps(front: Front, posts: Counter[int]) -> list[DimensionValue]:
 
 
 def _here(front: Front, number: int) -> list[DimensionValue]:
-    """Name this server, the only one that has any."""
+    """Return this server, the only one with any."""
     return [_row(front.at.netloc, front.at.netloc, str(number))] if number else []
 
 
@@ -322,11 +321,11 @@ def _row(key: str, name: str, value: str) -> DimensionValue:
 
 
 _COHORT_DAYS = 92
-"""The longest period of retention by day; by month it is that of everything."""
+"""Maximum period of retention by day; by month it is that of all statistics."""
 _DEFAULT_DAYS = 30
 _EPOCH = date(1970, 1, 1)
 _LAST_MS = 8_000 * 365 * DAY_MS
-"""Some time before dates end."""
+"""An upper bound well below the maximum date."""
 
 
 class Measures(Subjects, frozen=True, kw_only=True):
@@ -342,11 +341,9 @@ class Measures(Subjects, frozen=True, kw_only=True):
     instance_followers: OfServer | None = None
 
     def of_tags(self) -> dict[str, OfTag | None]:
-        """The tags that were named, by the key of the measure."""
         return {**super().of_tags(), "tag_accounts": self.tag_accounts, "tag_uses": self.tag_uses}
 
     def of_servers(self) -> dict[str, OfServer | None]:
-        """The servers that were named, by the key of the measure."""
         return {
             **super().of_servers(),
             "instance_media_attachments": self.instance_media_attachments,
@@ -366,11 +363,9 @@ class Dimensions(Subjects, frozen=True, kw_only=True):
     instance_languages: OfServer | None = None
 
     def of_tags(self) -> dict[str, OfTag | None]:
-        """The tags that were named, by the key of the dimension."""
         return {**super().of_tags(), "tag_languages": self.tag_languages}
 
     def of_servers(self) -> dict[str, OfServer | None]:
-        """The servers that were named, by the key of the dimension."""
         return {**super().of_servers(), "instance_languages": self.instance_languages}
 
 
@@ -401,7 +396,7 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
         period = Period(_month(period.first), _month(_month(period.last) + 31) - 1)
     starts = [day for day in period.days if params.frequency == "day" or day == _month(day)]
     figures = await _known(context.deps, period)
-    # Of a million members this takes a second, in which others are to be served.
+    # For a million members this takes a second, during which other requests must be served.
     cohorts = await asyncio.to_thread(figures.retention, starts, period.last)
     return [
         Cohort(
@@ -445,7 +440,7 @@ def _day(text: str, field: str) -> int:
 
 
 def _month(day: int) -> int:
-    """The first day of the month of a day."""
+    """Return the first day of the month of a day."""
     return ((_EPOCH + timedelta(days=day)).replace(day=1) - _EPOCH).days
 
 

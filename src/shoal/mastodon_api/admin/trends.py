@@ -1,4 +1,4 @@
-"""Tags and statuses on the rise, as moderators see them: they say which are not to be shown."""
+"""Trending tags and statuses, as moderators see them, and the decisions which of them are shown."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def reject_status(context: Context, params: One) -> object:
 
 
 async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
-    """Judge a status that everybody may see: no other can trend. Raises `NotFound`."""
+    """Decide on a status that is visible to everyone: others cannot trend. Raises `NotFound`."""
     front = context.deps
     found = await hydrate(front.graph, None, (id_,))
     if not found or found[0].share is not None:
@@ -113,7 +113,7 @@ async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
 
 
 async def _status(front: Front, entry: Entry, *, trendable: bool) -> object:
-    """As everybody sees it, with two keys more."""
+    """Return a status as everyone sees it, with two more keys."""
     judged = msgspec.json.encode({"trendable": trendable, "requires_review": False})
     return raw((await front.present.status(None, entry, LISTED_DATA))[:-1] + b"," + judged[1:])
 
@@ -123,7 +123,7 @@ async def _denied(front: Front) -> list[str]:
 
 
 async def _named(front: Front, text: str) -> str:
-    """The tag that is meant. Ids are made of names and do not lead back to them: they are looked for among those listed."""
+    """Return a tag by name or id. Ids are digests of names, so they are looked up among the listed tags."""
     if not text.isdecimal():
         try:
             return check_tag(text)

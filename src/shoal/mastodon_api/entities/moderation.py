@@ -1,4 +1,4 @@
-"""Reports, rules and accounts as moderators see them, in the shapes of the Mastodon API."""
+"""JSON entities of reports and rules, and of accounts as moderators see them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def rules_of(settings: Settings) -> list[Rule]:
 
 
 def report(filed: model.Report, target: Account) -> Report:
-    """Show a report to the member who made it."""
+    """Return a report as the member who made it sees it."""
     return Report(
         id=str(filed.id),
         action_taken=bool(filed.closed_at),
@@ -107,17 +107,14 @@ def report(filed: model.Report, target: Account) -> Report:
 
 
 def created(filed: model.Report) -> str:
-    """Return the moment when a report was made."""
     return serializers.moment(milliseconds_of(filed.id))
 
 
 def closing(filed: model.Report) -> str | None:
-    """Return the moment when a report was closed; None if it is open."""
     return serializers.moment(filed.closed_at) if filed.closed_at else None
 
 
 def admin_account(member: model.Member, email: str, reason: str, shown: Account) -> AdminAccount:
-    """Show a member to moderators."""
     return AdminAccount(
         id=str(member.id),
         username=member.name,

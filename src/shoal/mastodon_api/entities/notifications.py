@@ -1,4 +1,4 @@
-"""Notifications, markers and conversations as they stand on the wire: every key, in the names that clients know."""
+"""JSON entities of notifications, markers and conversations."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Statuses and accounts as JSON: the hot path of every timeline.
 
-A status is spliced of fragments, each made by an encoder: its content, which stays the same until it is edited; its author,
-who stays the same until they or their numbers change; and what a viewer sees of it now. The first two are remembered
-together with the values that they were made of, and used again only while those are still the same.
+A status is joined from encoded fragments: its content, which changes only with an edit; its author, which changes only with the
+profile or its counts; and the current state for a viewer. The first two are cached together with the values that they were made
+of, and reused only while those are the same.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
 WHOLE = -1
 """No limit on the data of a post."""
 _STATE = (b"favourited", b"reblogged", b"bookmarked", b"muted")
-"""Acts of the viewer on a status. The bit of each among the flags of a tail is its place here; two more bits follow."""
+"""The viewer's acts on a status. Their positions are the bits of the flags of a tail; two more bits follow."""
 _PINNED, _OWN = 1 << len(_STATE), 2 << len(_STATE)
 _BOOLS = (b"false", b"true")
 
 
 def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
-    """The end of a status for a member, less the three counts."""
+    """Return the end of a status for a member, as a template with three counts."""
     state = b"".join(b',"%b":%b' % (name, _BOOLS[flags >> bit & 1]) for bit, name in enumerate(_STATE))
     pinned = b',"pinned":' + _BOOLS[bool(flags & _PINNED)] if flags & _OWN else b""
     return b',"poll":' + poll + _COUNTS + state + b',"filtered":' + filtered + pinned + b"}"
 
 
 _TAILS = tuple(_tail(flags, b"%b", b"%b") for flags in range(2 * _OWN))
-"""Tails by flags; to be formatted with the poll, the three counts and the matches of filters."""
+"""Tails by flags, to be formatted with the poll, the three counts and the filter matches."""
 _PLAIN_TAILS = tuple(_tail(flags, b"null", b"[]") for flags in range(2 * _OWN))
-"""Tails by flags for a status without a poll that matches no filter, as most are; to be formatted with the counts."""
+"""Tails by flags for a status without poll and filter matches, the common case; to be formatted with the counts."""
 _AUTHOR = b',"reblog":null,"account":'
 _SHOWN = b',"reblog":'
 _ANONYMOUS = b',"poll":%b' + _COUNTS + b"}"
@@ -59,17 +59,17 @@ def _now_ms() -> int:
 
 
 def _weight(made: bytes) -> int:
-    """Kilobytes, begun ones counted."""
+    """Return the size in kilobytes, rounded up."""
     return 1 + len(made) // 1024
 
 
 def _fits(viewer: int | None, post: Post, data: int) -> bool:
-    """Whether a post that has data comes with it: one's own always."""
+    """Return whether the data of a post is included; the author's own always is."""
     return post.author_id == viewer or data == WHOLE or 0 < len(post.json.encode()) <= data
 
 
 def _as_shown(viewer: int | None, entry: Entry) -> Post:
-    """The post as it is shown to the viewer: marked as sensitive where moderators marked its author, but not to the author."""
+    """Return the post as the viewer sees it: marked as sensitive if moderators marked its author, except for the author."""
     post, author = entry.post, entry.author.member
     if author.sensitized and viewer != author.id and is_sensitive(post, author):
         return replace(post, sensitive=True)
@@ -77,14 +77,14 @@ def _as_shown(viewer: int | None, entry: Entry) -> Post:
 
 
 def _add_emoji(pieces: list[bytes], entry: Entry) -> None:
-    """Put the emoji of a post, if it has any, before the end of its last piece."""
+    """Insert the emoji of a post, if any, before the end of its last piece."""
     if entry.emoji:
         found = _encode([entities.EmojiReaction(one.emoji, one.count, one.me) for one in entry.emoji])
         pieces[-1] = b'%b,"reactions":%b,"pleroma":{"emoji_reactions":%b}}' % (pieces[-1][:-1], found, found)
 
 
 class Presenter:
-    """Makes the JSON of entries and profiles, and remembers about `size` KB of fragments of each kind."""
+    """Encodes entries and profiles, with a cache of about `size` KB of fragments of each kind."""
 
     def __init__(self, graph: Reader, at: Addresses, size: int = 50_000, *, clock: Callable[[], int] = _now_ms) -> None:
         self._graph = graph
@@ -99,7 +99,7 @@ class Presenter:
             "share-json": self._shares,
             "account-json": self._accounts,
         }
-        """The memories by name, for figures."""
+        """The caches by name, for metrics."""
 
     async def page(
         self, viewer: int | None, entries: Sequence[Entry], data: int = 0, *, filters_applied: bool = False
@@ -112,7 +112,6 @@ class Presenter:
         return self.present_page(viewer, entries if filters_applied else await self._filtered(viewer, entries), data)
 
     async def status(self, viewer: int | None, entry: Entry, data: int = WHOLE) -> bytes:
-        """One status as a JSON object."""
         await self._learn_apps((entry,))
         (entry,) = await self._filtered(viewer, (entry,))
         pieces: list[bytes] = []
@@ -122,7 +121,6 @@ class Presenter:
     async def ranked_page(
         self, viewer: int, entries: Sequence[tuple[Entry, entities.Ranking | None]], data: int = 0
     ) -> bytes:
-        """A JSON array of statuses, each with the reasons for its place."""
         await self._learn_apps([entry for entry, _ in entries])
         made: list[bytes] = []
         for entry, ranking in entries:
@@ -132,7 +130,6 @@ class Presenter:
         return b"[%b]" % b",".join(made)
 
     async def each(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> dict[int, bytes]:
-        """Statuses by the id of their entry."""
         await self._learn_apps(entries)
         made: dict[int, bytes] = {}
         for entry in await self._filtered(viewer, entries):
@@ -142,7 +139,7 @@ class Presenter:
         return made
 
     def present_page(self, viewer: int | None, entries: Iterable[Entry], data: int = 0) -> bytes:
-        """A JSON array of statuses whose apps are known, or are not to be shown."""
+        """Return a JSON array of statuses whose apps are cached already, or are not shown."""
         pieces: list[bytes] = []
         for entry in entries:
             pieces.append(b"," if pieces else b"[")
@@ -151,7 +148,6 @@ class Presenter:
         return b"".join(pieces)
 
     def account(self, profile: Profile) -> bytes:
-        """A profile as a JSON object."""
         member = profile.member
         numbers = (profile.followers, profile.following, profile.posts)
         known = self._accounts.get(member.id)
@@ -162,7 +158,6 @@ class Presenter:
         return made
 
     def accounts(self, profiles: Iterable[Profile]) -> bytes:
-        """A JSON array of profiles."""
         return b"[%b]" % b",".join(map(self.account, profiles))
 
     async def _filtered(self, viewer: int | None, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -185,7 +180,7 @@ class Presenter:
         data: int,
         ranking: entities.Ranking | None = None,
     ) -> None:
-        """Add a status, piece by piece: a page is put together once, at its end."""
+        """Append the pieces of a status: a page is joined once, at its end."""
         post, share, sharer = _as_shown(viewer, entry), entry.share, entry.sharer
         content = self._content(entry, post, whole=bool(post.json) and _fits(viewer, post, data), ranking=ranking)
         if share is None or sharer is None:
@@ -217,14 +212,14 @@ class Presenter:
         return _TAILS[flags] % (poll, *counts, _encode(matches))
 
     def _content(self, entry: Entry, post: Post, *, whole: bool, ranking: entities.Ranking | None) -> bytes:
-        """A status up to its author. What is remembered `whole`, with the data of the post, is so under its negative id."""
+        """Encode a status up to its author. `whole` ones, with the data of the post, are cached under the negative id."""
         media = entry.media
         shared_by = entry.shared_by if entry.share is None else None
         if shared_by is not None or ranking is not None:
             return _encode(self._telling(self._made(entry, post, whole=whole), shared_by, ranking))[:-1] + _AUTHOR
         name = -post.id if whole else post.id
         known = self._posts.get(name)
-        # The graph keeps objects decoded, so as a rule this compares addresses.
+        # The graph caches decoded objects, so this usually compares identities.
         if known is not None and (known[0] is post or known[0] == post) and known[1] == media:
             return known[2]
         made = _encode(self._made(entry, post, whole=whole))[:-1] + _AUTHOR
@@ -238,7 +233,7 @@ class Presenter:
     def _telling(
         self, content: entities.StatusContent, shared: SharedBy | None, ranking: entities.Ranking | None = None
     ) -> entities.StatusContent:
-        """Add who else shared a post, and why it stands at its place. This changes from page to page, so it is not cached."""
+        """Add who else shared a post, and the reasons for its rank. These differ between pages, so the result is not cached."""
         extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
         if shared is not None:
             accounts = [raw(self.account(profile)) for profile in shared.first]
@@ -249,7 +244,6 @@ class Presenter:
         return content
 
     def _share(self, share: Share, sharer: Profile, shared: SharedBy | None) -> bytes:
-        """A share up to the post that it shows."""
         if shared is not None:
             content = serializers.share_content(share, sharer.member.name, self._at)
             return _encode(self._telling(content, shared))[:-1] + _SHOWN

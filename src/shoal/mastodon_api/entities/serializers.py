@@ -1,7 +1,7 @@
 """Pure functions that convert domain values to Mastodon entities, and the URLs in them.
 
-There is one function per entity: accounts, media attachments, polls, filters, relationships, lists, preferences, applications
-and tokens.
+There is one function per entity: accounts, media attachments, polls, filters, relationships, lists, preferences, applications and
+tokens.
 """
 
 from __future__ import annotations
@@ -54,40 +54,35 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @property
     def netloc(self) -> str:
-        """`host:port`, or the host alone where the port goes without saying."""
+        """`host:port`, or the host alone with the default port."""
         return urlsplit(self.root).netloc
 
     @property
     def path(self) -> str:
-        """The path of the root, without a slash at the end: empty where it has none."""
+        """The path of the root, without a slash at the end: empty if it has none."""
         return urlsplit(self.root).path
 
     def account(self, name: str) -> str:
-        """A member's profile."""
         return f"{self.root}/@{name}"
 
     def status(self, name: str, id_: int) -> str:
-        """A post or share of a member; the id stands last, where clients look for it."""
+        """Return the URL of a post or share; the id is last, where clients look for it."""
         return f"{self.root}/@{name}/{id_}"
 
     def tag(self, name: str) -> str:
-        """The posts of a tag."""
         return f"{self.root}/tags/{quote(name)}"
 
     def recipe(self, recipe: Recipe) -> str:
-        """Everything that a recipe for ranked feeds says, to be looked at and taken over."""
+        """Return the URL of a page that shows a recipe for ranked feeds and lets the viewer adopt it."""
         return recipe_link(self.root, recipe)
 
     def media(self, key: str) -> str:
-        """A stored file."""
         return f"{self.root}/media/{key}"
 
     def avatar(self, key: str) -> str:
-        """A member's avatar, or the one of those who have none."""
         return self.media(key) if key else self.root + MISSING_AVATAR
 
     def header(self, key: str) -> str:
-        """A member's header, or the one of those who have none."""
         return self.media(key) if key else self.root + MISSING_HEADER
 
     def html(self, text: str, mentions: Iterable[Mention] = ()) -> str:
@@ -100,7 +95,6 @@ _CHANNELS = {1: "mono", 2: "stereo"}
 
 
 def attachment(media: Media, at: Addresses) -> MediaAttachment:
-    """A picture, video or sound, ready or not."""
     return MediaAttachment(
         id=str(media.id),
         type=media.kind.value,
@@ -114,7 +108,7 @@ def attachment(media: Media, at: Addresses) -> MediaAttachment:
 
 
 def _keeps_original(media: Media) -> bool:
-    """A video or sound has an original too, which nobody is shown, and only until it was worked on."""
+    """Return whether the original is public. Videos and sounds have one only until they are processed, and it is not shown."""
     return bool(media.original_key) and media.kind is MediaKind.IMAGE
 
 
@@ -182,18 +176,16 @@ VISIBILITY = {wire: visibility for visibility, wire in WIRE_VISIBILITY.items()}
 
 
 def moment(milliseconds: int) -> str:
-    """Unix milliseconds as clients parse it: three digits of a second, and a Z."""
+    """Format Unix milliseconds for clients: with three digits of a second, and a Z."""
     whole = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(tzinfo=None).isoformat()
     return f"{whole}.{milliseconds % 1000:03d}Z"
 
 
 def account(profile: Profile, at: Addresses) -> entities.Account:
-    """A member, as others see them."""
     return entities.Account(**_account(profile, at))
 
 
 def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> entities.CredentialAccount:
-    """A member, as they see themselves; so many ask to follow them."""
     member = profile.member
     source = entities.Source(
         privacy=WIRE_VISIBILITY[member.default_visibility],
@@ -213,12 +205,11 @@ def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> en
 
 
 def role(held: Role) -> entities.Role:
-    """Return a member's role, with its permissions."""
     return _ROLES[held]
 
 
-# The bits of Mastodon: a moderator sees the dashboard (8) and the log (4), and handles users (1024), reports (16) and
-# trends (256); an admin has them all.
+# Mastodon's permission bits: a moderator sees the dashboard (8) and the log (4), and manages users (1024), reports (16) and
+# trends (256); an admin has all bits.
 _ROLES = {
     Role.NONE: entities.Role(),
     Role.MODERATOR: entities.Role(id="1", name="Moderator", permissions="1308", highlighted=True),
@@ -266,14 +257,14 @@ def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
 
 
 def _inline(html: str) -> str:
-    """A row of a table is no paragraph."""
+    """Remove the paragraph tags, for a table cell."""
     return html.removeprefix("<p>").removesuffix("</p>")
 
 
 def content(
     post: Post, author: str, media: Iterable[Media], app: App | None, at: Addresses, *, data: bool = True
 ) -> entities.StatusContent:
-    """The content of a post, with its `data` or without; `author` is the name of its author."""
+    """Return the content of a post, with its `data` or without; `author` is the name of its author."""
     url = at.status(author, post.id)
     return entities.StatusContent(
         id=str(post.id),
@@ -319,7 +310,7 @@ def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusCo
 
 
 def poll(view: PollView, viewer: int | None, now: int) -> entities.Poll:
-    """A poll at a moment (Unix ms). What each option has may be hidden until the end, from the author as well."""
+    """Return a poll at a time (Unix ms). The votes of each option may be hidden until the end, from the author as well."""
     shown, over = view.poll, bool(view.poll.expires_at) and view.poll.expires_at <= now
     hidden = shown.hide_totals and not over
     own = viewer == shown.owner_id
@@ -340,7 +331,6 @@ def poll(view: PollView, viewer: int | None, now: int) -> entities.Poll:
 
 
 def filter_summary(found: Filter) -> entities.FilterSummary:
-    """A filter, without what it looks for."""
     return entities.FilterSummary(
         id=str(found.id),
         title=found.title,
@@ -351,7 +341,6 @@ def filter_summary(found: Filter) -> entities.FilterSummary:
 
 
 def filter_result(match: Filtered) -> entities.FilterResult:
-    """Return the filter that matches a status, and the keywords or statuses by which it does."""
     return entities.FilterResult(
         filter=filter_summary(match.filter),
         keyword_matches=list(match.keywords) or None,
@@ -360,7 +349,6 @@ def filter_result(match: Filtered) -> entities.FilterResult:
 
 
 def relationship(other_id: int, stand: Relation) -> entities.Relationship:
-    """How the caller stands to one member."""
     return entities.Relationship(
         id=str(other_id),
         following=stand.following,
@@ -381,12 +369,12 @@ def relationship(other_id: int, stand: Relation) -> entities.Relationship:
 
 
 def application(app: App, push_key: str) -> client_entities.Application:
-    """A client program, without its secret. `push_key` is the server's public key for web push; empty for none."""
+    """Return an app without its secret. `push_key` is the server's public key for web push; empty for none."""
     return client_entities.Application(**_application(app, push_key))
 
 
 def credential_application(app: App, secret: str, push_key: str) -> client_entities.CredentialApplication:
-    """A client program, with its secret, and the server's public key for web push; empty for none."""
+    """Return an app with its secret. `push_key` is the server's public key for web push; empty for none."""
     fields = _application(app, push_key)
     return client_entities.CredentialApplication(**fields, client_id=str(app.id), client_secret=secret)
 
@@ -404,7 +392,7 @@ def _application(app: App, push_key: str) -> dict[str, Any]:
 
 
 def token(made: Token, text: str) -> client_entities.Token:
-    """A token, the once that its text is known."""
+    """Return a new token, whose text is only known at its creation."""
     return client_entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)
 
 
@@ -486,7 +474,6 @@ class Preferences(msgspec.Struct, kw_only=True):
 
 
 def featured_tag(found: Featured, at: Addresses) -> FeaturedTag:
-    """A tag on a profile."""
     return FeaturedTag(
         id=str(found.place),
         name=found.name,
@@ -497,12 +484,11 @@ def featured_tag(found: Featured, at: Addresses) -> FeaturedTag:
 
 
 def user_list(found: MemberList) -> UserList:
-    """A list."""
     return UserList(id=str(found.id), title=found.title, replies_policy=found.replies.value, exclusive=found.exclusive)
 
 
 def preferences(member: Member) -> Preferences:
-    """How a member posts; how they read is mostly for their client to know."""
+    """Return the posting preferences of a member; most reading preferences are up to the client."""
     return Preferences(
         visibility=WIRE_VISIBILITY[member.default_visibility],
         sensitive=member.default_sensitive,
@@ -514,7 +500,6 @@ def preferences(member: Member) -> Preferences:
 
 
 def relationship_times(id_: int, told: RelationshipHistory) -> RelationshipTimes:
-    """When two members followed each other."""
     return RelationshipTimes(
         id=str(id_),
         following=list(map(_followed, told.following)),
@@ -529,5 +514,4 @@ def _followed(period: FollowPeriod) -> FollowedPeriod:
 
 
 def followers_at_day(told: FollowersOfDay) -> FollowersAtDay:
-    """A day of a series of followers."""
     return FollowersAtDay(told.day.isoformat(), told.followers, told.gained, told.lost)

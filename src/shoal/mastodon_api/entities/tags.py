@@ -96,14 +96,17 @@ def tag(
     following: bool | None,
     featuring: bool = False,
 ) -> Tag:
-    """A tag by its canonical name; `counted` is None for one that nobody uses, `following` for who is not logged in.
+    """Return a tag by its canonical name.
 
-    `today` is in days since 1970-01-01 UTC.
+    Args:
+        counted: None for an unused tag.
+        today: Days since 1970-01-01 UTC.
+        following: None for an anonymous caller.
     """
     mine = following is not None
     unused = [DayCount(today - back, 0, 0) for back in range(HISTORY)]
     return Tag(
-        # Ids of tags are negative; on the wire an id is digits.
+        # Tag ids are negative, but ids in JSON are digits.
         id=str(-tag_id(name)),
         name=name,
         url=at.tag(name),
@@ -118,7 +121,6 @@ def _history(days: Iterable[DayCount]) -> list[TagDay]:
 
 
 def cloud(shown: Shown, at: Addresses) -> Cloud:
-    """A cloud."""
     words = [_cloud_tag(word, at) for word in shown.words]
     return Cloud(shown.order, shown.version, moment(shown.at), moment(shown.complete_to), words)
 
@@ -137,12 +139,11 @@ def _cloud_tag(word: Word, at: Addresses) -> CloudTag:
 
 
 def alike(found: RelatedTag, at: Addresses) -> AlikeTag:
-    """A related tag."""
     return AlikeTag(found.name, found.form, at.tag(found.name), found.uses, found.together, _short(found.likeness))
 
 
 def _short(number: float) -> float:
-    """Round a number for the wire, to four places."""
+    """Round a number to four decimal places."""
     return round(number, 4)
 
 

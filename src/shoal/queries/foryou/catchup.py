@@ -1,7 +1,7 @@
 """Catch-up: the best of what a member's followees posted and shared since the member was last here, in one page with an end.
 
 Sources, filters and terms are those of For you, but only followees have a part in it, and a post counts half as fresh after as
-long as the member was away. `core.ranking.catching_up` says which posts are shown, those of quiet friends first.
+long as the member was away. `core.ranking.reranking` says which posts are shown, those of quiet friends first.
 """
 
 from __future__ import annotations

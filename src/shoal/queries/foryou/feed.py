@@ -4,7 +4,7 @@
 2. Hydration reads the posts, their authors, and the viewer's relation to them (`hydration.Sight`).
 3. Filters remove posts that the viewer may not see or does not want, and posts that a rule excludes (`scoring`).
 4. Scoring turns facts into a matrix, which `core.ranking.terms` scores at once (`scoring`).
-5. Diversification orders the posts and mixes in exploration (`core.ranking.diversity`).
+5. Diversification orders the posts and mixes in exploration (`core.ranking.reranking`).
 
 The ranking is cached for an hour. Later pages are parts of it, without posts that may no longer be shown; nothing else changes.
 If a stage fails, or all stages together exceed the deadline, the page is a page of the home timeline and says so.
