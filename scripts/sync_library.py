@@ -1,202 +1,201 @@
-"""Make `shoal.sync` from `shoal.library`: each public method with the same arguments and docstring, and without `await`.
+"""Generate `shoal.sync._generated`: the classes of `shoal.library` with methods that block instead of being awaited.
 
     python -m scripts.sync_library
 
-A test compares what stands in `src/shoal/sync` with what is made here.
+`hatch_build.py` runs it in every build, and `make` when the library is newer than the generated module. It parses the library
+without importing it and needs only the standard library.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-import subprocess
-import sys
+import functools
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src" / "shoal"
-TARGET = SOURCE / "sync"
-BY_HAND = {"__init__", "calling", "loop_per_process", "loop_thread", "opening"}
-"""Modules of `shoal.sync` that are not made."""
+SOURCE = ROOT / "src"
+TARGET = SOURCE / "shoal" / "sync" / "_generated.py"
+COMMAND = "python -m scripts.sync_library"
 
-_NO_METHODS = {"__init__", "acting", "arguments", "options"}
-"""Modules of `shoal.library` that are not mirrored."""
-_BASES = {"Seeing": ("calling", "Calling"), "Acting": ("calling", "Acting")}
-"""Classes of the library that stand for others in `shoal.sync`, and the modules of these."""
-_ELSEWHERE = {"Blocklists": "admin.blocklists"}
-"""Bases outside the library, whose methods are taken into the class."""
-_OPENING = {"open"}
-"""Methods that are written by hand, in `opening.py`."""
+_ENTRY = "shoal.library.network.Shoal"
+_PROXIES = {"shoal.library.acting.Seeing": "Proxy", "shoal.library.acting.Acting": "MemberProxy"}
+"""Base classes of the library that have a hand-written counterpart in `shoal.sync.proxies`."""
+_HEAD = f'''"""The classes of `shoal.library` with blocking methods.
+
+Generated from `src/shoal/library` by `{COMMAND}`: changes to this file are lost.
+"""'''
 
 
-@dataclass(frozen=True)
-class Module:
-    """A module of the package, read."""
-
-    name: str
-    tree: ast.Module
-
-    @classmethod
-    def read(cls, name: str) -> Module:
-        """Read a module by its name below `shoal`."""
-        path = SOURCE.joinpath(*name.split(".")).with_suffix(".py")
-        return cls(f"shoal.{name}", ast.parse(path.read_text()))
-
-    @property
-    def stem(self) -> str:
-        """Its own name, without the rooms it is in."""
-        return self.name.rpartition(".")[2]
-
-    @property
-    def classes(self) -> dict[str, ast.ClassDef]:
-        """Its classes by name."""
-        return {node.name: node for node in self.tree.body if isinstance(node, ast.ClassDef)}
-
-    def import_of(self, name: str) -> str:
-        """The statement that imports what the module calls by this name."""
-        for node in self.tree.body:
-            if isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    if (alias.asname or alias.name) == name:
-                        renamed = f" as {alias.asname}" if alias.asname else ""
-                        return f"from {node.module} import {alias.name}{renamed}"
-        return f"from {self.name} import {name}"
+def generate() -> str:
+    """Return the text of the generated module."""
+    return _Generator().module()
 
 
-@dataclass(frozen=True)
-class Method:
-    """A public method, and the module in which it stands."""
+class _Generator:
+    """The classes and imports of the generated module."""
 
-    module: Module
-    node: ast.FunctionDef | ast.AsyncFunctionDef
+    def __init__(self) -> None:
+        self._classes: list[ast.ClassDef] = []
+        self._queue = [_ENTRY]
+        self._done: set[str] = set()
+        self._imported: dict[str, str] = {}
+        """Local names by what they are imported from, such as `shoal.core.model.Post`."""
 
-    @property
-    def answer(self) -> ast.expr:
-        """The type of its answer."""
-        if self.node.returns is None:
-            raise TypeError(f"{self.module.name}: {self.node.name} has no type")
-        return self.node.returns
+    def module(self) -> str:
+        while self._queue:
+            self._mirror(self._queue.pop(0))
+        names = [node.name for node in self._classes]
+        if ambiguous := {name for name in names if names.count(name) > 1} | set(self._imported.values()) & set(names):
+            raise ValueError(f"shoal.library: several meanings of {', '.join(sorted(ambiguous))}")
+        parts = [_HEAD, "from __future__ import annotations", "\n".join(self._imports())]
+        return "\n\n".join([*parts, *map(ast.unparse, self._classes)]) + "\n"
 
-    @property
-    def streamed(self) -> ast.expr | None:
-        """The type of what it yields; None for a method that is no asynchronous iterator."""
-        match self.answer:
-            case ast.Subscript(ast.Name("AsyncGenerator"), ast.Tuple([streamed, _])):
-                return streamed
-        return None
+    def _imports(self) -> list[str]:
+        names: dict[str, list[str]] = {}
+        for origin, local in sorted(self._imported.items()):
+            module, _, name = origin.rpartition(".")
+            names.setdefault(module, []).append(name if local == name else f"{name} as {local}")
+        library = sorted({f"import {origin.rpartition('.')[0]}" for origin in self._done})
+        return library + [f"from {module} import {', '.join(imported)}" for module, imported in names.items()]
 
-    def names(self) -> Iterator[str]:
-        """Yield names that the signature uses."""
-        for part in (self.node.args, self.answer):
-            for node in ast.walk(part):
-                if isinstance(node, ast.Name) and node.id not in (*dir(builtins), "AsyncGenerator"):
-                    yield node.id
+    def _mirror(self, origin: str) -> str:
+        """Generate a class of the library after its bases, once, and return its name."""
+        if origin in _PROXIES:
+            return self._local(f"shoal.sync.proxies.{_PROXIES[origin]}")
+        node = _class(origin)
+        if origin in self._done:
+            return node.name
+        self._done.add(origin)
+        bases: list[str] = []
+        methods: list[ast.stmt] = []
+        for base in (_origin(origin, ast.unparse(one)) for one in node.bases):
+            if base.startswith("shoal.library."):
+                bases.append(self._mirror(base))
+            else:
+                # A class that other packages use as it is: its methods become methods of the generated class.
+                methods += self._methods(base)
+        methods += self._methods(origin)
+        if not bases:
+            bases.append(self._local(f"shoal.sync.proxies.{'NetworkProxy' if origin == _ENTRY else 'Proxy'}"))
+        head = f"class {node.name}({', '.join(bases)}):\n    _awaited: {origin}"
+        made = _parsed_class(head)
+        made.body = [_docstring(node), *made.body, *self._constructor(origin), *methods]
+        self._classes.append(made)
+        return node.name
 
+    def _constructor(self, origin: str) -> list[ast.stmt]:
+        """Return a constructor that wraps the attributes which are objects of the library; none without such attributes."""
+        lines = [f"    self.{name} = {self._later(of)}(loop, awaited.{name})" for name, of in _attributes(origin)]
+        if not lines:
+            return []
+        loop = self._local("shoal.sync.loops.LoopThread")
+        head = f"def __init__(self, loop: {loop}, awaited: {origin}) -> None:\n    super().__init__(loop, awaited)\n"
+        return ast.parse(head + "\n".join(lines)).body
 
-def made() -> dict[Path, str]:
-    """Each module with the text that it must have."""
-    sources = [path.stem for path in sorted((SOURCE / "library").glob("*.py")) if path.stem not in _NO_METHODS]
-    modules = {name: Module.read(f"library.{name}") for name in sources}
-    homes = {name: stem for stem, module in modules.items() for name in module.classes if _mirrored(module, name)}
-    return {
-        TARGET / f"{stem}.py": _formatted(_text(module, homes), TARGET / f"{stem}.py")
-        for stem, module in modules.items()
-        if stem in homes.values()
-    }
+    def _methods(self, origin: str) -> list[ast.stmt]:
+        return [
+            self._method(origin, one)
+            for one in _class(origin).body
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            # `NetworkProxy` has its own `open`.
+            if not one.name.startswith("_") and (origin, one.name) != (_ENTRY, "open")
+        ]
 
+    def _method(self, origin: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
+        call = f"self._awaited.{node.name}({', '.join(_passed_on(node.args))})"
+        match node.returns:
+            case None:
+                raise TypeError(f"{origin}.{node.name} has no return type")
+            case ast.Subscript(ast.Name("AsyncGenerator"), ast.Tuple([item, _])):
+                generator = self._local("collections.abc.Generator")
+                answer = f"{generator}[{self._annotation(origin, item)}, None, None]"
+                body = f"return self._loop.each({call})"
+            case ast.Name(name) if _is_mirrored(_origin(origin, name)):
+                answer = self._later(_origin(origin, name))
+                body = f"return {answer}(self._loop, self._loop.call({call}))"
+            case ast.Constant(None):
+                answer, body = "None", f"self._loop.call({call})"
+            case returned:
+                answer, body = self._annotation(origin, returned), f"return self._loop.call({call})"
+        head = f"def {node.name}({self._annotation(origin, node.args)}) -> {answer}:\n    {body}"
+        (made,) = ast.parse(head).body
+        assert isinstance(made, ast.FunctionDef)
+        made.body.insert(0, _docstring(node))
+        return made
 
-def _mirrored(module: Module, name: str) -> bool:
-    """Values, such as pages of answers, are what they are in both."""
-    bases = {ast.unparse(base) for base in module.classes[name].bases}
-    return "NamedTuple" not in bases
+    def _annotation(self, origin: str, node: ast.AST) -> str:
+        """Return a part of a signature, with the names that it has in the generated module."""
+        used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - set(dir(builtins))
+        names = {name: self._local(_origin(origin, name), name) for name in sorted(used)}
+        return ast.unparse(_Renaming(names).visit(node))
 
+    def _later(self, origin: str) -> str:
+        self._queue.append(origin)
+        return _class(origin).name
 
-def _text(module: Module, homes: dict[str, str]) -> str:
-    stem = module.stem
-    imports = {f"from shoal.library import {stem} as awaited"}
-    classes = [_class(module, node, homes, imports) for name, node in module.classes.items() if homes.get(name) == stem]
-    mirrored = {name for name in homes if homes[name] != stem}
-    for name in mirrored:
-        if any(name in _words(text) for text in classes):
-            imports.add(f"from shoal.sync.{homes[name]} import {name}")
-    if any("Generator[" in text for text in classes):
-        imports.add("from collections.abc import Generator")
-    docstring = ast.get_docstring(module.tree) or ""
-    head = f'"""{docstring}\n\nMade from `{module.name}` by `python -m scripts.sync_library`.\n"""'
-    return "\n\n".join((head, "from __future__ import annotations", "\n".join(sorted(imports)), *classes))
-
-
-def _class(module: Module, node: ast.ClassDef, homes: dict[str, str], imports: set[str]) -> str:
-    bases: list[str] = []
-    methods: list[Method] = []
-    for base in map(ast.unparse, node.bases):
-        if base in _ELSEWHERE:
-            other = Module.read(_ELSEWHERE[base])
-            methods += _public(other, other.classes[base])
-        else:
-            home, name = _BASES.get(base, (homes.get(base, ""), base))
-            bases.append(name)
-            if home != module.stem:
-                imports.add(f"from shoal.sync.{home} import {name}")
-    if node.name == "Shoal":
-        bases = ["Opening"]
-        imports.add("from shoal.sync.opening import Opening")
-    elif not bases:
-        bases = ["Calling"]
-        imports.add("from shoal.sync.calling import Calling")
-    methods += _public(module, node)
-    lines = [f"class {node.name}({', '.join(bases)}):", f'    """{ast.get_docstring(node)}"""', ""]
-    lines += [f"    _awaited: awaited.{node.name}", "", *_init(node, homes, imports)]
-    for method in methods:
-        lines += [*_method(method, homes), ""]
-        imports.update(method.module.import_of(name) for name in method.names() if name not in homes)
-    return "\n".join(lines)
-
-
-def _public(module: Module, node: ast.ClassDef) -> list[Method]:
-    functions = [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return [Method(module, one) for one in functions if not one.name.startswith("_") and one.name not in _OPENING]
-
-
-def _init(node: ast.ClassDef, homes: dict[str, str], imports: set[str]) -> list[str]:
-    """Write the constructor: what an object has besides methods is made when it is made."""
-    things = [
-        f"        self.{line.targets[0].attr} = {line.value.func.id}(loop, of.{line.targets[0].attr})"
-        for one in node.body
-        if isinstance(one, ast.FunctionDef) and one.name == "__init__"
-        for line in one.body
-        if isinstance(line, ast.Assign)
-        and isinstance(line.targets[0], ast.Attribute)
-        and isinstance(line.value, ast.Call)
-        and isinstance(line.value.func, ast.Name)
-        and line.value.func.id in homes
-    ]
-    if not things:
-        return []
-    imports.add("from shoal.sync.loop_thread import LoopThread")
-    head = f"    def __init__(self, loop: LoopThread, of: awaited.{node.name}) -> None:"
-    return [head, "        super().__init__(loop, of)", *things, ""]
+    def _local(self, origin: str, name: str = "") -> str:
+        """Return the name of an import: the one that the library uses, or the full path if that name is taken."""
+        if origin not in self._imported:
+            name = name or origin.rpartition(".")[2]
+            taken = name in self._imported.values()
+            self._imported[origin] = origin.replace(".", "_") if taken else name
+        return self._imported[origin]
 
 
-def _method(method: Method, homes: dict[str, str]) -> list[str]:
-    node, given = method.node, _passed_on(method.node.args)
-    answer = ast.unparse(method.answer)
-    call = f"self._awaited.{node.name}({', '.join(given)})"
-    if method.streamed is not None:
-        answer = f"Generator[{ast.unparse(method.streamed)}, None, None]"
-        body = f"return self._loop.each({call})"
-    elif answer in homes:
-        body = f"return {answer}(self._loop, self._loop.call({call}))"
-    elif answer == "None":
-        body = f"self._loop.call({call})"
-    else:
-        body = f"return self._loop.call({call})"
-    docstring = (ast.get_docstring(node, clean=False) or "").rstrip()
-    closing = '\n        """' if "\n" in docstring else '"""'
-    head = f"    def {node.name}({ast.unparse(node.args)}) -> {answer}:"
-    return [head, f'        """{docstring}{closing}', f"        {body}"]
+class _Renaming(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(self._names.get(node.id, node.id), node.ctx)
+
+
+@functools.cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(SOURCE.joinpath(*module.split(".")).with_suffix(".py").read_text())
+
+
+@functools.cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    return {node.name: node for node in _tree(module).body if isinstance(node, ast.ClassDef)}
+
+
+def _class(origin: str) -> ast.ClassDef:
+    module, _, name = origin.rpartition(".")
+    return _classes(module)[name]
+
+
+def _origin(where: str, name: str) -> str:
+    """Return the full path of a name that the module of a class uses."""
+    module = where.rpartition(".")[0]
+    for node in _tree(module).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return f"{node.module}.{alias.name}"
+    return f"{module}.{name}"
+
+
+def _is_mirrored(origin: str) -> bool:
+    """Whether this is a class of the library with methods, unlike its named tuples and the types of other packages."""
+    module, _, name = origin.rpartition(".")
+    if not module.startswith("shoal.library.") or name not in _classes(module):
+        return False
+    return "NamedTuple" not in map(ast.unparse, _class(origin).bases)
+
+
+def _attributes(origin: str) -> Iterator[tuple[str, str]]:
+    """Yield the attributes that a constructor fills with objects of the library, and the classes of these."""
+    for function in _class(origin).body:
+        if isinstance(function, ast.FunctionDef) and function.name == "__init__":
+            for line in function.body:
+                match line:
+                    case ast.Assign([ast.Attribute(ast.Name("self"), name)], ast.Call(ast.Name(called))):
+                        if (of := _origin(origin, called)).startswith("shoal.library."):
+                            yield name, of
 
 
 def _passed_on(arguments: ast.arguments) -> list[str]:
@@ -206,25 +205,21 @@ def _passed_on(arguments: ast.arguments) -> list[str]:
     return given + [f"{one.arg}={one.arg}" for one in arguments.kwonlyargs]
 
 
-def _words(text: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+def _docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
+    return ast.Expr(ast.Constant(ast.get_docstring(node, clean=False) or ""))
 
 
-def _formatted(text: str, path: Path) -> str:
-    for arguments in (["check", "--fix", "--quiet", "--select", "I"], ["format", "--quiet"]):
-        command = [sys.executable, "-m", "ruff", *arguments, "--stdin-filename", str(path), "-"]
-        text = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, check=True).stdout
-    return text
+def _parsed_class(text: str) -> ast.ClassDef:
+    (node,) = ast.parse(text).body
+    assert isinstance(node, ast.ClassDef)
+    return node
 
 
 def main() -> None:
-    """Write the modules, and delete those that are not made any more."""
-    texts = made()
-    for path in TARGET.glob("*.py"):
-        if path not in texts and path.stem not in BY_HAND:
-            path.unlink()
-    for path, text in texts.items():
-        path.write_text(text)
+    """Write the module in one step: other processes may import it at the same time."""
+    unfinished = TARGET.with_suffix(f".{os.getpid()}.tmp")
+    unfinished.write_text(generate())
+    unfinished.replace(TARGET)
 
 
 if __name__ == "__main__":

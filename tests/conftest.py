@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 from hypothesis import settings
+from scripts import sync_library
 
 from shoal.commands import authentication
 from tests.durations import Durations
@@ -45,6 +46,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_configure(config: pytest.Config) -> None:
     """Measure the tests, and have the workers share engines."""
+    if not sync_library.TARGET.exists():
+        raise pytest.UsageError(
+            f"{sync_library.TARGET.relative_to(sync_library.ROOT)} is missing: run {sync_library.COMMAND}"
+        )
     # Collection makes objects that live as long as the process; looking through them took a seventh of its processor time.
     gc.disable()
     config.pluginmanager.register(Durations())

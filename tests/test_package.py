@@ -24,6 +24,7 @@ def test_every_file_of_the_package_is_in_the_wheel_and_in_the_source_distributio
     ).stdout
     files = {name for name in listed.split() if (ROOT / name).exists()}
     assert "src/shoal/py.typed" in files
+    files.add("src/shoal/sync/_generated.py")
     wheel = next(built.glob("*.whl"))
     with zipfile.ZipFile(wheel) as archive:
         assert files <= {f"src/{name}" for name in archive.namelist()}

@@ -48,6 +48,11 @@ def test_developing_brings_its_tools_to_what_runs_already(tmp_path: Path, target
     assert f"{tmp_path / 'venv'} dev" in planned(tmp_path, target)
 
 
+@pytest.mark.parametrize("target", ["ready", "setup", "check", "docs", "cluster", "shots"])
+def test_missing_sync_library_is_generated(tmp_path: Path, target: str) -> None:
+    assert "-m scripts.sync_library" in planned(tmp_path, target, f"SYNC={tmp_path / '_generated.py'}")
+
+
 def test_a_port_can_be_named(tmp_path: Path) -> None:
     for target in ("demo", "serve"):
         assert f"shoal {target} --port 8500" in planned(tmp_path, target)

@@ -1,4 +1,4 @@
-"""The library without `await`, for Django, Flask, scripts and notebooks: the same methods, which return when they are done.
+"""The library without `await`, for Django, Flask, scripts and notebooks: methods with the same signatures, which block.
 
     from shoal.sync import Shoal
 
@@ -7,12 +7,11 @@
         ann.create("Low tide at #dawn")
         print([entry.post.text for entry in ann.home().entries])
 
-One event loop runs in a thread of its own for each open network, and any thread may call. Streams are iterators. Modules with
-methods are made from those of `shoal.library` by `python -m scripts.sync_library`.
+Each open network runs its event loop in a background thread, and any thread may call. Streams are iterators. The build generates
+`shoal.sync._generated` from `shoal.library`; in a checkout, `python -m scripts.sync_library` does.
 """
 
 from shoal.library.acting import AnyMember, AnyPost
-from shoal.sync.handle import Handle, Visitor
-from shoal.sync.network import Shoal
+from shoal.sync._generated import Handle, Shoal, Visitor
 
 __all__ = ["AnyMember", "AnyPost", "Handle", "Shoal", "Visitor"]

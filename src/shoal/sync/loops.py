@@ -1,17 +1,16 @@
-"""An event loop in a thread of its own, for callers without `await`.
+"""Event loops in background threads, for callers without `await`.
 
-Any number of threads may call, whether a loop runs in them or not. A call that is interrupted (Ctrl-C, a signal handler that
-raises) is cancelled in the loop as well. Calls after the end, and in a process that was forked from the one that opened, raise
-`RuntimeError`.
+Any number of threads may call, whether an event loop runs in them or not. Interrupting a call (Ctrl-C, a signal handler that
+raises) also cancels it in the loop. Calls to a closed loop raise `RuntimeError`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures.thread  # noqa: F401  # before `_end_all` is registered
+import concurrent.futures.thread  # noqa: F401  # registers its exit callback before `_end_all`
 import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, TypeVar
@@ -22,13 +21,16 @@ import uvloop
 T = TypeVar("T")
 
 _GRACE_SECONDS = 10.0
-"""How long the end waits for calls of other threads."""
-CLOSED = "this Shoal is closed"
+"""How long `end` waits for calls of other threads."""
+_CLOSED = "this Shoal is closed"
 _FORKED = "this Shoal was opened before the process was forked: open one in each process"
 
 
 class LoopThread:
-    """A loop that runs as long as something is open in it."""
+    """An event loop in a background thread, which runs while a context manager is open in it.
+
+    It belongs to the process that created it: calls in a forked process raise `RuntimeError`.
+    """
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -38,12 +40,12 @@ class LoopThread:
         self._ending = asyncio.Event()
         self._left: Future[None] = Future()
         self._lock = threading.Lock()
-        """Held where something is handed to the loop, so that nothing is once it has ended."""
+        """Guards submissions: the loop gets none after it has ended."""
         self._ended = False
         self._calls: set[Future[Any]] = set()
 
     def open(self, context: AbstractAsyncContextManager[T]) -> T:
-        """Begin: open the context in the new thread, where it stays open until the end. Raises as the context does."""
+        """Start the thread and enter the context manager there until `end`. Raise what entering it raises."""
         entered: Future[T] = Future()
         self._thread = threading.Thread(target=self._run, args=(context, entered), name="shoal-loop", daemon=True)
         self._thread.start()
@@ -60,18 +62,18 @@ class LoopThread:
         return opened
 
     def call(self, call: Coroutine[Any, Any, T]) -> T:
-        """Return what the coroutine returns, or raise what it raises."""
+        """Return the result of the coroutine, or raise its exception."""
         future = self._submit(call, waited_for=True)
         try:
             return future.result()
         except CancelledError:
-            raise RuntimeError(CLOSED) from None
+            raise RuntimeError(_CLOSED) from None
         except BaseException:
             future.cancel()
             raise
 
     def each(self, stream: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """Yield what the stream yields, a step at a time. It is closed with this generator, and ends with the loop."""
+        """Yield the items of the stream, each computed on demand. The stream is closed with this generator or the loop."""
         asked: asyncio.Queue[Future[T]] = asyncio.Queue()
         driver = self._submit(_drive(stream, asked), waited_for=False)
         try:
@@ -80,11 +82,11 @@ class LoopThread:
         except CancelledError:
             return
         finally:
-            # The garbage collector may close it, in any thread: nothing is waited for.
+            # Do not wait for it: the garbage collector may close this generator in any thread.
             driver.cancel()
 
     def end(self) -> None:
-        """Let calls under way end, close what is open, and stop. A second time, or in a forked process, do nothing."""
+        """Wait for running calls, exit the context manager and stop. Do nothing if called again or in a forked process."""
         if self._thread is None or os.getpid() != self._process:
             return
         with self._lock:
@@ -102,7 +104,7 @@ class LoopThread:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._hold(context, entered))
             self._left.set_result(None)
-        except BaseException as error:  # noqa: BLE001  # it is raised in the thread that opens, or in the one that closes
+        except BaseException as error:  # noqa: BLE001  # raised again in `open` or `end`
             (self._left if entered.done() else entered).set_exception(error)
 
     async def _hold(self, context: AbstractAsyncContextManager[T], entered: Future[T]) -> None:
@@ -137,7 +139,7 @@ class LoopThread:
         return future
 
     def _ask(self, asked: asyncio.Queue[Future[T]], reply: Future[T]) -> bool:
-        """Ask the driver of a stream for its next step; False where the loop has ended."""
+        """Request the next item from the driver of a stream. Return False if the loop has ended."""
         self._check_process()
         with self._lock:
             if not self._ended:
@@ -146,15 +148,66 @@ class LoopThread:
 
     def _check_open(self) -> None:
         if self._ended:
-            raise RuntimeError(CLOSED)
+            raise RuntimeError(_CLOSED)
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise RuntimeError(_FORKED)
 
 
+class LoopPerProcess(LoopThread):
+    """A `LoopThread` for each process that calls, started by its first call.
+
+    A server may therefore open a network and fork its workers afterwards (gunicorn with `--preload`).
+    """
+
+    def __init__(self, opening: Callable[[], AbstractAsyncContextManager[object]]) -> None:
+        self._opening = opening
+        self._closed = False
+        self._current: LoopThread | None = None
+        self._lock = threading.Lock()
+        _per_process.add(self)
+
+    def call(self, call: Coroutine[Any, Any, T]) -> T:
+        """Return the result of the coroutine, or raise its exception."""
+        try:
+            loop = self._here()
+        except BaseException:
+            call.close()
+            raise
+        return loop.call(call)
+
+    def each(self, stream: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+        """Yield the items of the stream, as `LoopThread.each`."""
+        return (yield from self._here().each(stream))
+
+    def end(self) -> None:
+        """End the loop of this process. Do nothing if called again."""
+        with self._lock:
+            self._closed, current = True, self._current
+        if current is not None:
+            current.end()
+
+    def _here(self) -> LoopThread:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError(_CLOSED)
+            if self._current is None:
+                loop = LoopThread()
+                loop.open(self._opening())
+                self._current = loop
+            return self._current
+
+    def _forked(self) -> None:
+        self._lock = threading.Lock()
+        if self._current is not None:
+            # Keep it from being garbage collected: its thread belongs to the parent process.
+            _left_to_parent.append(self._current)
+            self._current = None
+
+
 async def _drive(stream: AsyncGenerator[T, None], asked: asyncio.Queue[Future[T]]) -> None:
-    """Step through a stream in one task, as its context is bound to one; a reply that is cancelled says that it is over."""
+    """Iterate over a stream in a single task, which its context variables need. A cancelled reply marks its end."""
     reply: Future[T] = Future()
     try:
         async with aclosing(stream):
@@ -163,7 +216,7 @@ async def _drive(stream: AsyncGenerator[T, None], asked: asyncio.Queue[Future[T]
                 reply.set_result(await anext(stream))
     except StopAsyncIteration:
         reply.cancel()
-    except Exception as error:  # noqa: BLE001  # it is raised in the thread that asked
+    except Exception as error:  # noqa: BLE001  # raised again in the thread that requested it
         reply.set_exception(error)
     finally:
         reply.cancel()
@@ -176,7 +229,15 @@ def _end_all() -> None:
         loop.end()
 
 
+def _after_fork() -> None:
+    for loop in list(_per_process):
+        loop._forked()
+
+
 _open: WeakSet[LoopThread] = WeakSet()
-# Executors, of which a network has several, refuse work by the time that `atexit` begins. What is registered here is called
-# before they do. Where Python has it no more, a process ends without closing, which loses nothing that was acknowledged.
+_per_process: WeakSet[LoopPerProcess] = WeakSet()
+_left_to_parent: list[LoopThread] = []
+os.register_at_fork(after_in_child=_after_fork)
+# Executors, of which a network has several, refuse work before `atexit` handlers run; `_register_atexit` callbacks run earlier.
+# In a Python without it, a process exits without closing the network, which loses no acknowledged write.
 getattr(threading, "_register_atexit", lambda _: None)(_end_all)
