@@ -71,7 +71,7 @@ def served(
             process.stdout.close()
 
 
-def first_url(process: subprocess.Popen[str], patience: float = 30.0) -> str:
+def first_url(process: subprocess.Popen[str], patience: float = 120.0) -> str:
     """Return the first URL that a server prints: it is ready then."""
     assert process.stdout is not None
     until = time.monotonic() + patience
@@ -81,6 +81,8 @@ def first_url(process: subprocess.Popen[str], patience: float = 30.0) -> str:
             raise AssertionError(f"the server ended with status {process.wait(5)} before it was ready")
         if found := re.search(r"https?://[^\s/]+", line):
             return found.group()
+    # Otherwise the caller's `with` waits for it.
+    process.kill()
     raise AssertionError("the server was not ready in time")
 
 
