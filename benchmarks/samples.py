@@ -47,7 +47,7 @@ _HTTP = Stage("HTTP and sockets: uvicorn, uvloop, the kernel", ("uvicorn", "http
 _IN_AND_OUT = Stage(
     "the way in and out: route, token, limits, headers", ("shoal.mastodon_api", "shoal.observability", "starlette")
 )
-_JSON = Stage("JSON", ("shoal.api.entities", "shoal.mastodon_api.endpoints"))
+_JSON = Stage("JSON", ("shoal.api.entities", "shoal.mastodon_api.context"))
 STAGES = (
     _HTTP,
     _IN_AND_OUT._replace(modules=(*_IN_AND_OUT.modules, "shoal.commands")),

@@ -9,6 +9,7 @@ Glossary (`docs/glossary.md`): lift, owed, tally.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -427,3 +428,19 @@ class Store(Graph, Outbox, Scanner, Protocol):
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
         """As `commit`; what the batch owes to shards that this store does not keep is returned with its jobs."""
         ...
+
+
+Announce = Callable[[], Awaitable[None]]
+
+announcing: ContextVar[Announce | None] = ContextVar("announcing", default=None)
+"""Awaited by an embedded store before each change that this context makes. When it raises, the change is not made.
+
+If this process is killed, a caller in another process knows by it whether the call can be repeated.
+"""
+
+
+async def announce() -> None:
+    """Announce a change to the caller, if one wants to know. Raises `Unavailable` where it could not be announced."""
+    tell = announcing.get()
+    if tell is not None:
+        await tell()

@@ -37,16 +37,12 @@ from shoal.graph.dynamodb.outbox import DynamoOutbox
 from shoal.graph.dynamodb.scans import Scans
 from shoal.graph.dynamodb.table import prepare
 from shoal.graph.dynamodb.transactions import Transaction, check_number
-from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide
+from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide, every_shard
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
 from shoal.locks import NamedTurns
 
 PATIENCE_SECONDS = 4.0
 """For so long a busy service, one that is out of reach, or a contested item is tried again."""
-
-
-def _everything(_shard: int) -> bool:
-    return True
 
 
 class DynamoGraph:
@@ -62,7 +58,7 @@ class DynamoGraph:
         self._under_way: set[asyncio.Task[list[tuple[Job, InverseOp]]]] = set()
 
     @classmethod
-    async def open(cls, url: str, *, owns: Owns = _everything, patience: float = PATIENCE_SECONDS) -> DynamoGraph:
+    async def open(cls, url: str, *, owns: Owns = every_shard, patience: float = PATIENCE_SECONDS) -> DynamoGraph:
         """Open or create the table of a URL such as `dynamodb://shoal?region=eu-west-1`; credentials are the environment's.
 
         `endpoint` in it names another server of the protocol, `spread` into how many parts a new table's index is cut.
