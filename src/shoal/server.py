@@ -13,15 +13,14 @@ from functools import partial
 from typing import Any, Protocol
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER
-from shoal.http.admission import Gate
 from shoal.http.application import build_app
 from shoal.http.authentication import caller_of
 from shoal.http.connection_passing import Passing, ReadableRoutes
 from shoal.http.connections import OpenConnections, connections, room
-from shoal.http.middleware import CORS_PATHS, Limited
+from shoal.http.middleware import CORS_PATHS, Gate, Limited
 from shoal.http.protocol import Config, PassedConnection
 from shoal.mastodon_api.context import Deps, Front, acting, front_of
 from shoal.mastodon_api.media_files import Files, ShownFiles, is_file
@@ -87,9 +86,7 @@ def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIA
         front,
         authenticate=partial(caller_of, front.uses, staff_second_factor=front.settings.staff_second_factor),
         limiter=front.limiter,
-        files=Limited(Files(front.media, ShownFiles(front.graph)), front.limiter, "files", front.meter, "(file)"),
-        is_file=is_file,
-        fallback=Limited(NoPage(front), front.limiter, "pages", front.meter, "(no such page)"),
+        fallback=_fallback(front),
         gate=gate or _gate(front.settings),
         refusal=front.writes.pressure.refusal,
         websocket=Sockets(front),
@@ -103,6 +100,17 @@ def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIA
         recorder=front.recorder,
         bind=acting,
     )
+
+
+def _fallback(front: Front) -> ASGIApp:
+    """Return the application of all paths without a route: files, and a page which says that there is no such page."""
+    files = Limited(Files(front.media, ShownFiles(front.graph)), front.limiter, "files", front.meter, "(file)")
+    no_page = Limited(NoPage(front), front.limiter, "pages", front.meter, "(no such page)")
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await (files if is_file(scope["path"]) else no_page)(scope, receive, send)
+
+    return answer
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -18,9 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shoal.core.errors import InvalidInput, Unauthenticated
 from shoal.http.application import Caller, Context, Route, build_app
+from shoal.http.bodies import Intake, Memory
 from shoal.http.params import Id, Upload, read_params
 from shoal.http.rate_limits import OFF, Limiter, MemoryLimiter
-from shoal.http.uploads import Intake, Memory
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import pytest
 from shoal import Shoal, Visibility
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AnyNode
-from shoal.mastodon_api.context import NetworkTotals, Totals
+from shoal.mastodon_api.network_totals import NetworkTotals, Totals
 from tests.running import run
 
 

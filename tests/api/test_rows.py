@@ -15,9 +15,8 @@ from shoal import mastodon_api as api_package
 from shoal.core.model import Role
 from shoal.http.pagination import PageQuery, StatusesQuery
 from shoal.http.routes import Route
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import One
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, One
 
 
 class Named(msgspec.Struct, frozen=True):

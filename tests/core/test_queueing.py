@@ -7,7 +7,8 @@ from collections import deque
 
 import pytest
 
-from shoal.core.queueing import ExpectedWait, refused_part
+from shoal.commands.context import refused_part
+from shoal.outbox.runner import ExpectedWait
 
 _PIECE = 50
 

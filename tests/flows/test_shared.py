@@ -26,7 +26,7 @@ from shoal.graph.postgres import PostgresGraph
 from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.redis.client import Nodes, Script
 from shoal.graph.schema import AGENDA
-from shoal.http.ip_blocks import IpGuard
+from shoal.http.middleware import IpGuard
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.ranking import decode_cursor
 from shoal.settings import build

@@ -8,8 +8,8 @@ from contextvars import Context
 
 from shoal.core.events import InverseOp
 from shoal.core.model import Post
+from shoal.graph.cache.cached_graph import AheadGraph
 from shoal.graph.cache.coherence import MarkedChange, Renewal, one_request
-from shoal.graph.cache.request_graph import AheadGraph
 from shoal.graph.contract import Assoc, Batch, Job
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, EVERYBODY, FOLLOWS, LOUD, MUTES, AssocType

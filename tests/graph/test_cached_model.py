@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.graph.cache import cached_graph, entries
-from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache import cached_graph, lru
+from shoal.graph.cache.cached_graph import AheadGraph, CachedGraph
 from shoal.graph.cache.coherence import FollowedLog, OwnersLog, foreseen_change, one_request
-from shoal.graph.cache.request_graph import AheadGraph
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, Reader
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, MUTES, POSTED, AssocType
@@ -157,5 +156,5 @@ def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: str, s
                 assert await in_common(graph) == await in_common_by_definition(store)
 
     short_lists = patch.multiple(cached_graph, _SHORT=short, _SHORT_AFAR=short, HEAD=head)
-    with short_lists, patch.object(entries, "HEAD", head):
+    with short_lists, patch.object(lru, "HEAD", head):
         asyncio.run(run())

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from time import perf_counter
 
 from shoal.app.stores import open_store
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import MarkedChange, Renewal, one_request
-from shoal.graph.failover import HistoricStamps, Histories, takeovers
+from shoal.graph.failover import HistoricStamps, Histories, took_over_since
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES
 from shoal.settings import build
@@ -43,17 +44,17 @@ async def _likes(graph: CachedGraph) -> int:
 
 
 def test_an_older_server_is_not_believed_and_each_takeover_has_a_mark_of_its_own() -> None:
-    histories, before = Histories(), takeovers()
+    histories, before = Histories(), perf_counter()
     told: list[int] = []
     histories.on_change(lambda: told.append(1))
     assert histories.note("a", 1, "a")
     assert histories.note("b", 1, "b")
-    assert (histories.mark, told) == (b"\0\0", [])
+    assert (histories.mark, told, took_over_since(before)) == (b"\0\0", [], False)
     assert histories.note("a", 2, "a")
     assert not histories.note("a", 1, "a")
     assert histories.note("a", 2, "a")
     assert histories.newest("a") == 2
-    assert (histories.mark, told, takeovers() - before) == (b"\1\0", [1], 1)
+    assert (histories.mark, told, took_over_since(before)) == (b"\1\0", [1], True)
     # A process that begins later, and knows the stores in another order.
     other = Histories()
     assert other.note("b", 1, "b")

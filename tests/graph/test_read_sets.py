@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from shoal.core.errors import Unavailable
 from shoal.core.ids import compose
 from shoal.core.model import Member, Post
+from shoal.graph.cache.cached_graph import NotedGraph
 from shoal.graph.cache.coherence import StampGuard, one_request
-from shoal.graph.cache.dependencies import ChangeLog, ReadSet, compared, depends_on, list_mark, reading
-from shoal.graph.cache.request_graph import NotedGraph
-from shoal.graph.cache.responses import Answers
+from shoal.graph.cache.responses import Answers, ChangeLog, ReadSet, compared, depends_on, list_mark, reading
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, LOGGED_IN, PUBLISHED, USER_NAME, AssocType, Key
@@ -163,7 +162,7 @@ async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_no
     if left_out == "comparison":
         monkeypatch.setattr(StampGuard, "are_still", always)
     elif left_out == "keys":
-        monkeypatch.setattr("shoal.graph.cache.request_graph.not_noted", lambda: None)
+        monkeypatch.setattr("shoal.graph.cache.cached_graph.not_noted", lambda: None)
     elif left_out == "names":
         monkeypatch.setattr("shoal.graph.cache.cached_graph.name_marks", lambda _keys: [])
     monkeypatch.setattr(NotedGraph, "_note", noted)

@@ -23,7 +23,7 @@ from msgspec import inspect as types
 from shoal import Handle, Shoal, errors
 from shoal import settings as configuration
 from shoal.core.errors import ShoalError
-from shoal.graph.embedded import announce
+from shoal.graph.contract import announce
 from shoal.graph.sqlite import files
 from shoal.graph.sqlite import store as sqlite_store
 from shoal.library import network as library

@@ -167,12 +167,12 @@ def test_class_names_of_the_library_stand_for_one_thing() -> None:
         name
         for path in source.rglob("*.py")
         if mirrored not in path.parents
-        for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)
+        for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(), re.MULTILINE)
     )
     own = {
         name
         for path in (source / "library").glob("*.py")
-        for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)
+        for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(), re.MULTILINE)
     }
     assert len(own) > 20
     assert {name for name in own if named[name] > 1} == set()

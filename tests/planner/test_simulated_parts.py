@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from shoal.app import outboxes
 from shoal.commands import context
 from shoal.consumers.context import Effects
-from shoal.core import queueing
 from shoal.graph.sqlite import writer as sqlite_writer
 from shoal.outbox import runner as outbox
+from shoal.outbox import runner as queueing
 from shoal.search import indexing
 from shoal.settings import Settings
 from shoal_planner import plan

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from shoal import settings as configuration
-from shoal.commands.sessions import TokenUses
+from shoal.commands.oauth import TokenUses
 from shoal.core.errors import Unavailable
 from shoal.core.model import Token
 from shoal.core.tokens import Origin, opened

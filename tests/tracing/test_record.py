@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.graph.redis.client import Batching
-from shoal.observability.request_log import LoggedRequest, before_sending, request_entry, summary_of
+from shoal.observability.request_log import LoggedRequest, request_entry, summary_of
 from shoal.observability.tracing import SEND, Record, begin_recording, for_many, recording, timed
 from tests.running import in_loop
 
@@ -31,7 +31,7 @@ def test_stages_are_never_more_than_the_whole(entered: list[str]) -> None:
     entry = request_entry(kept, slow=True)
     # Each is rounded to a microsecond.
     assert sum(entry.stages.values()) == pytest.approx(entry.ms, abs=0.0005 * (len(entry.stages) + 1))
-    assert 0.0 <= before_sending(kept) <= kept.ended - kept.began
+    assert 0.0 <= kept.before_sending() <= kept.ended - kept.began
     assert len(spans) <= 64
 
 
@@ -42,8 +42,8 @@ def test_how_long_a_client_takes_to_read_is_not_what_makes_a_request_slow() -> N
     kept.enter(SEND)
     time.sleep(0.05)
     kept.close()
-    assert before_sending(kept) >= 0.01
-    assert before_sending(kept) + 0.05 <= kept.ended - kept.began
+    assert kept.before_sending() >= 0.01
+    assert kept.before_sending() + 0.05 <= kept.ended - kept.began
 
 
 def test_statements_are_all_counted_and_some_kept() -> None:

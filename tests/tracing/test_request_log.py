@@ -20,7 +20,8 @@ from websockets.sync.client import connect
 
 from shoal.http.application import build_app
 from shoal.http.rate_limits import OFF, MemoryLimiter
-from shoal.observability.request_log import KEPT, LoggedRequest, Recorder, RequestLog
+from shoal.observability.request_log import LoggedRequest
+from shoal.observability.requests import KEPT, Recorder, RequestLog
 from tests.api.harness import ROUTES, authenticate
 from tests.running import in_loop
 from tests.serving import Server, served

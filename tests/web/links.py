@@ -10,7 +10,8 @@ import msgspec
 from bs4 import BeautifulSoup, Tag
 
 from shoal import settings
-from shoal.http.routes import Route, Trie
+from shoal.http.application import Trie
+from shoal.http.routes import Route
 from shoal.web.request_context import LANGUAGE_PARAMETER
 from shoal.web.routes import pages
 

@@ -13,7 +13,7 @@ from scripts.web_pages import Subjects, prepared
 from shoal import settings
 from shoal.commands import oauth
 from shoal.core.ranking.recipes import BALANCED, recipe_link
-from shoal.http.convert import Upload
+from shoal.http.params import Upload
 from shoal.http.routes import Route
 from shoal.web.routes import pages
 from tests.api.world import World, picture, world

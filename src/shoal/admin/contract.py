@@ -15,7 +15,7 @@ from shoal.commands.context import Writes
 from shoal.consumers.context import Effects
 from shoal.graph.contract import Store
 from shoal.media.library import MediaLibrary
-from shoal.observability.request_log import Recorder
+from shoal.observability.requests import Recorder
 from shoal.outbox.runner import Runner
 from shoal.queries.context import Reads
 from shoal.tagcloud.contract import CloudStore

@@ -29,8 +29,7 @@ from shoal.core.errors import Unavailable
 from shoal.core.ids import IdMaker
 from shoal.core.ranking.recipes import recipe_of
 from shoal.core.tokens import TokenLifetime
-from shoal.graph.cache.cached_graph import CachedGraph
-from shoal.graph.cache.request_graph import NotedGraph
+from shoal.graph.cache.cached_graph import CachedGraph, NotedGraph
 from shoal.graph.contract import Graph, Outbox, Store
 from shoal.graph.failover import Histories
 from shoal.health.probes import EngineProbe
@@ -41,7 +40,7 @@ from shoal.media.library import MediaLibrary, Workshop
 from shoal.media.limits import ClipLimits
 from shoal.media.limits import UploadLimits as MediaLimits
 from shoal.media.store import MediaStore
-from shoal.observability.request_log import Recorder
+from shoal.observability.requests import Recorder
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
 from shoal.push.encryption import ServerKey

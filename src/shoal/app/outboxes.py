@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from shoal.app.backends import Backend
@@ -16,9 +16,8 @@ from shoal.app.stores import open_store
 from shoal.commands.context import Limits, Pressure
 from shoal.consumers.context import Effects
 from shoal.consumers.table import TABLE
-from shoal.graph.contract import Graph, Job, Outbox, Store
-from shoal.observability.request_log import Recorder
-from shoal.observability.tracing import Record
+from shoal.graph.contract import Graph, Outbox, Store
+from shoal.observability.requests import Recorder
 from shoal.outbox.runner import Runner
 from shoal.search.indexing import Filler
 from shoal.settings import Settings
@@ -34,15 +33,6 @@ def open_recorder(settings: Settings, stack: AsyncExitStack) -> Recorder:
     spans = _SPANS.load()()
     stack.push_async_callback(asyncio.to_thread, spans.close)
     return Recorder(settings.request_log, settings.slow_ms, spans)
-
-
-class JobWatch:
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-
-    def __call__(self, job: Job) -> AbstractContextManager[Record | None]:
-        event = type(job.event).__name__
-        return self._recorder.job(f"{job.store}:{job.seq}", event, job.attempt + 1, job.event.trace)
 
 
 _STEP_SECONDS = 60.0
@@ -76,10 +66,9 @@ def probes_of(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str
 
 
 def runner_of(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: bool) -> Runner[Effects]:
-    """Return the event runner; `afar` if stores and timelines are remote."""
-    watch = JobWatch(recorder)
+    """Return what works off events, `afar` where stores and timelines are elsewhere."""
     if not afar:
-        return Runner(outbox, TABLE, effects, watch=watch)
+        return Runner(outbox, TABLE, effects, recorder=recorder)
     return Runner(
         outbox,
         TABLE,
@@ -87,7 +76,7 @@ def runner_of(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: boo
         concurrency=_CONCURRENCY,
         step_seconds=_STEP_SECONDS,
         poll_seconds=_POLL_SECONDS,
-        watch=watch,
+        recorder=recorder,
     )
 
 

@@ -23,7 +23,7 @@ from shoal.core.placement import source_of
 from shoal.graph.contract import Store
 from shoal.graph.failover import Histories
 from shoal.graph.migrations import PendingStep, Progress
-from shoal.graph.resolve import Owns
+from shoal.graph.resolve import Owns, every_shard
 from shoal.graph.shard_map import ShardMap, Side, SourceState, first_map, shown_url
 from shoal.graph.sharding.live_map import LiveMap, MapKeeper
 from shoal.graph.sharding.sharded_graph import ShardedGraph
@@ -62,7 +62,7 @@ async def open_store(
     if _lives(known):
         return await _live_map(known, stack, read_only=read_only, sole=sole, histories=histories).open()
     if isinstance(settings.store, str):
-        return await open_one(settings.store, stack, _everything, read_only=read_only, sole=sole, histories=histories)
+        return await open_one(settings.store, stack, every_shard, read_only=read_only, sole=sole, histories=histories)
     owners = list(known.owners)
     stores = [
         await open_one(url, stack, _owner(owners, at), read_only=read_only, sole=sole, histories=histories)
@@ -149,10 +149,6 @@ async def open_one(
 
 def _owner(at: list[int], index: int) -> Owns:
     return lambda shard: at[source_of(shard)] == index
-
-
-def _everything(_shard: int) -> bool:
-    return True
 
 
 class Upgradable(Protocol):

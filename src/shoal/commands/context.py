@@ -33,7 +33,6 @@ from shoal.core.audit import NOBODY, Actor, RepeatCounter
 from shoal.core.errors import Conflict, Unavailable
 from shoal.core.ids import IdMaker
 from shoal.core.model import Member, Node
-from shoal.core.queueing import refused_part
 from shoal.core.signup import Inviters
 from shoal.core.tokens import FOR_EVER, TokenLifetime
 from shoal.graph.access import access_member
@@ -90,6 +89,15 @@ _FIRST = 1 / 3
 
 def _never() -> float:
     return 0.0
+
+
+def refused_part(wait: float, first: float, most: float) -> float:
+    """The part of what comes that is to be refused, 0 to 1: nothing up to a wait of `first` seconds, all from `most` on.
+
+    In between it grows with the wait, so with twice as much as can be done the queue stays where half is refused:
+    for 1 and 3 seconds, at a wait of 2.
+    """
+    return min(1.0, max(0.0, (wait - first) / (most - first)))
 
 
 @dataclass(slots=True)

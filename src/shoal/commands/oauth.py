@@ -6,15 +6,21 @@ the code (RFC 6749, section 4.1.2).
 
 Adding a code or browser session deletes some that have expired, so a member never has more of them than are created within
 one lifetime, apart from those not yet deleted.
+
+The use of a token is recorded once a day, in the background (`TokenUses`); a failure loses only that record. Recording a use also
+revokes the member's tokens that were unused for too long.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import hmac
+import logging
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -30,11 +36,13 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HALFWAY, App, Grant, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
-from shoal.core.tokens import NOWHERE, Origin, decoded, fits, hash_of, new_secret, opened, text_of
+from shoal.core.tokens import NOWHERE, Origin, TokenUse, decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.graph.access import access_member
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, Cursor, Reader
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LEADING_TO_LOGINS, LOGGED_IN
+
+_log = logging.getLogger("shoal.logins")
 
 BROWSER_MS = 14 * 86_400_000
 """Milliseconds that a browser stays logged in."""
@@ -441,3 +449,79 @@ async def _take_back(writes: Writes, token_id: int) -> None:
     node = (await writes.graph.obj_get((token_id,))).get(token_id)
     if isinstance(node, Token):
         await revoke_token(writes, node)
+
+
+_PAUSE_SECONDS = 1.0
+"""Seconds in which uses gather before they are written, so that they go into the store together."""
+_WAITING = 10_000
+"""Tokens whose use waits to be written; of any further one it is the next request that counts."""
+_AT_ONCE = 32
+_UNUSED_LOOKED_AT = 20
+"""The oldest tokens of the member, which are checked for having been unused for too long."""
+
+
+class _Noted(NamedTuple):
+    token: Token
+    use: TokenUse
+
+
+class TokenUses:
+    """Writes the uses of tokens in the background. It needs no start: whatever is noted begins it.
+
+    In a process that only reads the store, `tell` has another one note them. It may be called for each request with the token until
+    that has happened.
+    """
+
+    def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:
+        self.writes = writes
+        self._tell = tell
+        self._waiting: dict[int, _Noted] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def note(self, token: Token, origin: Callable[[], Origin]) -> None:
+        """Note that a token is used now. It returns at once; of most requests nothing is to be written."""
+        now = self.writes.new_id.now()
+        if not token.use.is_due(now) or token.id in self._waiting or len(self._waiting) >= _WAITING:
+            return
+        if self._tell is not None:
+            self._tell(token.id, origin())
+            return
+        self._waiting[token.id] = _Noted(token, origin().after(token.use, now))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="shoal-token-uses")
+
+    async def flush(self) -> None:
+        """Write what waits, now."""
+        while self._waiting:
+            noted = [self._waiting.pop(id_) for id_ in list(self._waiting)[:_AT_ONCE]]
+            await asyncio.gather(*map(self._write, noted))
+
+    async def close(self) -> None:
+        """Give up what waits: the next request of each token counts."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            await self.flush()
+
+    async def _write(self, noted: _Noted) -> None:
+        try:
+            await self._store(noted)
+        except Exception as error:  # noqa: BLE001 (a token that has ended meanwhile, or a store that is away)
+            _log.debug("the use of a token was not written: %s", error)
+
+    async def _store(self, noted: _Noted) -> None:
+        token, graph = noted.token, self.writes.graph
+        owner = token.member_id or token.app_id
+        listed = await graph.assoc_range(owner, LOGGED_IN, Cursor(limit=_UNUSED_LOOKED_AT, oldest_first=True))
+        others = await graph.obj_get([one.id2 for one in listed if one.id2 != token.id])
+        batch = Batch(shard_of(owner))
+        batch.obj_set(replace(token, use=noted.use, version=token.version + 1))
+        for other in others.values():
+            if isinstance(other, Token) and self.writes.lifetime.is_over(other.use, noted.use.at):
+                drop_token(batch, other, self.writes.new_id(batch.shard))
+        await graph.commit(batch)

@@ -1,19 +1,11 @@
-"""A member's sessions in apps and browsers: start, list, revoke, and record their use.
+"""A member's sessions in apps and browsers: start, list and revoke.
 
-A browser session stays logged in, so a further app needs only an authorization. The use of a token is recorded once a day, in
-the background; a failure loses only that record. Recording a use also revokes the member's tokens that were unused for too
-long.
+A browser session stays logged in, so a further app needs only an authorization.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import logging
-from collections.abc import Callable
 from typing import NamedTuple
-
-from msgspec.structs import replace
 
 from shoal.commands.audit import note
 from shoal.commands.context import Writes, add_node
@@ -22,7 +14,6 @@ from shoal.commands.oauth import (
     check_token,
     check_welcome,
     drop_expired,
-    drop_token,
     expired,
     has_expired,
     put_token,
@@ -33,86 +24,9 @@ from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HALFWAY, App, Member, Token
-from shoal.core.tokens import NOWHERE, Origin, TokenUse, new_secret, text_of
+from shoal.core.tokens import NOWHERE, Origin, new_secret, text_of
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.graph.schema import LOGGED_IN
-
-_log = logging.getLogger("shoal.logins")
-
-_PAUSE_SECONDS = 1.0
-"""Seconds for which uses are collected, so that they are written together."""
-_WAITING = 10_000
-"""Pending tokens; beyond that, a use is dropped and the next request of the token counts."""
-_AT_ONCE = 32
-_LOOKED_AT = 20
-"""Oldest tokens of the member that are checked for expiry."""
-
-
-class _Noted(NamedTuple):
-    token: Token
-    use: TokenUse
-
-
-class TokenUses:
-    """Records token uses in the background. Needs no start.
-
-    In a process with a read-only store, `tell` has another process record them. It may be called for every request of a token
-    until that happens.
-    """
-
-    def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:
-        self.writes = writes
-        self._tell = tell
-        self._waiting: dict[int, _Noted] = {}
-        self._task: asyncio.Task[None] | None = None
-
-    def note(self, token: Token, origin: Callable[[], Origin]) -> None:
-        """Record a use of the token, without blocking. Most requests need no write."""
-        now = self.writes.new_id.now()
-        if not token.use.is_due(now) or token.id in self._waiting or len(self._waiting) >= _WAITING:
-            return
-        if self._tell is not None:
-            self._tell(token.id, origin())
-            return
-        self._waiting[token.id] = _Noted(token, origin().after(token.use, now))
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name="shoal-token-uses")
-
-    async def flush(self) -> None:
-        while self._waiting:
-            noted = [self._waiting.pop(id_) for id_ in list(self._waiting)[:_AT_ONCE]]
-            await asyncio.gather(*map(self._write, noted))
-
-    async def close(self) -> None:
-        """Drop the pending uses; the next request of each token counts."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _run(self) -> None:
-        while self._waiting:
-            await asyncio.sleep(_PAUSE_SECONDS)
-            await self.flush()
-
-    async def _write(self, noted: _Noted) -> None:
-        try:
-            await self._store(noted)
-        except Exception as error:  # noqa: BLE001 (a token that has ended meanwhile, or a store that is away)
-            _log.debug("the use of a token was not written: %s", error)
-
-    async def _store(self, noted: _Noted) -> None:
-        token, graph = noted.token, self.writes.graph
-        owner = token.member_id or token.app_id
-        listed = await graph.assoc_range(owner, LOGGED_IN, Cursor(limit=_LOOKED_AT, oldest_first=True))
-        others = await graph.obj_get([one.id2 for one in listed if one.id2 != token.id])
-        batch = Batch(shard_of(owner))
-        batch.obj_set(replace(token, use=noted.use, version=token.version + 1))
-        for other in others.values():
-            if isinstance(other, Token) and self.writes.lifetime.is_over(other.use, noted.use.at):
-                drop_token(batch, other, self.writes.new_id(batch.shard))
-        await graph.commit(batch)
-
 
 _SECRET_BYTES = 24
 _PAGE = 100

@@ -7,6 +7,7 @@ returns once the batch is durable. One test suite (`tests/contracts/`) runs on e
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -432,3 +433,19 @@ class Store(Graph, Outbox, Scanner, Protocol):
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
         """Commit as `commit` does; return the pending inverses for shards that this store does not keep, with their jobs."""
         ...
+
+
+Announce = Callable[[], Awaitable[None]]
+
+announcing: ContextVar[Announce | None] = ContextVar("announcing", default=None)
+"""Awaited by an embedded store before each change that this context makes. When it raises, the change is not made.
+
+If this process is killed, a caller in another process knows by it whether the call can be repeated.
+"""
+
+
+async def announce() -> None:
+    """Announce a change to the caller, if one wants to know. Raises `Unavailable` where it could not be announced."""
+    tell = announcing.get()
+    if tell is not None:
+        await tell()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import NamedTuple
 
 from shoal.graph.cache.coherence import MarkedChange, Renewal, Stamps
@@ -20,12 +21,12 @@ from shoal.graph.cache.coherence import MarkedChange, Renewal, Stamps
 _log = logging.getLogger(__name__)
 
 MARK_BYTES = 2
-_takeovers = 0
+_last_takeover = float("-inf")
 
 
-def takeovers() -> int:
-    """Return how often this process has noticed that a standby took over, in all networks that it has open."""
-    return _takeovers
+def took_over_since(moment: float) -> bool:
+    """Return whether this process has noticed a takeover by a standby, in any network, since a moment of `time.perf_counter`."""
+    return _last_takeover >= moment
 
 
 class Histories:
@@ -47,10 +48,10 @@ class Histories:
         before = self.newest(store)
         if history <= before:
             return history == before
-        global _takeovers  # noqa: PLW0603  # of the process, as its memory is
+        global _last_takeover  # noqa: PLW0603  # of the process, as its memory is
         self._newest[store] = history
         if before:
-            _takeovers += 1
+            _last_takeover = perf_counter()
             _log.warning(
                 "%s: another server has taken over (history %d follows %d); if its standby was not synchronous, its last "
                 "moments are lost: run shoal check --repair",

@@ -1,31 +1,75 @@
-"""An in-memory graph: the reference that other engines are compared with. Its content is lost with the process."""
+"""The graph in dictionaries: the reference that other backends are compared with. It is gone with the process.
+
+`Leases` holds the job leases of any store that one process owns. They end with the process: after a crash every event is delivered
+again.
+"""
 
 from __future__ import annotations
 
+import itertools
 import time
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from shoal.core.events import InverseOp
 from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
 from shoal.graph.bulk import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
-from shoal.graph.embedded import Leases
-from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, decide
+from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, decide, every_shard
 from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, UNSWEPT, AnyNode, AssocType, Key
 
 
-def _everything(_shard: int) -> bool:
-    return True
+class Leases:
+    """Jobs that are out under a lease, and jobs that wait to be given again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._out: dict[int, tuple[float, Job]] = {}
+        self._waiting: list[tuple[float, int, Job]] = []
+        self._deadlines: list[tuple[float, int]] = []
+        self._ties = itertools.count()
+
+    def give(self, jobs: Sequence[Job], lease: float) -> None:
+        """These jobs are out from now on."""
+        deadline = self._clock() + lease
+        for job in jobs:
+            self._out[job.seq] = (deadline, job)
+            heappush(self._deadlines, (deadline, job.seq))
+
+    def due(self, limit: int) -> list[Job]:
+        """Jobs that were put back and whose delay is over, and those whose lease ended; they are no longer counted as out."""
+        now = self._clock()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline, seq = heappop(self._deadlines)
+            out = self._out.get(seq)
+            if out is not None and out[0] == deadline:
+                del self._out[seq]
+                heappush(self._waiting, (now, next(self._ties), out[1]))
+        ready: list[Job] = []
+        while self._waiting and len(ready) < limit and self._waiting[0][0] <= now:
+            ready.append(heappop(self._waiting)[2])
+        return ready
+
+    def done(self, seqs: Sequence[int]) -> None:
+        """These jobs are finished, whoever still holds them."""
+        ended = {seq for seq in seqs if self._out.pop(seq, None) is None}
+        if ended and self._waiting:
+            self._waiting = [entry for entry in self._waiting if entry[2].seq not in ended]
+            heapify(self._waiting)
+
+    def put_back(self, job: Job, delay: float) -> None:
+        """The job comes again after `delay` seconds, once, even when its lease had ended."""
+        self.done([job.seq])
+        heappush(self._waiting, (self._clock() + delay, next(self._ties), job))
 
 
 class MemoryGraph:
     """A whole store in memory; `owns` says which shards it keeps (all, by default)."""
 
-    def __init__(self, owns: Owns = _everything, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, owns: Owns = every_shard, clock: Callable[[], float] = time.monotonic) -> None:
         self._owns = owns
         self._objects: dict[int, AnyNode] = {}
         # The stored state is also the `Known` that batches are decided against.

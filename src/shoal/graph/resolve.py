@@ -28,6 +28,12 @@ from shoal.graph.schema import ASSOC_TYPES
 Triple = tuple[int, int, int]
 KeyName = tuple[str, str]
 Owns = Callable[[int], bool]
+"""Says whether a store keeps a shard."""
+
+
+def every_shard(_shard: int) -> bool:
+    """Return True: the store keeps all shards."""
+    return True
 
 
 class StoredAssoc(NamedTuple):

@@ -12,8 +12,7 @@ from functools import lru_cache
 
 from starlette.requests import HTTPConnection
 
-from shoal.commands.oauth import check_token, check_welcome
-from shoal.commands.sessions import TokenUses
+from shoal.commands.oauth import TokenUses, check_token, check_welcome
 from shoal.core.errors import InvalidInput, InvalidToken
 from shoal.core.tokens import Origin, origin_of
 from shoal.http.rate_limits import address_of

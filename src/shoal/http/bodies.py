@@ -1,72 +1,32 @@
-"""The bytes of a request: read up to a maximum, and thrown away up to a bound when nobody wants them.
+"""Request bodies: reading them up to a maximum, and the memory and disk that they take.
 
-A client that is still sending does not read; when the server closes on it the answer is lost. So a refusal is sent at once and
-then the rest of the body is drained, for at most `DRAIN_BYTES` and `DRAIN_SECONDS`.
+While a file arrives, it is kept in memory if it is small and there is room, otherwise in an unnamed temporary file. Once the whole
+request has arrived, its files are loaded as soon as there is room for all of them: many slow senders cost disk, and only requests
+that are being processed cost memory. Two budgets bound the memory: one for bodies that are arriving, one for bodies that are being
+processed, so that slow senders do not block other requests.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Protocol
+import shutil
+import tempfile
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager, suppress
+from typing import IO, Protocol, Self
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Scope
 
-from shoal.core.errors import TooLarge
+from shoal.core.errors import StorageFull, TooLarge, TooMany, Unavailable
 from shoal.http.errors import Malformed
-from shoal.http.responses import RawHeader, Reply, start
+from shoal.http.middleware import outside
 
-DRAIN_BYTES = 128 << 20
-DRAIN_SECONDS = 30.0
 READ_SECONDS = 300.0
 """How long a whole body may take; enough for 40 MB over a slow telephone line."""
 SLOWEST = 256 << 10
 """Bytes a second of a body that may be so large that it takes longer."""
-
-
-class BodyReceiver:
-    """The `receive` of one request, which remembers whether there is still something of the body to come."""
-
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        self._receive = receive
-        names = {name: value for name, value in scope["headers"] if name in _BODY_HEADERS}
-        self.unread = names.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in names
-        # Who expects a 100 sends nothing after another answer: there will be nothing to drain.
-        self._waits = b"expect" in names
-
-    async def receive(self) -> Message:
-        """The next message from the server."""
-        message = await self._receive()
-        if not message.get("more_body", False):
-            self.unread = False
-        return message
-
-    async def drain(self, most: int = DRAIN_BYTES, seconds: float = DRAIN_SECONDS) -> None:
-        """Throw away what is left of the body, within the bounds."""
-        try:
-            async with asyncio.timeout(seconds):
-                while self.unread and not self._waits and most > 0:
-                    most -= len((await self.receive()).get("body", b""))
-        except TimeoutError:
-            return
-
-
-async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: BodyReceiver, send: Send) -> None:
-    """Send the answer, whatever the client is still sending."""
-    if not inbox.unread:
-        await send(start(reply.status, content, more, reply.headers))
-        await send({"type": "http.response.body", "body": content})
-        return
-    # The whole answer goes out first, for clients that read while they send; the end of it, which closes, when they are done.
-    await send(start(reply.status, content, [*more, _CLOSE], reply.headers))
-    await send({"type": "http.response.body", "body": content, "more_body": True})
-    await inbox.drain()
-    await send({"type": "http.response.body", "body": b""})
-
-
-_CLOSE = (b"connection", b"close")
-_BODY_HEADERS = frozenset({b"content-length", b"transfer-encoding", b"expect"})
 
 
 class ByteBudget(Protocol):
@@ -117,3 +77,266 @@ async def _next(request: Request, until: float, seconds: float) -> Message:
 
 def _too_large(maximum: int) -> TooLarge:
     return TooLarge(f"the request body may have at most {maximum} bytes")
+
+
+SPOOL_BYTES = 1 << 20
+"""Bytes of one file that may lie in memory while it is being received."""
+COMING_BYTES = 16 << 20
+LOADED_BYTES = 48 << 20
+_WAIT_SECONDS = 30.0
+"""How long a request waits for its turn or for room."""
+_UPLOADS = 3
+"""Uploads of one member that are taken at a time."""
+_WAITING = 32
+"""Uploads of one member that wait for those; more are refused at once."""
+_AGAIN_SECONDS = 5.0
+
+
+class Budget:
+    """Memory for all bodies together, in bytes. A request for more than the total gets the total."""
+
+    def __init__(self, total: int, seconds: float = _WAIT_SECONDS) -> None:
+        self._total = self.free = total
+        self._seconds = seconds
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    def take_now(self, size: int, *, modest: bool = False) -> int:
+        """Take `size` bytes, or none when others wait or there is no room; return how many were taken.
+
+        A `modest` caller leaves half of the total to others.
+        """
+        size = min(size, self._total)
+        if self._waiting or size > self.free - (self._total // 2 if modest else 0):
+            return 0
+        self.free -= size
+        return size
+
+    async def take(self, size: int, scope: Scope) -> int:
+        """Take `size` bytes, after earlier callers have theirs; return how many were taken.
+
+        Raises `Unavailable` when there is no room in time.
+        """
+        if not size:
+            return 0
+        if taken := self.take_now(size):
+            return taken
+        size = min(size, self._total)
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, turn))
+        try:
+            async with outside(scope), asyncio.timeout(self._seconds):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self.give(size)
+            else:
+                with suppress(ValueError):
+                    self._waiting.remove((size, turn))
+                self._pass_on()
+            if isinstance(error, TimeoutError):
+                raise Unavailable("The server has too many uploads in hand", retry_after=_AGAIN_SECONDS) from None
+            raise
+        return size
+
+    def give(self, size: int) -> None:
+        """Give bytes back, to those who wait."""
+        self.free += size
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self.free:
+            size, turn = self._waiting.popleft()
+            if not turn.done():
+                self.free -= size
+                turn.set_result(None)
+
+
+class Memory:
+    """The two budgets of a process."""
+
+    def __init__(self, coming: int = COMING_BYTES, loaded: int = LOADED_BYTES, seconds: float = _WAIT_SECONDS) -> None:
+        self.coming = Budget(coming, seconds)
+        self.loaded = Budget(loaded, seconds)
+
+
+class UploadTurns:
+    """A limit on the uploads of each member at a time; further ones wait."""
+
+    def __init__(self, each: int = _UPLOADS, waiting: int = _WAITING, seconds: float = _WAIT_SECONDS) -> None:
+        self._each = each
+        self._most = each + waiting
+        self._seconds = seconds
+        self._turns: dict[Hashable, asyncio.Semaphore] = {}
+        self._there: Counter[Hashable] = Counter()
+
+    @asynccontextmanager
+    async def of(self, who: Hashable, scope: Scope) -> AsyncIterator[None]:
+        """Hold a turn of this member's in the block. Raises `TooMany` when none is free in time, or too many wait."""
+        if self._there[who] >= self._most:
+            raise self._too_many()
+        self._there[who] += 1
+        turns = self._turns.setdefault(who, asyncio.Semaphore(self._each))
+        try:
+            await self._wait(turns, scope)
+            try:
+                yield
+            finally:
+                turns.release()
+        finally:
+            self._there[who] -= 1
+            if not self._there[who]:
+                del self._there[who], self._turns[who]
+
+    async def _wait(self, turns: asyncio.Semaphore, scope: Scope) -> None:
+        if not turns.locked():
+            await turns.acquire()
+            return
+        try:
+            async with outside(scope), asyncio.timeout(self._seconds):
+                await turns.acquire()
+        except TimeoutError:
+            raise self._too_many() from None
+
+    def _too_many(self) -> TooMany:
+        return TooMany(f"At most {self._each} uploads are taken at a time", retry_after=_AGAIN_SECONDS)
+
+
+class Spool:
+    """The bytes of one file: written, then loaded and read, then closed."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.size = 0
+        self._memory = memory
+        self._lender = memory.coming
+        self._held = 0
+        self._chunks: list[bytes] = []
+        self._file: IO[bytes] | None = None
+        self._overflows = False
+
+    def write(self, data: bytes) -> None:
+        """Append some bytes. After a few, `settle` is to be called."""
+        self.size += len(data)
+        self._chunks.append(data)
+        if self._file is None and self.size <= SPOOL_BYTES:
+            taken = self._memory.coming.take_now(len(data), modest=True)
+            self._held += taken
+            self._overflows = self._overflows or taken < len(data)
+        else:
+            self._overflows = True
+
+    async def settle(self) -> None:
+        """Bring what is not to be in memory to the disk. Raises `StorageFull` when there is no room on it."""
+        if self._overflows:
+            data = b"".join(self._chunks)
+            self._let_go()
+            # A disk may be slow, and nobody else is to wait for it.
+            await asyncio.to_thread(self._put, data)
+
+    def _put(self, data: bytes) -> None:
+        try:
+            if self._file is None:
+                # Buffered, a failure would come again when it is closed.
+                self._file = tempfile.TemporaryFile(prefix="shoal-upload-", buffering=0)  # noqa: SIM115  # `close` closes it
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise StorageFull("the disk has no room for the upload") from error
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether it is to be loaded."""
+        return self._file is not None
+
+    def owe(self, held: int) -> None:
+        """From now on it holds so many bytes of the budget `loaded`."""
+        self._lender, self._held = self._memory.loaded, held
+
+    async def load(self) -> None:
+        """Bring it into memory."""
+        if (file := self._file) is not None:
+            self._chunks = [await asyncio.to_thread(_all_of, file, self.size)]
+            self._close_file()
+
+    @property
+    def data(self) -> bytes:
+        """All of it, once it is loaded."""
+        if len(self._chunks) != 1:
+            self._chunks = [b"".join(self._chunks)]
+        return self._chunks[0]
+
+    def copy_to(self, target: IO[bytes]) -> None:
+        """Write all of it to another file, whether it is in memory or not. It blocks for the time of a disk."""
+        if (file := self._file) is None:
+            target.write(self.data)
+        else:
+            file.seek(0)
+            shutil.copyfileobj(file, target, SPOOL_BYTES)
+
+    def close(self) -> None:
+        """Forget it. It may be closed several times."""
+        self._close_file()
+        self._let_go()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _let_go(self) -> None:
+        held, self._held, self._chunks = self._held, 0, []
+        if held:
+            self._lender.give(held)
+
+
+def _all_of(file: IO[bytes], size: int) -> bytes:
+    file.seek(0)
+    return file.read(size)
+
+
+class Intake:
+    """The body of one request; at the end of the block nothing of it is held."""
+
+    def __init__(self, memory: Memory, scope: Scope) -> None:
+        self._memory = memory
+        self._scope = scope
+        self._held = 0
+        self._files: list[Spool] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        for file in self._files:
+            file.close()
+        if self._held:
+            self._memory.coming.give(self._held)
+
+    async def hold(self, size: int) -> None:
+        """Make room for `size` more bytes. Raises `Unavailable` when there is none in time."""
+        self._held += await self._memory.coming.take(size, self._scope)
+
+    def file(self) -> Spool:
+        """A place for a file of the request."""
+        made = Spool(self._memory)
+        self._files.append(made)
+        return made
+
+    async def settle(self) -> None:
+        """Bring to the disk what is to be there. Raises `StorageFull` when there is no room on it."""
+        for file in self._files:
+            await file.settle()
+
+    async def load(self) -> None:
+        """Bring all files into memory, the way a handler expects them. Raises `Unavailable` when there is no room in time."""
+        if not self._files:
+            return
+        files = [file for file in self._files if file.on_disk]
+        # For all files at once: two requests that each hold some and wait for more would block each other.
+        taken = await self._memory.loaded.take(sum(file.size for file in files), self._scope)
+        for file in files:
+            part = min(taken, file.size)
+            taken -= part
+            file.owe(part)
+        for file in files:
+            await file.load()

@@ -25,7 +25,8 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from shoal.core.errors import Unavailable
-from shoal.http.routes import Route, Trie
+from shoal.http.application import Trie
+from shoal.http.routes import Route
 
 _HEAD_END = b"\r\n\r\n"
 _BUSIER = 200

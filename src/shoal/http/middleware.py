@@ -1,25 +1,47 @@
-"""ASGI middleware: CORS, request ids, request records, security headers, and rate limits of pages and files.
+"""ASGI middleware: CORS, request ids, request records, security headers, IP blocks, admission control and load shedding.
 
 It applies to errors as well as to successful responses, and costs a few microseconds. Web clients of the API come from other
 origins and send a token, never a cookie, so every origin is allowed.
+
+Admission control: requests beyond the queue get 503 with `Retry-After` at once, because an unbounded server finishes nothing in
+time. A slot is held from admission until the response begins. Streams and downloads do not hold one while they run, and neither
+does a request whose client is still sending.
+
+Load shedding: while deliveries are behind, new posts are refused before a slot is taken, before authentication, and without
+reading the body, so a refusal costs almost nothing.
+
+IP blocks: a request costs nothing while there are no blocks, and a look-up in a cached table otherwise. `serve` checks every two
+seconds whether the blocks have changed; without `serve`, a request does. A change made by this process is read at once. Open
+streams end when their token is read again (`Pace.check`). While the store cannot be read, the last table stays in force.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
+import logging
 import re
 import secrets
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from time import perf_counter
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shoal.core.errors import TooMany
+from shoal.commands import blocklists
+from shoal.core.blocklists import IpSeverity, IpTable, most_severe
+from shoal.core.errors import NotAllowed, ShoalError, TooMany, Unavailable
+from shoal.graph.cache.coherence import another_request
+from shoal.graph.contract import Reader
 from shoal.http import rate_limits
 from shoal.http.errors import reply_for
-from shoal.observability.request_log import Recorder
-from shoal.observability.request_metrics import Meter, Stages
+from shoal.http.responses import BodyReceiver, deliver, encode
+from shoal.observability.requests import Meter, Recorder, Stages
 from shoal.observability.tracing import (
     AUTHENTICATE,
     HANDLE,
@@ -30,6 +52,334 @@ from shoal.observability.tracing import (
     enter,
     name_route,
 )
+from shoal.throttled_log import ThrottledLog
+
+_ALWAYS = frozenset({"/health", "/ready"})
+"""Monitoring must get an answer however busy the server is."""
+
+_BUSY = reply_for(Unavailable("The server is busy; try again in a moment", retry_after=1.0))
+_BUSY_JSON = encode(_BUSY.body)
+
+_VISIT = "shoal.visit"
+"""Where the visit of a request is in its ASGI scope."""
+
+_Queue = deque[asyncio.Future[None]]
+
+
+class Gate:
+    """So many `places`, so many who wait for one, for so many `seconds` at the most. Of one event loop."""
+
+    def __init__(self, places: int, waiting: int, seconds: float) -> None:
+        self._places = self._free = places
+        self._most = waiting
+        self._seconds = seconds
+        self._waiting: _Queue = deque()
+        self._returning: _Queue = deque()
+        self.refused = 0
+        """Requests that got no place in time, since the process began."""
+
+    @property
+    def at_work(self) -> int:
+        """Requests that hold a place."""
+        return self._places - self._free
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a place, those that were let in before among them."""
+        return len(self._waiting) + len(self._returning)
+
+    async def enter(self) -> bool:
+        """Take a place, in the order of arrival; False, without one, when there is none in time."""
+        if self._free:
+            self._free -= 1
+            return True
+        if len(self._waiting) >= self._most:
+            self.refused += 1
+            return False
+        try:
+            await self._turn(self._waiting, self._seconds)
+        except TimeoutError:
+            self.refused += 1
+            return False
+        return True
+
+    async def again(self) -> None:
+        """Take a place before all who have had none yet: this one was let in before."""
+        if self._free:
+            self._free -= 1
+        else:
+            await self._turn(self._returning, None)
+
+    def leave(self) -> None:
+        """Give the place back, to whoever is next."""
+        for queue in (self._returning, self._waiting):
+            while queue:
+                turn = queue.popleft()
+                if not turn.done():
+                    turn.set_result(None)
+                    return
+        self._free += 1
+
+    async def _turn(self, queue: _Queue, seconds: float | None) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            async with asyncio.timeout(seconds):
+                await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                # The turn came at the very moment that it was no longer wanted.
+                self.leave()
+            elif turn in queue:
+                queue.remove(turn)
+            raise
+
+
+@asynccontextmanager
+async def outside(scope: Scope) -> AsyncIterator[None]:
+    """Release the request's place inside the block: what it waits for there has a bound of its own."""
+    visit: _Visit | None = scope.get(_VISIT)
+    if visit is None:
+        yield
+        return
+    visit.step_out()
+    try:
+        yield
+    finally:
+        await visit.step_in()
+
+
+class Admission:
+    """An application behind a gate."""
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+        self._app = app
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection."""
+        if scope["type"] != "http" or scope["path"] in _ALWAYS:
+            await self._app(scope, receive, send)
+        elif await self._gate.enter():
+            visit = scope[_VISIT] = _Visit(self._gate, receive, send)
+            try:
+                await self._app(scope, visit.receive, visit.send)
+            finally:
+                visit.leave()
+                # The server's own object of the request holds the scope, and the visit holds that: together they would stay,
+                # with the body, until garbage is collected.
+                del scope[_VISIT]
+        else:
+            await deliver(_BUSY, _BUSY_JSON, [], BodyReceiver(scope, receive), send)
+
+
+class _Visit:
+    """One request that was let in."""
+
+    __slots__ = ("_gate", "_holds", "_over", "_receive", "_send")
+
+    def __init__(self, gate: Gate, receive: Receive, send: Send) -> None:
+        self._gate = gate
+        self._receive = receive
+        self._send = send
+        self._holds = True
+        self._over = False
+
+    async def receive(self) -> Message:
+        """Receive the client's next message. The request holds no place while it waits."""
+        if self._over:
+            return await self._receive()
+        self.step_out()
+        message = await self._receive()
+        await self.step_in()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a message to the client. The place is released first, as the work is done when an answer begins."""
+        self.leave()
+        await self._send(message)
+
+    def leave(self) -> None:
+        """The place is given back for good."""
+        self._over = True
+        self.step_out()
+
+    def step_out(self) -> None:
+        """Give the place back for a while."""
+        if self._holds:
+            self._holds = False
+            self._gate.leave()
+
+    async def step_in(self) -> None:
+        """Take a place again, unless none is needed any more."""
+        if self._needs_place():
+            await self._gate.again()
+            if self._needs_place():
+                self._holds = True
+            else:
+                # Meanwhile the answer has begun, or another part of the request has taken one.
+                self._gate.leave()
+
+    def _needs_place(self) -> bool:
+        return not (self._over or self._holds)
+
+
+Refusal = Callable[[], ShoalError | None]
+"""Why one more is refused now; None when it is not. Each call decides about another."""
+
+
+class Relief:
+    """An application whose requests with consequences are let in as the `refusal` says."""
+
+    def __init__(self, app: ASGIApp, brings_deliveries: Callable[[str, str], bool], refusal: Refusal) -> None:
+        self._app = app
+        self._brings_deliveries = brings_deliveries
+        self._refusal = refusal
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection."""
+        if (
+            scope["type"] == "http"
+            and scope["method"] == "POST"
+            and self._brings_deliveries("POST", scope["path"])
+            and (error := self._refusal()) is not None
+        ):
+            reply = reply_for(error)
+            await deliver(reply, encode(reply.body), [], BodyReceiver(scope, receive), send)
+        else:
+            await self._app(scope, receive, send)
+
+
+_log = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 2.0
+_STALE_SECONDS = 10.0
+"""A table that nobody has looked after for so long is not used before somebody has."""
+_PATIENCE_SECONDS = 5.0
+"""Monitoring gets an answer from wherever it asks."""
+
+_REFUSED = "Your network has no access to this server"
+_REFUSAL = reply_for(NotAllowed(_REFUSED))
+_REFUSAL_JSON = encode(_REFUSAL.body)
+
+
+class IpGuard:
+    """The IP blocks, as this process knows them."""
+
+    def __init__(self, graph: Reader, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._graph = graph
+        self._clock = clock
+        self._table = IpTable()
+        self._version = 0
+        self._looked = float("-inf")
+        self._turn = asyncio.Lock()
+        self._outage = ThrottledLog(_log)
+        self.watched = False
+        """Whether `watching` looks for changes, so that requests need not."""
+        self.refused = 0
+        """Requests and WebSockets from blocked networks, since the process began."""
+
+    def is_due(self) -> bool:
+        """Whether it is time to look for changes."""
+        return self._clock() - self._looked > _EVERY_SECONDS
+
+    async def catch_up(self) -> None:
+        """Look for changes, unless somebody is at it and the table is not stale."""
+        if self._turn.locked() and self._clock() - self._looked < _STALE_SECONDS:
+            return
+        async with self._turn:
+            if self.is_due():
+                await self._look()
+
+    async def look(self) -> None:
+        """Read the blocks again if they have changed: what was committed before this call is in force when it returns."""
+        async with self._turn:
+            await self._look()
+
+    async def _look(self) -> None:
+        began = self._clock()
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                with another_request():
+                    await self._read()
+        except (ShoalError, TimeoutError) as error:
+            self._outage.warning(
+                "IP blocks could not be read, the last ones stay in force: %s", str(error) or "no answer in time"
+            )
+        self._looked = began
+
+    async def _read(self) -> None:
+        # The mark is read first: a change after it is seen at the next look.
+        version = await blocklists.ip_blocks_version(self._graph)
+        if version != self._version:
+            blocks = await blocklists.all_ip_blocks(self._graph)
+            # Thousands of networks take a tenth of a second to parse.
+            self._table = await asyncio.to_thread(IpTable, blocks)
+            self._version = version
+
+    def severity(self, scope: Scope) -> IpSeverity | None:
+        """The most severe block that the client of a connection falls under, or None."""
+        if self._table.is_empty:
+            return None
+        found = self._table.blocks_of(client_of(scope))
+        return most_severe(found, time.time_ns() // 1_000_000) if found else None
+
+    def check(self, scope: Scope) -> None:
+        """Raise `NotAllowed` for a client whose network has no access."""
+        if self.severity(scope) is IpSeverity.NO_ACCESS:
+            raise NotAllowed(_REFUSED)
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Look for changes until the block ends, also while nobody asks for anything."""
+        self.watched = True
+        await self.look()
+        task = asyncio.create_task(self._watch(), name="shoal-ip-blocks")
+        try:
+            yield
+        finally:
+            self.watched = False
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_SECONDS)
+            await self.look()
+
+
+class Barrier:
+    """An application behind the guard: whoever has no access is refused before anything else is done."""
+
+    def __init__(self, app: ASGIApp, guard: IpGuard) -> None:
+        self._app = app
+        self._guard = guard
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """One connection. Usually nothing stands between, not even a coroutine."""
+        if self._guard.watched and self._guard.severity(scope) is not IpSeverity.NO_ACCESS:
+            return self._app(scope, receive, send)
+        return self._guarded(scope, receive, send)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._guard.watched and self._guard.is_due():
+            await self._guard.catch_up()
+        if self._guard.severity(scope) is not IpSeverity.NO_ACCESS or scope["path"] in _ALWAYS:
+            await self._app(scope, receive, send)
+            return
+        self._guard.refused += 1
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await deliver(_REFUSAL, _REFUSAL_JSON, [], BodyReceiver(scope, receive), send)
+
+
+def client_of(scope: Scope) -> str:
+    """The client's address, as trusted proxies tell it; empty when it is not known."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
 
 SWITCHED, REFUSED = 101, 403
 

@@ -20,12 +20,13 @@ import msgspec
 from msgspec import UNSET, UnsetType, inspect
 
 from shoal.core.ids import MAX_ID
+from shoal.http.application import parameters
 from shoal.http.authentication import KNOWN
-from shoal.http.convert import CursorId, Id, Json, Limit, Upload
 from shoal.http.errors import TABLE
 from shoal.http.pagination import PageQuery
+from shoal.http.params import CursorId, Id, Json, Limit, Upload
 from shoal.http.protocol import SENTENCES
-from shoal.http.routes import Body, Route, RouteGroup, parameters
+from shoal.http.routes import Body, Route, RouteGroup
 
 Schema = dict[str, Any]
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
-from shoal.http.convert import CursorId, Limit
+from shoal.http.params import CursorId, Limit
 
 _OURS = frozenset({"max_id", "since_id", "min_id", "limit", "offset", "access_token"})
 """Parameters that a link sets anew, and the token, which must not be handed around."""

@@ -3,10 +3,14 @@
 A handler returns a plain value, which is encoded as JSON, `bytes`, which are already JSON, or a `Reply`, which adds a status
 and headers. The content type is always `application/json`. Clients fail on any other type and on an empty body, so no response
 is empty.
+
+A client that is still sending its body does not read, and loses the response if the server closes the connection. `deliver`
+therefore sends the response at once and then drains the rest of the body, up to `DRAIN_BYTES` and `DRAIN_SECONDS`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -17,7 +21,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.types import Message, Scope
+from starlette.types import Message, Receive, Scope, Send
 
 _JSON = b"application/json"
 
@@ -110,3 +114,49 @@ def plain_page(reply: Reply, _request: Request) -> Response:
         f"<p>{words}</p><p>Go back to the page that sent you here, and try again.</p></main></body></html>"
     )
     return HTMLResponse(html, reply.status, dict(reply.headers) | _HEADERS)
+
+
+_CLOSE = (b"connection", b"close")
+_BODY_HEADERS = frozenset({b"content-length", b"transfer-encoding", b"expect"})
+DRAIN_BYTES = 128 << 20
+DRAIN_SECONDS = 30.0
+
+
+class BodyReceiver:
+    """The `receive` of one request, which remembers whether there is still something of the body to come."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self._receive = receive
+        names = {name: value for name, value in scope["headers"] if name in _BODY_HEADERS}
+        self.unread = names.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in names
+        # Who expects a 100 sends nothing after another answer: there will be nothing to drain.
+        self._waits = b"expect" in names
+
+    async def receive(self) -> Message:
+        """The next message from the server."""
+        message = await self._receive()
+        if not message.get("more_body", False):
+            self.unread = False
+        return message
+
+    async def drain(self, most: int = DRAIN_BYTES, seconds: float = DRAIN_SECONDS) -> None:
+        """Throw away what is left of the body, within the bounds."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self.unread and not self._waits and most > 0:
+                    most -= len((await self.receive()).get("body", b""))
+        except TimeoutError:
+            return
+
+
+async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: BodyReceiver, send: Send) -> None:
+    """Send the answer, whatever the client is still sending."""
+    if not inbox.unread:
+        await send(start(reply.status, content, more, reply.headers))
+        await send({"type": "http.response.body", "body": content})
+        return
+    # The whole answer goes out first, for clients that read while they send; the end of it, which closes, when they are done.
+    await send(start(reply.status, content, [*more, _CLOSE], reply.headers))
+    await send({"type": "http.response.body", "body": content, "more_body": True})
+    await inbox.drain()
+    await send({"type": "http.response.body", "body": b""})

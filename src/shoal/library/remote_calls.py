@@ -22,7 +22,7 @@ import msgspec
 
 from shoal.app.network import Network
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable
-from shoal.graph.embedded import announcing
+from shoal.graph.contract import announcing
 from shoal.library.remote_methods import Method, Nouns, Values, handle_for
 from shoal.multiprocess.messages import at, bound, remove
 from shoal.multiprocess.rpc import (

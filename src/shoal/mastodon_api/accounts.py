@@ -15,12 +15,11 @@ from shoal.core.places import PlacePrecision
 from shoal.core.text import canonical_tag
 from shoal.graph.access import access_member
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REQUESTED_BY, AssocType
-from shoal.http.convert import Id, Upload
 from shoal.http.pagination import StatusesQuery, listed_data
+from shoal.http.params import Id, Upload
 from shoal.http.routes import Route
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import One, PageOf, actor, cursor_of, entries_page, people_page, profile_of
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, One, PageOf, actor, cursor_of, entries_page, people_page, profile_of
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities import serializers as people_entities
 from shoal.mastodon_api.entities import statuses as entities

@@ -9,12 +9,11 @@ from msgspec import Meta
 
 from shoal.commands import albums
 from shoal.core.ids import milliseconds_of
-from shoal.http.convert import Id, Limit
 from shoal.http.pagination import PageQuery, offset_links, page_size
+from shoal.http.params import Id, Limit
 from shoal.http.responses import Reply, raw
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import One, actor, address_of, cursor_of, paged
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, One, actor, address_of, cursor_of, paged
 from shoal.mastodon_api.entities.serializers import Addresses, attachment, moment
 from shoal.mastodon_api.entities.statuses import Account, MediaAttachment, Status
 from shoal.queries import albums as feed

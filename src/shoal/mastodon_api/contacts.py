@@ -11,11 +11,10 @@ from shoal.commands.members import contact_salt
 from shoal.core.email import ALGORITHM, BITS, MOST_HASHES
 from shoal.core.errors import InvalidInput
 from shoal.core.handles import MAX_ARCHIVE_BYTES, MAX_HANDLE, MOST_HANDLES
-from shoal.http.convert import Upload
+from shoal.http.params import Upload
 from shoal.http.responses import raw
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import actor
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, actor
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.queries.members import ContactsFound, contacts_by_hash, followees_by_handle, followees_in_archive
 

@@ -1,178 +1,57 @@
-"""The context of a request: `Front`, everything that endpoints may use, and `Deps`, the parts of a running network.
+"""The context of endpoints, and what their handlers share: route kinds, cursors and pages with a Link header.
 
-`NetworkTotals` counts members and posts periodically in the background, because no counter of the whole network is stored.
+`Deps` are the parts of a running network, and `Front` is what handlers find in `context.deps`. A route kind holds common
+declarations, so a route is mostly one line and the type checker verifies each handler against it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
+from urllib.parse import quote
 
+import msgspec
 from starlette.requests import Request
 
 from shoal.admin.archives.storage import ArchiveShelf
 from shoal.admin.statistics import Ledger
 from shoal.commands.context import Background, Writes
-from shoal.commands.sessions import TokenUses
+from shoal.commands.oauth import TokenUses
 from shoal.core.audit import MAX_ADDRESS, Actor
-from shoal.core.ids import floor_at
-from shoal.core.model import Member, Post
+from shoal.core.errors import NotFound
+from shoal.core.model import Role
 from shoal.core.tokens import Origin
 from shoal.graph.bulk import Spread
-from shoal.graph.cache.request_graph import NotedGraph
+from shoal.graph.cache.cached_graph import NotedGraph
 from shoal.graph.cache.responses import Answers
-from shoal.graph.contract import Graph, Scanner, Store
+from shoal.graph.contract import MAX_TIME, Cursor, Graph, Scanner, Store
 from shoal.health.probes import EngineProbe, EngineWatch
 from shoal.http import routes
 from shoal.http.connections import USUAL as USUAL_PATIENCE
 from shoal.http.connections import Patience
 from shoal.http.event_streams import USUAL, Pace, Streams
-from shoal.http.ip_blocks import IpGuard, client_of
+from shoal.http.middleware import IpGuard, client_of
+from shoal.http.pagination import PageQuery, StatusesQuery, link_header
+from shoal.http.params import Id
 from shoal.http.rate_limits import Limiter, MemoryLimiter, rules
 from shoal.http.responses import Reply, kept
+from shoal.http.routes import Auth, Route
 from shoal.mastodon_api.entities.presenter import Presenter
 from shoal.mastodon_api.entities.serializers import Addresses
+from shoal.mastodon_api.entities.statuses import Status
+from shoal.mastodon_api.network_totals import NetworkTotals
 from shoal.mastodon_api.tag_cloud_image import Pictures
 from shoal.media.library import MediaLibrary
 from shoal.observability.readiness import Probe, Readiness
-from shoal.observability.request_log import Recorder
-from shoal.observability.request_metrics import Meter
+from shoal.observability.requests import Meter, Recorder
 from shoal.push.encryption import ServerKey
 from shoal.queries.context import Reads, Renewed
+from shoal.queries.hydration import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
+from shoal.queries.members import MemberPage
+from shoal.queries.pipeline import Page
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
-
-_log = logging.getLogger("shoal.api")
-
-_PAGE = 2_000
-_FRESH_SECONDS = 600.0
-_PATIENCE_SECONDS = 0.5
-"""How long a request waits for a count; after that it takes the numbers there are."""
-_MONTH_MS = 30 * 86_400_000
-_WEEK_MS = 7 * 86_400_000
-_MONDAY_MS = 4 * 86_400_000
-"""The first Monday of Unix time."""
-WEEKS = 12
-"""So many weeks are counted one by one, with this one."""
-
-
-class Week(NamedTuple):
-    """Counts of one week, which began on a Monday (`began`: UTC, in Unix seconds)."""
-
-    began: int
-    posts: int
-    authors: int
-    """Members who posted."""
-    members: int
-    """Members who joined."""
-
-
-class Totals(NamedTuple):
-    """The network in numbers."""
-
-    members: int = 0
-    posts: int = 0
-    active: int = 0
-    """Members who posted in the last 30 days."""
-    weeks: tuple[Week, ...] = ()
-    """The last ones, this one first."""
-
-
-class NetworkTotals:
-    """Counts when it is asked and its numbers are old; whoever asks meanwhile gets the old ones."""
-
-    def __init__(self, store: Scanner) -> None:
-        self._store = store
-        self._totals = Totals()
-        self._tried_at = float("-inf")
-        self._counting: asyncio.Task[None] | None = None
-
-    async def totals(self) -> Totals:
-        """The numbers as last counted."""
-        if time.monotonic() - self._tried_at > _FRESH_SECONDS and self._counting is None:
-            self._counting = asyncio.create_task(self._count(), name="shoal-network-totals")
-        if self._counting is not None:
-            await asyncio.wait({self._counting}, timeout=_PATIENCE_SECONDS)
-        return self._totals
-
-    async def close(self) -> None:
-        """Stop counting."""
-        if self._counting is not None:
-            self._counting.cancel()
-            await asyncio.wait({self._counting})
-
-    async def _count(self) -> None:
-        try:
-            self._totals = await self._scan()
-        except Exception:  # noqa: BLE001 (whoever asked has the old numbers; it is in the log)
-            _log.exception("counting members and posts failed")
-        finally:
-            # After a failure as well: a store in trouble is not scanned at every request.
-            self._tried_at = time.monotonic()
-            self._counting = None
-
-    async def _scan(self) -> Totals:
-        members = posts = after = 0
-        authors: set[int] = set()
-        now = time.time_ns() // 1_000_000
-        recent = floor_at(now - _MONTH_MS)
-        weeks = _Weeks(now)
-        while page := await self._store.obj_scan(after, _PAGE):
-            after = page[-1].id
-            for node in page:
-                if isinstance(node, Post):
-                    posts += node.open
-                    weeks.add_post(node)
-                    if node.id >= recent:
-                        authors.add(node.author_id)
-                elif isinstance(node, Member):
-                    members += not node.suspended
-                    weeks.add_member(node)
-        return Totals(members, posts, len(authors), weeks.told())
-
-
-class _Weeks:
-    """Counts by week, up to a moment."""
-
-    def __init__(self, now: int) -> None:
-        self._this = _week_of(now)
-        self._posts = [0] * WEEKS
-        self._authors: list[set[int]] = [set() for _ in range(WEEKS)]
-        self._members = [0] * WEEKS
-
-    def add_post(self, post: Post) -> None:
-        """In the week when it was written."""
-        ago = self._this - _week_of(post.created_at)
-        if 0 <= ago < WEEKS:
-            self._posts[ago] += post.open
-            self._authors[ago].add(post.author_id)
-
-    def add_member(self, member: Member) -> None:
-        """In the week when they joined."""
-        ago = self._this - _week_of(member.created_at)
-        if 0 <= ago < WEEKS:
-            self._members[ago] += 1
-
-    def told(self) -> tuple[Week, ...]:
-        """All of them, this week first."""
-        return tuple(
-            Week(
-                ((self._this - ago) * _WEEK_MS + _MONDAY_MS) // 1000,
-                self._posts[ago],
-                len(self._authors[ago]),
-                self._members[ago],
-            )
-            for ago in range(WEEKS)
-        )
-
-
-def _week_of(milliseconds: int) -> int:
-    """Weeks since the first Monday."""
-    return (milliseconds - _MONDAY_MS) // _WEEK_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +141,8 @@ class Front:
 Context = routes.Context[Front]
 """The first thing that a handler of ours is given: who calls, and what it may touch."""
 
-P = TypeVar("P")
-Handler = Callable[[Context, P], Awaitable[object]]
+ParamsT = TypeVar("ParamsT")
+Handler = Callable[[Context, ParamsT], Awaitable[object]]
 """Answers a row with these parameters, or, where they are None, one that takes none; see `AnyHandler`."""
 
 
@@ -309,3 +188,203 @@ def front_of(deps: Deps) -> Front:
         demo_member=deps.demo_member,
         archives=deps.archives,
     )
+
+
+class One(msgspec.Struct, frozen=True):
+    """One thing by its id, from the path."""
+
+    id: Id
+
+
+class PageOf(PageQuery, frozen=True, kw_only=True):
+    """A page of something that one thing has."""
+
+    id: Id
+
+
+class StatusesOf(PageOf, frozen=True, kw_only=True):
+    """A page of statuses that one thing has."""
+
+    with_data: bool = False
+    """See `WithData`."""
+
+
+def cursor_of(query: PageQuery, default: int = 20, maximum: int = 40) -> Cursor:
+    """The part of a feed that the query asks for."""
+    before, limit = query.max_id or MAX_TIME, query.size(default, maximum)
+    if query.min_id:
+        return Cursor(before, query.min_id, limit, oldest_first=True)
+    return Cursor(before, query.since_id, limit)
+
+
+async def entries_page(
+    context: Context, page: Page, cursor: Cursor, *, data: int = 0, filters_applied: bool = False
+) -> Reply:
+    """Return a page of statuses; those of others include their data if it has at most `data` bytes.
+
+    With `filters_applied` the entries already list the caller's filters that match them.
+    """
+    front = context.deps
+    body = await front.present.page(context.caller.member_id, page.entries, data, filters_applied=filters_applied)
+    return paged(context, body, [entry.id for entry in page.entries], page.next, cursor)
+
+
+def people_page(context: Context, people: MemberPage, cursor: Cursor) -> Reply:
+    """A page of accounts; its cursors are the times of the associations, which stand in the Link header only."""
+    front = context.deps
+    return paged(context, front.present.accounts(people.profiles), people.times, people.next, cursor)
+
+
+def paged(context: Context, body: bytes, cursors: Sequence[int], after: int | None, cursor: Cursor) -> Reply:
+    """A JSON array with the cursors of its items, newest first; `after` is where the next page begins, None at the end."""
+    last = after or (cursors[-1] if cursors else None)
+    first = cursors[0] if cursors else after
+    link = link_header(address_of(context), first, last, limit=cursor.limit, more=after is not None)
+    return Reply(body, headers=(("Link", link),) if link else ())
+
+
+def address_of(context: Context) -> str:
+    """The address of the request below our own root, whatever a proxy in front made of it."""
+    front = context.deps
+    scope = context.request.scope
+    return f"{front.at.root}{quote(scope['path'])}?{scope['query_string'].decode('latin-1')}"
+
+
+async def entry_of(context: Context, id_: int) -> Entry:
+    """A post or share as the caller sees it. Raises `NotFound`."""
+    front = context.deps
+    found = await hydrate(front.graph, context.caller.member_id, (id_,), unasked=False)
+    if not found:
+        raise NotFound("Record not found")
+    return found[0]
+
+
+async def show(context: Context, id_: int) -> bytes:
+    """A status as the caller sees it. Raises `NotFound`."""
+    front = context.deps
+    return await front.present.status(context.caller.member_id, await entry_of(context, id_))
+
+
+async def show_taken_back(context: Context, id_: int) -> bytes:
+    """A status that the caller takes something of their own back from, whether they may still see it or not."""
+    front = context.deps
+    entry = await hydrate_taken_back(front.graph, actor(context), id_)
+    if entry is None:
+        raise NotFound("Record not found")
+    return await front.present.status(actor(context), entry)
+
+
+async def profile_of(context: Context, member_id: int) -> Profile:
+    """A member with their numbers. Raises `NotFound`."""
+    front = context.deps
+    found = await profiles_by_id(front.graph, context.caller.member_id, (member_id,))
+    if not found:
+        raise NotFound("Record not found")
+    return found[0]
+
+
+def actor(context: Context) -> int:
+    """The member who calls. Routes with `auth="user"` have one."""
+    member_id = context.caller.member_id
+    if member_id is None:
+        raise NotFound("Record not found")
+    return member_id
+
+
+FORM = 64 * 1024
+"""Bytes of a multipart body besides its files."""
+
+P = TypeVar("P", bound=msgspec.Struct)
+
+
+class Words(TypedDict, total=False):
+    """The declarations of a row besides its address, its handler and its parameters: see `Route`."""
+
+    scope: str
+    auth: Auth
+    role: Role
+    limit_class: str
+    max_body: int
+    answer: object
+    also: tuple[tuple[int, str], ...]
+    refuses: tuple[int, ...]
+    what: str
+    delivers: bool
+    page: bool
+    remembered: bool
+    by_owner: bool
+    once: bool
+    stub: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RouteKind:
+    """Rows that have these words in common. Each may say more, and may say something else instead.
+
+    A row without parameters needs a handler that is given None, and one with parameters a handler that takes them.
+    """
+
+    words: Words
+
+    @overload
+    def __call__(self, method: str, path: str, handler: Handler[None], **more: Unpack[Words]) -> Route: ...
+
+    @overload
+    def __call__(
+        self, method: str, path: str, handler: Handler[P], *, params: type[P], **more: Unpack[Words]
+    ) -> Route: ...
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        handler: Handler[Any],
+        *,
+        params: type[msgspec.Struct] | None = None,
+        **more: Unpack[Words],
+    ) -> Route:
+        words: Words = {**self.words, **more}
+        return Route(method, path, handler, params=params, **words)
+
+    def having(self, **more: Unpack[Words]) -> RouteKind:
+        """Rows that have these words in common as well."""
+        return RouteKind({**self.words, **more})
+
+    def taking(self, params: type[P]) -> KindTaking[P]:
+        """Rows that take these parameters."""
+        return KindTaking(self, params)
+
+
+@dataclass(frozen=True, slots=True)
+class KindTaking(Generic[P]):
+    """Rows that have their parameters in common, too."""
+
+    kind: RouteKind
+    params: type[P]
+
+    def __call__(self, method: str, path: str, handler: Handler[P], **more: Unpack[Words]) -> Route:
+        return self.kind(method, path, handler, params=self.params, **more)
+
+    def having(self, **more: Unpack[Words]) -> KindTaking[P]:
+        """Rows that have these words in common as well."""
+        return KindTaking(self.kind.having(**more), self.params)
+
+
+route = RouteKind({"limit_class": "api"})
+"""For members."""
+public = route.having(auth="public")
+"""For everybody; nobody asks who it is."""
+oauth = public.having(once=True)
+"""For everybody, in the words of OAuth: a parameter that comes twice is refused."""
+seen = route.having(auth="optional")
+"""For everybody; who has a token may see more."""
+staff = route.having(role=Role.MODERATOR)
+"""For those who look after the network."""
+admin = route.having(role=Role.ADMIN)
+"""For admins alone."""
+one = route.taking(One)
+"""For members, about one thing."""
+page = route.taking(PageQuery)
+"""For members, a page of something of theirs."""
+statuses_page = route.having(answer=list[Status]).taking(StatusesQuery)
+"""For members, a page of statuses."""

@@ -9,9 +9,8 @@ import msgspec
 from shoal.commands import conversations as verbs
 from shoal.http.pagination import StatusesQuery, listed_data
 from shoal.http.responses import raw
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context, Front
-from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged
 from shoal.mastodon_api.entities.notifications import Conversation
 from shoal.queries import conversations as feed
 

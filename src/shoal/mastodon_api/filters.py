@@ -17,10 +17,9 @@ from shoal.core.errors import InvalidInput
 from shoal.core.filters import Filter as StoredFilter
 from shoal.core.filters import FilterAction, FilterContext
 from shoal.graph.payloads.members import filters_of
-from shoal.http.convert import Id
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import One, actor
+from shoal.http.params import Id
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, One, actor
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.statuses import FilterSummary
 

@@ -18,12 +18,11 @@ from shoal.core.ranking.preferences import MOST_PICKED
 from shoal.core.ranking.recipes import MOST_LINK, PRESETS, TERM_NAMES, Recipe, Weight, recipe_of, recipe_of_link
 from shoal.core.ranking.terms import words_of
 from shoal.graph.payloads.members import tastes_of
-from shoal.http.convert import Id, Limit
 from shoal.http.pagination import WithData, listed_data, page_size
+from shoal.http.params import Id, Limit
 from shoal.http.responses import Header, Reply, raw
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import One, StatusesOf, actor, cursor_of, entries_page
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, One, StatusesOf, actor, cursor_of, entries_page
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.mastodon_api.entities.statuses import Account, Ranking, RankingTerm, Status
 from shoal.mastodon_api.scheduled_statuses import Moment

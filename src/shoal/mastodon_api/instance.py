@@ -18,7 +18,7 @@ from shoal.core.text import LINK_LENGTH
 from shoal.http.rate_limits import UNLIMITED
 from shoal.http.responses import Reply
 from shoal.http.routes import Body
-from shoal.mastodon_api import endpoints
+from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api.context import Context, Front
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers

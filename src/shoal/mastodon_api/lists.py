@@ -12,11 +12,11 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.graph.access import access_member, own_list
 from shoal.graph.schema import LISTS
-from shoal.http.convert import Id, Limit
 from shoal.http.pagination import listed_data
-from shoal.mastodon_api import endpoints, for_you
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import One, PageOf, StatusesOf, actor, cursor_of, entries_page, people_page
+from shoal.http.params import Id, Limit
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api import for_you
+from shoal.mastodon_api.context import Context, One, PageOf, StatusesOf, actor, cursor_of, entries_page, people_page
 from shoal.mastodon_api.entities import serializers as people_entities
 from shoal.mastodon_api.entities.serializers import UserList
 from shoal.mastodon_api.entities.statuses import Account, Status

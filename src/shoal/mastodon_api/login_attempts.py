@@ -14,7 +14,7 @@ from shoal.commands.authentication import account_key
 from shoal.core.credentials import Site, site_of
 from shoal.core.errors import TooMany, TooManyMails
 from shoal.core.model import Member
-from shoal.http.admission import outside
+from shoal.http.middleware import outside
 from shoal.http.rate_limits import Limiter, RateKey, RateWindow, address_of, network_key
 from shoal.mastodon_api.context import Context
 

@@ -13,13 +13,12 @@ from shoal.commands import media
 from shoal.commands.scheduled_posts import discard_media
 from shoal.core.errors import Unfit
 from shoal.core.model import Media, MediaState
-from shoal.http.admission import outside
-from shoal.http.convert import Id, Upload
+from shoal.http.middleware import outside
+from shoal.http.params import Id, Upload
 from shoal.http.responses import Reply
 from shoal.http.routes import Route
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import One, actor
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, One, actor
 from shoal.mastodon_api.entities.serializers import attachment
 from shoal.mastodon_api.entities.statuses import MediaAttachment
 from shoal.mastodon_api.statuses import focus_of

@@ -11,12 +11,11 @@ from msgspec import UNSET, Meta
 from shoal.commands import notifications as verbs
 from shoal.core.model import NoticePolicy, Treatment
 from shoal.graph.access import access_member
-from shoal.http.convert import Id
 from shoal.http.pagination import PageQuery
+from shoal.http.params import Id
 from shoal.http.responses import raw
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, One, actor, cursor_of, paged
 from shoal.mastodon_api.entities.notifications import (
     Merged,
     NotificationPolicy,

@@ -17,12 +17,11 @@ from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID, milliseconds_of
 from shoal.core.media_files import still_of
 from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind, Notice, group_of
-from shoal.http.convert import Id, Limit
 from shoal.http.pagination import StatusesQuery, listed_data, page_size
+from shoal.http.params import Id, Limit
 from shoal.http.responses import raw
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context, Front
-from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.notifications import (

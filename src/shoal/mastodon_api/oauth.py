@@ -30,9 +30,9 @@ from shoal.http import authentication
 from shoal.http.authentication import KNOWN, origin_of_request
 from shoal.http.errors import OAuthRefused
 from shoal.http.responses import Reply
-from shoal.mastodon_api import endpoints, login_attempts
-from shoal.mastodon_api.context import Context, Front
-from shoal.mastodon_api.endpoints import actor, profile_of
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api import login_attempts
+from shoal.mastodon_api.context import Context, Front, actor, profile_of
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.mastodon_api.entities.statuses import Application, CredentialApplication, Token

@@ -13,11 +13,10 @@ from shoal.core.errors import NotFound
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.text import is_blank
 from shoal.graph.access import access_poll
-from shoal.http.convert import Id
 from shoal.http.errors import Malformed
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import One, actor, entry_of
+from shoal.http.params import Id
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, One, actor, entry_of
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.statuses import Poll
 

@@ -13,9 +13,8 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.graph.payloads.notifications import Kind
 from shoal.http.authentication import bearer_of
 from shoal.i18n import language_for
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context, Front
-from shoal.mastodon_api.endpoints import actor
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, Front, actor
 from shoal.mastodon_api.entities.notifications import WebPushSubscription
 from shoal.push import messages
 from shoal.push.encryption import ServerKey

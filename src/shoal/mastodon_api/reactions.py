@@ -14,13 +14,24 @@ from shoal.core.emoji import checked_emoji
 from shoal.core.model import Post, Share
 from shoal.graph.access import access_post
 from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, SHARES, AssocType
-from shoal.http.convert import Id
 from shoal.http.pagination import PageQuery, StatusesQuery, listed_data
+from shoal.http.params import Id
 from shoal.http.responses import Reply, raw
 from shoal.http.routes import Route
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context, Front, Handler
-from shoal.mastodon_api.endpoints import One, PageOf, actor, cursor_of, paged, people_page, show, show_taken_back
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import (
+    Context,
+    Front,
+    Handler,
+    One,
+    PageOf,
+    actor,
+    cursor_of,
+    paged,
+    people_page,
+    show,
+    show_taken_back,
+)
 from shoal.mastodon_api.entities.serializers import VISIBILITY
 from shoal.mastodon_api.entities.statuses import Account, EmojiReactors, Likers, Status
 from shoal.queries import members, posts

@@ -23,9 +23,9 @@ from shoal.graph.schema import email_key, user_name_key
 from shoal.http.authentication import granted, origin_of_request
 from shoal.http.errors import Blank, NotAccepted, SeveralErrors
 from shoal.http.rate_limits import address_of, network_key
-from shoal.mastodon_api import endpoints, login_attempts
-from shoal.mastodon_api.context import Context, Front
-from shoal.mastodon_api.endpoints import One, actor
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api import login_attempts
+from shoal.mastodon_api.context import Context, Front, One, actor
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.mastodon_api.entities.statuses import Token

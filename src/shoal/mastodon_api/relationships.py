@@ -16,13 +16,12 @@ from shoal.core.visibility import Relation
 from shoal.graph.access import access_member, full_relations, members_by_id
 from shoal.graph.payloads.follows import mute_terms
 from shoal.graph.schema import BLOCKS, ENDORSES, MUTES, REQUESTED_BY, AssocType
-from shoal.http.convert import Id
 from shoal.http.pagination import PageQuery
+from shoal.http.params import Id
 from shoal.http.responses import raw
 from shoal.http.routes import Route
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context, Handler
-from shoal.mastodon_api.endpoints import One, PageOf, actor, cursor_of, paged, people_page
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, Handler, One, PageOf, actor, cursor_of, paged, people_page
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities import serializers as people_entities
 from shoal.mastodon_api.entities.serializers import FamiliarFollowers, FollowersAtDay, MutedAccount, RelationshipTimes

@@ -10,10 +10,9 @@ from msgspec import Meta
 from shoal.commands import reports
 from shoal.commands.reports import MAX_POSTS, Complaint
 from shoal.core.errors import InvalidInput
-from shoal.http.convert import Id
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context, Front
-from shoal.mastodon_api.endpoints import actor, profile_of
+from shoal.http.params import Id
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, Front, actor, profile_of
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.moderation import Report

@@ -21,7 +21,6 @@ from shoal.mastodon_api import (
     albums,
     contacts,
     conversations,
-    endpoints,
     filters,
     for_you,
     instance,
@@ -45,6 +44,9 @@ from shoal.mastodon_api import (
     tags,
     timelines,
     trends,
+)
+from shoal.mastodon_api import (
+    context as endpoints,
 )
 from shoal.mastodon_api.admin import accounts as admin_accounts
 from shoal.mastodon_api.admin import audit_log, blocklists, statistics

@@ -12,13 +12,12 @@ from shoal.commands import scheduled_posts
 from shoal.commands.posts import Draft
 from shoal.core.model import Media, ScheduledPost
 from shoal.graph.schema import AnyNode
-from shoal.http.convert import Id
 from shoal.http.errors import RecordInvalid
 from shoal.http.pagination import PageQuery
+from shoal.http.params import Id
 from shoal.i18n import language_tag
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context, Front
-from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged, show
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged, show
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import attachment
 from shoal.mastodon_api.entities.statuses import MediaAttachment

@@ -18,13 +18,12 @@ from msgspec import Meta
 from shoal.core.ids import MAX_ID
 from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
-from shoal.http.convert import CursorId as CursorValue
-from shoal.http.convert import Id, Limit
 from shoal.http.pagination import WithData, listed_data, offset_links, page_size
+from shoal.http.params import CursorId as CursorValue
+from shoal.http.params import Id, Limit
 from shoal.http.responses import Reply
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context, Front
-from shoal.mastodon_api.endpoints import address_of
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, Front, address_of
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.mastodon_api.entities.tags import Search, SearchV1

@@ -12,9 +12,9 @@ from shoal.commands.sessions import Session
 from shoal.core.ids import milliseconds_of
 from shoal.http.pagination import PageQuery
 from shoal.http.responses import encode
-from shoal.mastodon_api import endpoints, login_attempts
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api import login_attempts
+from shoal.mastodon_api.context import Context, One, actor, cursor_of, paged
 from shoal.mastodon_api.entities.serializers import moment
 
 

@@ -14,14 +14,15 @@ from shoal.commands.scheduled_posts import discard_media
 from shoal.core.errors import InvalidInput, NotFound, UnexpectedMentions, Unfit
 from shoal.core.model import Post, Revision, Share
 from shoal.graph.access import access_member, access_post, own_post
-from shoal.http.convert import Id, Json, Upload
 from shoal.http.pagination import WithData, listed_data
+from shoal.http.params import Id, Json, Upload
 from shoal.http.responses import Reply, raw
 from shoal.http.routes import Route
 from shoal.i18n import language_tag
-from shoal.mastodon_api import endpoints, scheduled_statuses
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import (
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api import scheduled_statuses
+from shoal.mastodon_api.context import (
+    Context,
     One,
     StatusesOf,
     actor,

@@ -25,13 +25,14 @@ from shoal.graph.cache.coherence import another_request
 from shoal.graph.schema import tag_id
 from shoal.http import rate_limits
 from shoal.http.authentication import bearer_of, caller_of, caller_with, granted
-from shoal.http.convert import Id, convert
 from shoal.http.errors import Malformed, NeedsMember, OutsideScopes, reply_for
 from shoal.http.event_streams import EventStream, Heard
 from shoal.http.pagination import WithData, listed_data
+from shoal.http.params import Id, convert
 from shoal.http.responses import Reply, encode, start
 from shoal.http.routes import ANONYMOUS, Body, Caller
-from shoal.mastodon_api import conversations, endpoints, notifications
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api import conversations, notifications
 from shoal.mastodon_api.context import Context, Front, Handler
 from shoal.observability.tracing import AUTHENTICATE, enter, name_member, name_route
 from shoal.queries import conversations as talks

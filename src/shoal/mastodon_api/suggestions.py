@@ -8,12 +8,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from shoal.commands import relationships as services
-from shoal.http.convert import Id, Limit
 from shoal.http.pagination import listed_data, offset_links, page_size
+from shoal.http.params import Id, Limit
 from shoal.http.responses import Reply
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import actor, address_of
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, actor, address_of
 from shoal.mastodon_api.entities.statuses import Account, Status
 from shoal.mastodon_api.entities.tags import Suggestion
 from shoal.queries import members as directory_feed

@@ -18,9 +18,8 @@ from shoal.graph.contract import Assoc
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, AssocType, tag_id
 from shoal.http.pagination import PageQuery
 from shoal.http.routes import Route
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context, Handler
-from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, Handler, One, actor, cursor_of, paged
 from shoal.mastodon_api.entities import serializers as people_entities
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.serializers import FeaturedTag

@@ -14,11 +14,10 @@ from shoal.core.ids import milliseconds_of
 from shoal.core.places import DEFAULT_RADIUS_KM, MAX_RADIUS_KM, MIN_RADIUS_KM, disk
 from shoal.core.text import check_tag
 from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
-from shoal.http.convert import Id
 from shoal.http.pagination import StatusesQuery, listed_data
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import actor, cursor_of, entries_page
+from shoal.http.params import Id
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, actor, cursor_of, entries_page
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.notifications import Marker
 from shoal.mastodon_api.entities.statuses import Status

@@ -10,14 +10,13 @@ from starlette.responses import Response
 
 from shoal.core.errors import Unauthenticated
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, tag_id
-from shoal.http.convert import Limit
 from shoal.http.errors import NeedsMember
 from shoal.http.pagination import offset_links, page_size
+from shoal.http.params import Limit
 from shoal.http.responses import Reply
 from shoal.http.routes import Body
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import address_of
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, address_of
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.tags import AlikeTag, Cloud, Tag
 from shoal.mastodon_api.tags import tag_named

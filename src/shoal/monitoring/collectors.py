@@ -27,7 +27,7 @@ from shoal.graph.schema import EVERYBODY, LOUD, backup_key
 from shoal.health.probes import EngineWatch, VitalName
 from shoal.observability.metrics import Families
 from shoal.observability.readiness import Readiness
-from shoal.observability.request_metrics import EDGES_MS, RouteTotals
+from shoal.observability.requests import EDGES_MS, RouteTotals
 from shoal.push.sender import Sent
 from shoal.server import RunningFront
 from shoal.timelines.memory import MemoryTimelines

@@ -191,6 +191,10 @@ class Record:
         """End it."""
         self.closed, self.ended = True, perf_counter()
 
+    def before_sending(self) -> float:
+        """Return the seconds until the answer began: how long a client takes to read it is not the server's time."""
+        return next((began for stage, began in self.stages if stage == SEND), self.ended) - self.began
+
     def totals(self) -> dict[str, tuple[int, float]]:
         """Return the number of statements and their seconds together, by store."""
         sums = dict(self.more)

@@ -1,9 +1,12 @@
 """Run jobs of an outbox: claim, run a step, checkpoint, retry, park; and report worker figures. It knows no event by name.
 
 The consequences of an event run in order. One may stop after a page and resume from its mark, so a large fan-out does not block
-the rest. A failed consequence is retried with growing delays; after `attempts` failures its job is parked. Delivery is at least
-once: consequences are idempotent. Jobs run one after the other by default, which is best for in-memory stores. `concurrency` runs
-that many concurrently, so that their requests in one iteration of the event loop share a round trip.
+the rest. A failed consequence is retried with growing delays; after `attempts` failures its job is buried. Delivery is at least
+once: consequences are idempotent. Jobs run one after the other by default, which is best for in-memory stores. `concurrency`
+runs that many concurrently, so that their requests in one iteration of the event loop share a round trip.
+
+`ExpectedWait` estimates how long a job enqueued now would wait, from the length of the queue and its pace. The age of jobs that
+leave the queue is no substitute: it tells the wait of the past, so control by it lags by the length of the queue and oscillates.
 """
 
 from __future__ import annotations
@@ -13,17 +16,84 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from shoal.core.errors import NotYet, ShoalError, Unavailable
-from shoal.core.queueing import ExpectedWait, LoopShare
 from shoal.graph.contract import Job, Outbox
-from shoal.observability.tracing import Record
+from shoal.observability.requests import Recorder
 from shoal.throttled_log import ThrottledLog
+
+_LOOK_SECONDS = 0.1
+"""How often the length is counted."""
+_DEAREST = 0.05
+"""The part of the time that counting may take: a queue of a million is counted more seldom."""
+_NEWEST = 0.3
+"""How much the newest piece of work counts for the pace, beside all before."""
+
+
+class ExpectedWait:
+    """The wait of what is added now, told piece by piece of the work; moments are seconds of any clock."""
+
+    __slots__ = ("_began", "_each", "_look", "_size", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        # When the piece in hand was begun (None: the one before was the last), how many are in it, and seconds for each.
+        self._began: float | None = None
+        self._size = 0
+        self._each = 0.0
+        self._look = 0.0
+
+    def begin(self, size: int, now: float, *, more: bool) -> bool:
+        """A piece of so many begins, and the one before is done; whether the queue, if there is `more`, is to be counted."""
+        if self._began is not None and self._size:
+            each = (now - self._began) / self._size
+            self._each += (each - self._each) * (_NEWEST if self._each else 1.0)
+        self._began, self._size = (now, size) if more else (None, 0)
+        if not more:
+            self.seconds = 0.0
+        return more and now >= self._look
+
+    def counted(self, length: int, began: float, now: float) -> None:
+        """So many wait, as was found out between these moments."""
+        self.seconds = max(0, length) * self._each
+        self._look = now + max(_LOOK_SECONDS, (now - began) / _DEAREST)
+
+
+_BREATH_SECONDS = 0.002
+"""Seconds that jobs run before the event loop has a turn for requests, when there are few of those."""
+_LONGEST_BREATH_SECONDS = 0.02
+_SLOW_SECONDS = 0.25
+"""Delay for which jobs get one more share of the loop, up to `_MOST_SHARES` for each share of requests."""
+_MOST_SHARES = 12.0
+
+
+class LoopShare:
+    """How long jobs may run until requests have the event loop; moments are seconds of any clock.
+
+    Under load both have half of it. Once jobs are behind they have more: otherwise members who wait for the answers to their
+    posts would have these accepted faster than they can be delivered.
+    """
+
+    __slots__ = ("_seconds", "_took_over")
+
+    def __init__(self, now: float) -> None:
+        self._took_over, self._seconds = now, _BREATH_SECONDS
+
+    def is_over(self, now: float) -> bool:
+        """Whether it is the turn of requests."""
+        return now - self._took_over > self._seconds
+
+    def take_over(self, paused: float, now: float, behind: float) -> None:
+        """Jobs, which are so many seconds behind, have the loop again, after requests had it since `paused`."""
+        shares = min(1.0 + behind / _SLOW_SECONDS, _MOST_SHARES)
+        self._took_over = now
+        self._seconds = max(shares * min(now - paused, _LONGEST_BREATH_SECONDS), _BREATH_SECONDS)
+
 
 E = TypeVar("E")
 
@@ -50,16 +120,12 @@ _GRAIN_SECONDS = 0.01
 """Precision of ages: outboxes report them in milliseconds."""
 
 
-def _unwatched(_job: Job) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 class Runner(Generic[E]):
     """Runs the consequences of one outbox in this process.
 
-    A consequence fails after `step_seconds`. `finished` counts completed jobs, and `done` is called with each; `failed` counts
-    attempts that failed by an error of their own, and `set_aside` parked jobs. Each run of a job is inside the context that
-    `watch` returns, and sets the outcome in its record.
+    A consequence that takes longer than `step_seconds` has failed. `finished` counts the jobs that are done, and `done` is called
+    with each; `failed` counts attempts that failed by an error of their own, and `set_aside` the jobs that were buried. The
+    `recorder` records each run of a job, with its outcome.
     """
 
     def __init__(
@@ -76,7 +142,7 @@ class Runner(Generic[E]):
         step_seconds: float | None = None,
         poll_seconds: float = _POLL_SECONDS,
         done: Callable[[Job], None] | None = None,
-        watch: Callable[[Job], AbstractContextManager[Record | None]] = _unwatched,
+        recorder: Recorder | None = None,
     ) -> None:
         self._outbox = outbox
         self._table = table
@@ -89,7 +155,7 @@ class Runner(Generic[E]):
         self._step_seconds = step_seconds
         self._poll_seconds = poll_seconds
         self.done = done
-        self._watch = watch
+        self._recorder = recorder or Recorder()
         self.finished = self.failed = self.set_aside = 0
         self._finished: list[Job] = []
         self._in_hand: set[asyncio.Task[None]] = set()
@@ -283,8 +349,9 @@ class Runner(Generic[E]):
                 await self._work.wait()
 
     async def _step(self, job: Job) -> bool:
-        """Run one job up to its first page, and return whether all its consequences are done."""
-        with self._watch(job) as record:
+        """Run one job as far as its first page goes, and return whether all its consequences are done."""
+        run = self._recorder.job(f"{job.store}:{job.seq}", type(job.event).__name__, job.attempt + 1, job.event.trace)
+        with run as record:
             outcome = await self._ran(job)
             if record is not None:
                 record.outcome = outcome

@@ -18,9 +18,9 @@ from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
 from shoal.core.model import HELD, Post, Visibility
 from shoal.core.visibility import Relation, may_come
+from shoal.graph.cache.cached_graph import AheadGraph
 from shoal.graph.cache.coherence import one_request
-from shoal.graph.cache.dependencies import depends_on
-from shoal.graph.cache.request_graph import AheadGraph
+from shoal.graph.cache.responses import depends_on
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
 from shoal.queries import lists

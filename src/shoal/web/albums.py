@@ -15,7 +15,7 @@ from shoal.core.model import Album, Member, Visibility
 from shoal.core.text import isolated
 from shoal.graph.access import own_album, own_post
 from shoal.graph.contract import MAX_TIME
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.queries import albums as feed
 from shoal.queries import posts as post_queries
 from shoal.queries.albums import AlbumPage, AlbumPhoto, Cover

@@ -23,7 +23,7 @@ from shoal.commands.audit import note_alone
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.model import Member, Visibility
-from shoal.http.convert import Upload
+from shoal.http.params import Upload
 from shoal.http.routes import Route
 from shoal.i18n import Translated
 from shoal.queries.hydration import profiles_by_id

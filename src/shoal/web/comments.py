@@ -17,7 +17,7 @@ from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.model import Post, Visibility
 from shoal.graph.access import access_poll
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.queries.hydration import Entry
 from shoal.queries.threads import Thread
 from shoal.web import routing

@@ -25,7 +25,7 @@ from shoal.core.places import PlacePrecision
 from shoal.core.text import is_blank
 from shoal.core.visibility import narrower
 from shoal.graph.access import own_post
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.http.routes import Route
 from shoal.i18n import Translated
 from shoal.queries.hydration import Entry, hydrate

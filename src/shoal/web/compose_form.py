@@ -15,7 +15,7 @@ from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media, Poll, Post, Visibility
-from shoal.http.convert import Id, Upload
+from shoal.http.params import Id, Upload
 from shoal.web.request_context import Form
 
 _Text = Annotated[str, Meta(max_length=200_000)]

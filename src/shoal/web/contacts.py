@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidInput
 from shoal.core.handles import MAX_ARCHIVE_BYTES, MOST_HANDLES
-from shoal.http.convert import Id, Upload
+from shoal.http.params import Id, Upload
 from shoal.queries.members import ContactMatch, ContactsFound, followees_by_handle, followees_in_archive
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of

@@ -24,7 +24,7 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Member, Visibility
 from shoal.core.text import Span, is_blank, mentions_of, parse, plain_excerpt
 from shoal.graph.payloads.conversations import root_of
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.http.routes import Route
 from shoal.i18n import When
 from shoal.queries import conversations as feed

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from shoal.core.errors import InvalidInput, NotFound, Unauthenticated
 from shoal.core.ids import MAX_ID
 from shoal.core.text import isolated, plain_excerpt
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.http.routes import Route
 from shoal.mastodon_api.context import Context, Front
 from shoal.queries.hydration import Entry, hydrate

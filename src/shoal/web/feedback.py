@@ -12,7 +12,7 @@ from shoal.commands import ranking
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ranking.terms import TITLES
 from shoal.graph.payloads.members import tastes_of
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.queries.foryou.preview import effect_of
 from shoal.queries.hydration import hydrate, profiles_by_id
 from shoal.web import routing

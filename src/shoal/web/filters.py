@@ -16,7 +16,7 @@ from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterPost
 from shoal.graph.payloads.members import filters_of
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.queries.hydration import hydrate
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of

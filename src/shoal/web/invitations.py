@@ -14,7 +14,7 @@ from shoal.commands.second_factor import check_staff
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Role
 from shoal.core.signup import MOST_USES, USUAL_SECONDS, Invitation, may_invite
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.request_context import Form, Visit

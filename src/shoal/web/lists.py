@@ -17,7 +17,7 @@ from shoal.core.text import isolated
 from shoal.graph.access import own_list
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, LISTS
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.queries import lists as feed
 from shoal.queries import members, search, tags
 from shoal.queries.hydration import Profile

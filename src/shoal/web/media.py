@@ -12,7 +12,7 @@ from starlette.responses import Response
 from shoal.commands import media
 from shoal.core.errors import NotFound, ShoalError, TooMany
 from shoal.core.model import Media, MediaKind, Member
-from shoal.http.convert import Id, Upload
+from shoal.http.params import Id, Upload
 from shoal.http.rate_limits import RateKey
 from shoal.http.routes import Route
 from shoal.settings import Settings

@@ -20,7 +20,7 @@ from shoal.core.model import HIDDEN_BY_MODERATION, Member, Report, Review, Role
 from shoal.core.visibility import STRANGER
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Cursor
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.i18n import When
 from shoal.queries import moderation as moderation_queries
 from shoal.queries.hydration import Entry, Profile, hydrate_reported, profiles

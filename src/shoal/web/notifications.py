@@ -18,7 +18,7 @@ from shoal.core.model import NoticePolicy, Role, Treatment, Visibility
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.payloads.members import NOTIFICATIONS, marks
 from shoal.graph.payloads.notifications import FOR_STAFF, STRETCHES, Group, Kind
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.i18n import When
 from shoal.push.messages import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushSubscription, check_bytes
 from shoal.queries import notifications as feed

@@ -18,7 +18,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import MediaKind, Member
 from shoal.core.ranking.preferences import MOST_PICKED
 from shoal.graph.schema import FOLLOWS
-from shoal.http.convert import Id, Upload
+from shoal.http.params import Id, Upload
 from shoal.http.routes import Route
 from shoal.queries import trends
 from shoal.queries.hydration import Entry

@@ -23,7 +23,7 @@ from shoal.graph.bulk import Spread
 from shoal.graph.schema import EVERYBODY, LOUD
 from shoal.health.probes import EngineVitals, Vital, VitalName
 from shoal.i18n import Translated, When
-from shoal.observability.request_metrics import Slot
+from shoal.observability.requests import Slot
 from shoal.timelines.memory import MemoryTimelines
 from shoal.web import routing
 from shoal.web.rendering import page, part

@@ -17,7 +17,7 @@ from shoal.core.model import Post, Share
 from shoal.core.text import isolated
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import LIKED_BY, SHARED_BY
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.queries import members, threads
 from shoal.queries.hydration import Entry, hydrate, hydrate_taken_back
 from shoal.queries.members import MemberPage

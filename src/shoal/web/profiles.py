@@ -20,7 +20,7 @@ from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import ENDORSES
-from shoal.http.convert import Id, Upload
+from shoal.http.params import Id, Upload
 from shoal.http.routes import Route
 from shoal.queries import members as member_queries
 from shoal.queries import posts

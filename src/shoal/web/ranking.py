@@ -8,7 +8,7 @@ from starlette.responses import Response
 from shoal.core.ranking.reranking import Source
 from shoal.core.ranking.terms import TITLES, ReasonWords, reason_of
 from shoal.graph.cache.coherence import one_request
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.feed import Verdict
 from shoal.queries.foryou.ranking import Why

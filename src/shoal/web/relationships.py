@@ -17,7 +17,7 @@ from shoal.core.visibility import Relation
 from shoal.graph.access import access_member, relation, relations
 from shoal.graph.payloads.follows import mute_terms
 from shoal.graph.schema import BLOCKS, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTED_BY, AssocType
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.queries import lists as list_feed
 from shoal.queries import members
 from shoal.queries.members import MemberPage, familiar

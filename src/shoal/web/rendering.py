@@ -24,7 +24,7 @@ from starlette.responses import HTMLResponse, Response
 
 from shoal.core.text import isolated
 from shoal.graph.contract import MAX_TIME, Cursor
-from shoal.http.convert import CursorId
+from shoal.http.params import CursorId
 from shoal.i18n import words_in
 from shoal.media.sniff import ALLOWED
 from shoal.observability.tracing import HANDLE, RENDER, enter

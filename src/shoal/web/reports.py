@@ -14,7 +14,7 @@ from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.model import Member
 from shoal.graph.access import access_member, relation
 from shoal.graph.contract import Cursor
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.mastodon_api.entities.moderation import rules_of
 from shoal.queries import posts as post_queries
 from shoal.queries.hydration import hydrate

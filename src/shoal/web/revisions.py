@@ -20,7 +20,7 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Member, Poll, Post, Revision, Visibility
 from shoal.core.text import isolated
 from shoal.graph.access import own_post
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.http.routes import Route
 from shoal.i18n import Translated, When
 from shoal.queries.hydration import Entry

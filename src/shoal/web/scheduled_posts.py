@@ -13,7 +13,7 @@ from shoal.commands import scheduled_posts
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media, ScheduledPost
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.i18n import When
 from shoal.queries.posts import waiting
 from shoal.web import routing

@@ -11,7 +11,7 @@ from shoal.commands.sessions import Session
 from shoal.core.ids import milliseconds_of
 from shoal.core.tokens import TokenUse
 from shoal.http.authentication import in_words
-from shoal.http.convert import Id
+from shoal.http.params import Id
 from shoal.i18n import When
 from shoal.web import routing
 from shoal.web.rendering import BeforeQuery, next_of

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoal.core.queueing import ExpectedWait, refused_part
+from shoal.commands.context import refused_part
+from shoal.outbox.runner import ExpectedWait
 from shoal_planner.calibration import OneProcess
 from shoal_planner.one_process import NAME, delivery, pause, resident
 from shoal_planner.simulation.observer import Observer, SimulatedOutcome

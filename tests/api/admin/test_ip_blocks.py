@@ -19,7 +19,7 @@ from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import Unavailable
 from shoal.core.model import Role
 from shoal.http.event_streams import USUAL
-from shoal.http.ip_blocks import IpGuard
+from shoal.http.middleware import IpGuard
 from shoal.scheduler import Agenda
 from tests.api.visitor import Client
 from tests.api.world import BASE, STAFF_SCOPES, Someone, World, served, world

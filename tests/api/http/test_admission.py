@@ -14,8 +14,8 @@ from starlette.responses import StreamingResponse
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from shoal.core.errors import Unavailable
-from shoal.http.admission import Gate, Refusal, outside
 from shoal.http.application import build_app
+from shoal.http.middleware import Gate, Refusal, outside
 from shoal.http.rate_limits import OFF, MemoryLimiter
 from shoal.http.routes import Context, Route
 from tests.api.harness import ROUTES, authenticate, serving

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.http import bodies
+from shoal.http import responses
 from tests.api.harness import make_app, on_a_server
 
 HUNDRED_MB = 100_000_000
@@ -97,13 +97,13 @@ def test_who_asks_first_whether_to_send_is_refused_at_once_and_never_told_to_con
 
 
 def test_draining_ends_at_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies.BodyReceiver.drain, "__defaults__", (3 * len(CHUNK), 5.0))
+    monkeypatch.setattr(responses.BodyReceiver.drain, "__defaults__", (3 * len(CHUNK), 5.0))
     _, sent = _upload(_head(f"Content-Length: {HUNDRED_MB}"), (CHUNK for _ in range(100)))
     assert sent < HUNDRED_MB
 
 
 def test_draining_ends_when_the_sender_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies.BodyReceiver.drain, "__defaults__", (len(CHUNK), 0.1))
+    monkeypatch.setattr(responses.BodyReceiver.drain, "__defaults__", (len(CHUNK), 0.1))
 
     async def story(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

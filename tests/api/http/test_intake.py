@@ -13,11 +13,11 @@ import httpx
 import pytest
 
 from shoal.core.errors import StorageFull, TooMany, Unavailable
-from shoal.http import uploads as intake
+from shoal.http import bodies as intake
 from shoal.http.application import build_app
+from shoal.http.bodies import SPOOL_BYTES, Budget, Intake, Memory, Spool, UploadTurns
 from shoal.http.rate_limits import OFF, MemoryLimiter
 from shoal.http.routes import Context, Route
-from shoal.http.uploads import SPOOL_BYTES, Budget, Intake, Memory, Spool, UploadTurns
 from tests.api.harness import ROUTES, StatusParams, authenticate, serving
 from tests.running import eventually, in_loop
 

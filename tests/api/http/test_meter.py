@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.observability.request_metrics import EDGES_MS, Meter, Stages
+from shoal.observability.requests import EDGES_MS, Meter, Stages
 
 
 class Clock:

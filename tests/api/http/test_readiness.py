@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from shoal.app.network import open_network
-from shoal.http.admission import Gate
 from shoal.http.application import build_app
+from shoal.http.middleware import Gate
 from shoal.http.rate_limits import UNLIMITED, MemoryLimiter, RateRule
 from shoal.http.routes import Body, Route
 from shoal.mastodon_api.instance import health, ready

@@ -11,8 +11,8 @@ import pytest
 
 from shoal.commands import sessions
 from shoal.core.tokens import opened
-from shoal.graph.cache import dependencies
-from shoal.graph.cache.dependencies import ChangeLog, ReadSet
+from shoal.graph.cache import responses
+from shoal.graph.cache.responses import ChangeLog, ReadSet
 from shoal.queries import home, trends
 from shoal.tagcloud import reader
 from tests.api.http.stories import HOME, FrontEnd, Story, differs, told
@@ -24,11 +24,11 @@ STEPS = 120
 
 async def unnoted(ask: Callable[[], Awaitable[Any]]) -> Any:
     """Put a question, and note nothing."""
-    token = dependencies._READ.set(None)
+    token = responses._READ.set(None)
     try:
         return await ask()
     finally:
-        dependencies._READ.reset(token)
+        responses._READ.reset(token)
 
 
 def played(seed: int, steps: int) -> str:

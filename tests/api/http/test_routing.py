@@ -14,10 +14,9 @@ from msgspec import Meta
 from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
-from shoal.http.application import Context, Reply, Route
-from shoal.http.convert import Id
+from shoal.http.application import Context, Reply, Route, Trie
+from shoal.http.params import Id
 from shoal.http.rate_limits import DEFAULTS, MemoryLimiter
-from shoal.http.routes import Trie
 from tests.api.harness import ask, call, echo, make_app
 
 

@@ -13,8 +13,7 @@ import pytest
 from shoal import Shoal
 from shoal.commands import oauth, sessions
 from shoal.commands.context import Writes
-from shoal.commands.oauth import NewToken
-from shoal.commands.sessions import TokenUses
+from shoal.commands.oauth import NewToken, TokenUses
 from shoal.core.errors import InvalidToken, Unavailable
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Token

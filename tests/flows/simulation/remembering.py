@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache.cached_graph import CachedGraph, NotedGraph
 from shoal.graph.cache.coherence import one_request
-from shoal.graph.cache.request_graph import NotedGraph
 from shoal.graph.cache.responses import Answers
 from shoal.graph.contract import Cursor, Store
 from shoal.queries import home

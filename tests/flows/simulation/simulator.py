@@ -32,8 +32,8 @@ from shoal.core.ids import BACKDATED_UNTIL_MS, IdMaker, milliseconds_of, shard_o
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
 from shoal.graph import changes
+from shoal.graph.cache.cached_graph import NotedGraph
 from shoal.graph.cache.coherence import Stamps, one_request
-from shoal.graph.cache.request_graph import NotedGraph
 from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import BLOCKS, FOLLOWS, MUTES
@@ -781,8 +781,8 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.ERROR)
     try:
         with (
-            patch("shoal.core.queueing._BREATH_SECONDS", -1.0),
-            patch("shoal.core.queueing._LONGEST_BREATH_SECONDS", -1.0),
+            patch("shoal.outbox.runner._BREATH_SECONDS", -1.0),
+            patch("shoal.outbox.runner._LONGEST_BREATH_SECONDS", -1.0),
             patch("shoal.consumers.cleanup._PAGE", 2),
             patch("shoal.graph.postgres.writer._SETTLE_SECONDS", 0.05),
         ):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.graph.cache.coherence import StampGuard
-from shoal.graph.cache.dependencies import ChangeLog, ReadSet
+from shoal.graph.cache.responses import ChangeLog, ReadSet
 from shoal.queries import home
 from tests.flows.simulation.simulator import NAMES, run, run_on_engines
 

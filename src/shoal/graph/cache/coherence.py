@@ -38,8 +38,8 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from shoal.core.errors import Unavailable
-from shoal.graph.cache.dependencies import COMPARED, ChangeLog, list_mark
 from shoal.graph.cache.lru import Recent
+from shoal.graph.cache.responses import COMPARED, ChangeLog, list_mark
 
 
 class Renewal(NamedTuple):

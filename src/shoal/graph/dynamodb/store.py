@@ -35,16 +35,12 @@ from shoal.graph.dynamodb.outbox import DynamoOutbox
 from shoal.graph.dynamodb.scans import Scans
 from shoal.graph.dynamodb.table import prepare
 from shoal.graph.dynamodb.transactions import Transaction, check_number
-from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide
+from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide, every_shard
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
 from shoal.locks import NamedTurns
 
 PATIENCE_SECONDS = 4.0
 """How long requests to a busy or unreachable service, or for a contested item, are retried."""
-
-
-def _everything(_shard: int) -> bool:
-    return True
 
 
 class DynamoGraph:
@@ -60,8 +56,8 @@ class DynamoGraph:
         self._under_way: set[asyncio.Task[list[tuple[Job, InverseOp]]]] = set()
 
     @classmethod
-    async def open(cls, url: str, *, owns: Owns = _everything, patience: float = PATIENCE_SECONDS) -> DynamoGraph:
-        """Open or create the table of a URL such as `dynamodb://shoal?region=eu-west-1`, with the credentials in the environment.
+    async def open(cls, url: str, *, owns: Owns = every_shard, patience: float = PATIENCE_SECONDS) -> DynamoGraph:
+        """Open or create the table of a URL such as `dynamodb://shoal?region=eu-west-1`; credentials are the environment's.
 
         In the URL, `endpoint` names another server of the protocol, and `spread` is the number of index parts of a new table.
         Raises `InvalidInput` for another URL, `Unavailable` for a table that cannot be used.

@@ -28,16 +28,12 @@ from shoal.graph.postgres.migrations import check_version, migrate
 from shoal.graph.postgres.outbox import PostgresOutbox
 from shoal.graph.postgres.owner import Owner
 from shoal.graph.postgres.writer import GROUPS, Writer
-from shoal.graph.resolve import Owns
+from shoal.graph.resolve import Owns, every_shard
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
 from shoal.observability.tracing import timed
 
 _READERS = 8
 _SWEEP_PAGE = 5_000
-
-
-def _everything(_shard: int) -> bool:
-    return True
 
 
 class PostgresGraph:
@@ -73,7 +69,7 @@ class PostgresGraph:
         cls,
         url: str,
         *,
-        owns: Owns = _everything,
+        owns: Owns = every_shard,
         read_only: bool = False,
         sole: bool = False,
         readers: int = _READERS,

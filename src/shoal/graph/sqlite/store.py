@@ -24,9 +24,9 @@ from shoal.core import events
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.events import InverseOp
 from shoal.graph.bulk import KeyRow, LoadPart, Rows, Spread
-from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
-from shoal.graph.embedded import Leases, announce
-from shoal.graph.resolve import Owns
+from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp, announce
+from shoal.graph.memory import Leases
+from shoal.graph.resolve import Owns, every_shard
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
 from shoal.graph.sqlite import bulk, files, ranks, sql
 from shoal.graph.sqlite.files import connect
@@ -46,10 +46,6 @@ PAGE_BYTES = 1_024
 LOG_BYTES = 32 << 20
 _WRITER_CACHE_KIB = 65_536
 _READER_CACHE_KIB = 16_384
-
-
-def _everything(_shard: int) -> bool:
-    return True
 
 
 class SqliteGraph:
@@ -81,8 +77,8 @@ class SqliteGraph:
         self._writing = writing
 
     @classmethod
-    async def open(cls, path: Path, *, owns: Owns = _everything, read_only: bool = False) -> SqliteGraph:
-        """Open or create the file. Raises `Unavailable` if another process owns it or a newer Shoal wrote it."""
+    async def open(cls, path: Path, *, owns: Owns = every_shard, read_only: bool = False) -> SqliteGraph:
+        """Open or create the file. Raises `Unavailable` when another process owns it, or a newer Shoal wrote it."""
         try:
             return cls(path, owns, read_only=read_only)
         except (sqlite3.Error, OSError) as error:

@@ -18,11 +18,10 @@ from shoal.core.visibility import STRANGER
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import EVERYBODY, STAFF
-from shoal.http.convert import Id
 from shoal.http.pagination import PageQuery
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context, Front, Handler
-from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.http.params import Id
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, Front, Handler, One, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.moderation import AdminAccount

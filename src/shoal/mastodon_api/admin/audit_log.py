@@ -9,11 +9,10 @@ from msgspec import Meta
 
 from shoal.admin.audit_log import AuditRecord, record_of
 from shoal.core.audit import AuditVerb
-from shoal.http.convert import Id
 from shoal.http.pagination import PageQuery
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import cursor_of, paged
+from shoal.http.params import Id
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, cursor_of, paged
 from shoal.queries import moderation
 from shoal.queries.moderation import WantedEntries
 

@@ -23,13 +23,12 @@ from shoal.core.blocklists import (
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import milliseconds_of
 from shoal.graph.schema import BLOCKS_EMAIL, BLOCKS_EMAIL_DOMAIN, BLOCKS_IP, EVERYBODY
-from shoal.http.convert import Id
 from shoal.http.errors import Blank
-from shoal.http.ip_blocks import client_of
+from shoal.http.middleware import client_of
 from shoal.http.pagination import PageQuery
-from shoal.mastodon_api import endpoints
-from shoal.mastodon_api.context import Context
-from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.http.params import Id
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api.context import Context, One, actor, cursor_of, paged
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.tags import TagDay
 from shoal.queries.pagination import objects_page

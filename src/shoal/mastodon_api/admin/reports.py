@@ -10,13 +10,12 @@ import msgspec
 from shoal.commands import reports
 from shoal.core.model import Report, Review
 from shoal.graph.access import members_by_id
-from shoal.http.convert import Id
 from shoal.http.pagination import LISTED_DATA, PageQuery
+from shoal.http.params import Id
 from shoal.http.responses import raw
-from shoal.mastodon_api import endpoints
+from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api.admin.accounts import shown
-from shoal.mastodon_api.context import Context, Front
-from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities.moderation import AdminReport
 from shoal.mastodon_api.entities.serializers import moment

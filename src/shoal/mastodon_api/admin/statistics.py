@@ -20,7 +20,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import App
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
-from shoal.mastodon_api import endpoints
+from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api.context import Context, Front
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.instance import LANGUAGES

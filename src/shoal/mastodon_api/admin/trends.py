@@ -13,12 +13,12 @@ from shoal.commands import moderation
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
-from shoal.http.convert import Limit
 from shoal.http.pagination import LISTED_DATA, page_size
+from shoal.http.params import Limit
 from shoal.http.responses import raw
-from shoal.mastodon_api import endpoints, suggestions
-from shoal.mastodon_api.context import Context, Front
-from shoal.mastodon_api.endpoints import One, actor
+from shoal.mastodon_api import context as endpoints
+from shoal.mastodon_api import suggestions
+from shoal.mastodon_api.context import Context, Front, One, actor
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.statuses import Status
 from shoal.mastodon_api.entities.tags import Tag
