@@ -39,13 +39,17 @@ def test_the_site_is_built_by_one_command_where_nothing_is_set_up(tmp_path: Path
     assert f"{tmp_path / 'venv'} dev" not in steps
 
 
-@pytest.mark.parametrize("target", ["setup", "check", "quick", "test", "test-all", "coverage", "bench"])
+@pytest.mark.parametrize("target", ["setup", "check", "audit", "quick", "test", "test-all", "coverage", "bench"])
 def test_developing_brings_its_tools_to_what_runs_already(tmp_path: Path, target: str) -> None:
     steps = planned(tmp_path, target)
     assert f"{tmp_path / 'venv'} dev" in steps
     (tmp_path / "venv").mkdir()
     (tmp_path / "venv" / ".ready").touch()
     assert f"{tmp_path / 'venv'} dev" in planned(tmp_path, target)
+
+
+def test_check_audits_the_installed_packages(tmp_path: Path) -> None:
+    assert "-m scripts.audit" in planned(tmp_path, "check")
 
 
 def test_a_port_can_be_named(tmp_path: Path) -> None:
