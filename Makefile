@@ -1,6 +1,6 @@
 # Verbs for whoever works here: demo, test, check, bench, serve, cluster, docs; and three more ways to test.
 # Each sets up what it needs, and no more; nothing is taken from outside this folder but Debian's and Python's packages.
-.PHONY: demo test test-all tests quick coverage check bench bench-check bench-ratios serve cluster shots docs setup ready clean
+.PHONY: demo test test-all tests quick coverage check audit bench bench-check bench-ratios serve cluster shots docs setup ready clean
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
@@ -56,11 +56,15 @@ serve: ready  ## the server on ./shoal.db
 cluster: $(VENV)/.dev $(VENV)/.engines $(SYNC)  ## a whole small cluster on this machine, in ./cluster
 	@exec $(BIN)/shoal cluster up
 
-check: $(VENV)/.dev $(SYNC)  ## formatting, lint, types, imports
+check: $(VENV)/.dev $(SYNC)  ## formatting, lint, types, imports, known vulnerabilities
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory audit
+
+audit: $(VENV)/.dev  ## known vulnerabilities of installed packages
+	@$(BIN)/python -m scripts.audit
 
 test: setup  ## checks and tests: every behaviour once
 	@$(MAKE) --no-print-directory --jobs=2 check tests

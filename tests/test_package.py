@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import httpx
+from packaging.requirements import Requirement
 
 from tests import pages
 from tests.wheel import Installed
@@ -66,3 +67,15 @@ def test_the_version_is_that_of_the_newest_release_in_the_changelog() -> None:
     releases = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert releases[0] == "Unreleased"
     assert re.fullmatch(rf"{re.escape(PROJECT['version'])} \(\d{{4}}-\d\d-\d\d\)", releases[1])
+
+
+def test_security_floors_of_the_page_are_those_of_the_package() -> None:
+    page = (ROOT / "docs/decisions/dependencies.md").read_text().partition("## Security floors")[2]
+    rows = re.findall(r"^\| ([\w, -]+?)(?: \(extra `dev`\))? \| ([\d., ]+) \|", page, re.MULTILINE)
+    listed = {
+        name: floor for names, floors in rows for name, floor in zip(names.split(", "), floors.split(", "), strict=True)
+    }
+    required = [Requirement(line) for line in PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]]
+    floors = {each.name: bound.version for each in required for bound in each.specifier if bound.operator == ">="}
+    assert {"pillow", "starlette", "pytest"} <= listed.keys()
+    assert listed == {name: floors[name] for name in listed}

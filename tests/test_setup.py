@@ -39,7 +39,7 @@ def test_the_site_is_built_by_one_command_where_nothing_is_set_up(tmp_path: Path
     assert f"{tmp_path / 'venv'} dev" not in steps
 
 
-@pytest.mark.parametrize("target", ["setup", "check", "quick", "test", "test-all", "coverage", "bench"])
+@pytest.mark.parametrize("target", ["setup", "check", "audit", "quick", "test", "test-all", "coverage", "bench"])
 def test_developing_brings_its_tools_to_what_runs_already(tmp_path: Path, target: str) -> None:
     steps = planned(tmp_path, target)
     assert f"{tmp_path / 'venv'} dev" in steps
@@ -51,6 +51,10 @@ def test_developing_brings_its_tools_to_what_runs_already(tmp_path: Path, target
 @pytest.mark.parametrize("target", ["ready", "setup", "check", "docs", "cluster", "shots"])
 def test_missing_sync_library_is_generated(tmp_path: Path, target: str) -> None:
     assert "-m scripts.sync_library" in planned(tmp_path, target, f"SYNC={tmp_path / '_generated.py'}")
+
+
+def test_check_audits_the_installed_packages(tmp_path: Path) -> None:
+    assert "-m scripts.audit" in planned(tmp_path, "check")
 
 
 def test_a_port_can_be_named(tmp_path: Path) -> None:
