@@ -51,7 +51,7 @@ _IN_AND_OUT = Stage(
     "the way in and out: route, token, limits, headers",
     ("shoal.http", "shoal.mastodon_api", "shoal.observability", "starlette"),
 )
-_JSON = Stage("JSON", ("shoal.api.entities", "shoal.mastodon_api.context"))
+_JSON = Stage("JSON", ("shoal.mastodon_api.entities", "shoal.mastodon_api.endpoints"))
 STAGES = (
     _HTTP,
     _IN_AND_OUT._replace(modules=(*_IN_AND_OUT.modules, "shoal.commands")),

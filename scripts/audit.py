@@ -9,11 +9,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Final
 
 import msgspec
-import requests
 
 IGNORED: Final[Mapping[str, str]] = {}
 """Why an advisory does not apply to Shoal, by its id; remove an entry when a fixed release is out."""
@@ -22,9 +20,6 @@ COMMAND: Final = (
     sys.executable,
     *("-m", "pip_audit", "--format", "json", "--skip-editable", "--progress-spinner", "off", "--timeout", "10"),
 )
-
-PROBE: Final = f"https://pypi.org/pypi/pip-audit/{version('pip-audit')}/json"
-"""Answered by an index that serves vulnerabilities; a mirror may serve packages alone."""
 
 
 class Vulnerability(msgspec.Struct):
@@ -52,15 +47,6 @@ class Report(msgspec.Struct):
     """What pip-audit prints."""
 
     dependencies: list[Package]
-
-
-def outage() -> str | None:
-    """Return why the vulnerability service cannot be asked; one request, where pip-audit makes one for each package."""
-    try:
-        requests.get(PROBE, timeout=10).raise_for_status()
-    except requests.RequestException as error:
-        return str(error)
-    return None
 
 
 def audit(command: Sequence[str] = COMMAND, ignored: Mapping[str, str] = IGNORED) -> int:
@@ -94,11 +80,5 @@ def _skipped(reason: str) -> int:
     return 0
 
 
-def main() -> int:
-    """Audit the environment that runs this, unless the service cannot be asked."""
-    reason = outage()
-    return _skipped(f"no answer from the vulnerability service ({reason})") if reason else audit()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(audit())

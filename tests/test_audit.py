@@ -6,7 +6,6 @@ import json
 import sys
 
 import pytest
-from scripts import audit as script
 from scripts.audit import IGNORED, audit
 
 SOUND = {"name": "rich", "version": "15.0.0", "vulns": []}
@@ -48,14 +47,6 @@ def test_an_unreachable_service_is_skipped_with_the_reason(
     shown = capsys.readouterr().out
     assert shown.startswith("audit: skipped: no answer from the vulnerability service")
     assert "Could not connect to PyPI" in shown
-
-
-def test_a_probe_without_an_answer_skips_the_audit(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(script, "PROBE", "http://127.0.0.1:9/")
-    assert script.main() == 0
-    assert capsys.readouterr().out.startswith("audit: skipped: no answer from the vulnerability service")
 
 
 def test_an_index_without_vulnerability_data_is_skipped(capsys: pytest.CaptureFixture[str]) -> None:
