@@ -65,7 +65,7 @@ def test_no_row_is_made_without_a_kind() -> None:
     api = Path(api_package.__file__).parent
     made = re.compile(r"(?<!class )\bRoute\(|partial\(Route\b")
     bare = {str(path.relative_to(api)) for path in api.rglob("*.py") if made.search(path.read_text())}
-    assert bare == {"endpoints.py"}
+    assert bare == {"context.py"}
 
 
 def test_a_type_checker_finds_a_handler_that_its_row_does_not_fit() -> None:
