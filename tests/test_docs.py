@@ -120,7 +120,7 @@ def test_every_search_table_is_in_the_data_layout_and_the_reverse() -> None:
 
 def test_modules_and_pages_that_are_named_exist() -> None:
     for page, text in PAGES.items():
-        for name in re.findall(r"`((?:src/shoal/|tests/|benchmarks/)?[a-z_]+(?:/[a-z_]+)*\.py)`", text):
+        for name in re.findall(r"`((?:src/\w+/|tests/|benchmarks/)?[a-z_]+(?:/[a-z_]+)*\.py)`", text):
             assert any((root / name).exists() for root in (ROOT, ROOT / "src" / "shoal")), f"{page} names {name}"
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
             assert (PATHS[page].parent / target).exists(), f"{page} links to {target}"
