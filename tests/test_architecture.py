@@ -46,6 +46,13 @@ def test_every_module_opens_with_what_it_is_for() -> None:
     assert _offenders(lambda name: not ast.get_docstring(trees()[name])) == []
 
 
+def test_paths_in_docstrings_and_comments_exist() -> None:
+    roots = (ROOT, ROOT / "src", SOURCE)
+    for path in (ROOT / "src").rglob("*.py"):
+        for name in re.findall(r"`((?:\w+/)+\w+\.py)`", path.read_text()):
+            assert any((root / name).exists() for root in roots), f"{path.name} names {name}"
+
+
 def test_imports_stand_at_the_top() -> None:
     assert _offenders(lambda name: any(map(_has_imports, _functions(trees()[name])))) == []
 

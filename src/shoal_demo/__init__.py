@@ -1,0 +1,1 @@
+"""A demo network with people, photos and posts."""

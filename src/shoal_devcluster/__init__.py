@@ -1,0 +1,1 @@
+"""A development cluster on one machine, with starters of its engines."""

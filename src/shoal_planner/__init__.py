@@ -1,0 +1,1 @@
+"""Capacity planner and simulator of a network."""

@@ -1,0 +1,1 @@
+"""Study of how evenly placement schemes spread names over machines."""

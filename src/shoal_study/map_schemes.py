@@ -1,7 +1,7 @@
 """Schemes with a map from units to servers: the mapping scheme of the paper, and Shoal's 64 data sources.
 
 In the mapping scheme members are numbered as they sign up, and each range of numbers is a bucket on one server. Shoal's
-map is the one that a network stores (`graph/sharding/shard_map.py`). Units (letters, data sources, arcs, members) move as a
+map is the one that a network stores (`graph/shard_map.py`). Units (letters, data sources, arcs, members) move as a
 whole; moves are chosen greedily, since the underlying bin packing has no fast exact solution.
 """
 

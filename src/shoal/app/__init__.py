@@ -1,0 +1,1 @@
+"""Composition root: opens the backends that the settings name and starts background tasks."""

@@ -1,0 +1,1 @@
+"""State changes. Each validates, builds one batch and commits it."""

@@ -1,7 +1,7 @@
 """Likes, shares, bookmarks, pins, muted threads and emoji reactions. Every command is idempotent.
 
 An emoji reaction is one commit on the member's shard. The first use of an emoji on a post first assigns it a position there, in a
-separate commit (see `graph/payloads/emoji.py`).
+separate commit (see `graph/payloads/posts.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Record which posts members currently react to (`graph/payloads/activity.py`), and remove posts without recent reactions.
+"""Record which posts members currently react to (`graph/payloads/posts.py`), and remove posts without recent reactions.
 
 Concurrent reactions are written together: one entry per post, one commit per list. A process writes an entry at most once per
 minute, however many members react.

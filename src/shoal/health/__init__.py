@@ -1,0 +1,1 @@
+"""Probes of the engines: connection, load and capacity."""

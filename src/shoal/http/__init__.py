@@ -1,0 +1,1 @@
+"""HTTP without resources: protocol limits, routing, parameters, errors, rate limits and OpenAPI."""

@@ -1,7 +1,7 @@
 """Both ends of calls between processes that share a store: the owner executes calls on its network, the caller sends them.
 
 A connection is one process. It may have a bounded number of concurrent calls and streams; further ones are refused. The
-owner announces when a call begins to change the store (`graph/embedded.py`), and makes no change that it could not
+owner announces when a call begins to change the store (`graph/memory.py`), and makes no change that it could not
 announce.
 """
 

@@ -1,0 +1,1 @@
+"""REST and streaming API, compatible with Mastodon: one module per resource."""

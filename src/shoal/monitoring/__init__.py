@@ -1,0 +1,1 @@
+"""Prometheus endpoint and the checks of `shoal doctor`."""

@@ -1,0 +1,1 @@
+"""Several processes on one host: supervisor, messages over sockets and shared memory."""

@@ -1,0 +1,1 @@
+"""Request log, traces and metrics. Imports nothing above it."""

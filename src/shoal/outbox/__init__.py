@@ -1,0 +1,1 @@
+"""Delivery of events: claim, run, acknowledge, retry and park; in process or through RabbitMQ."""

@@ -1,0 +1,1 @@
+"""Reads: home, threads, notifications, public timelines, and their paging, hydration and filters."""

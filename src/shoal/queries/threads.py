@@ -1,6 +1,6 @@
 """The thread around a post: its ancestors and its descendants.
 
-The root of a thread lists all comments in it (`graph/payloads/threads.py`), so one read gives the page's structure. Comments from
+The root of a thread lists all comments in it (`graph/payloads/posts.py`), so one read gives the page's structure. Comments from
 before this list existed are found by the comment lists of their parents, one level at a time, until `shoal check --repair` adds
 them.
 """

@@ -1,0 +1,1 @@
+"""Full-text index of posts and members."""

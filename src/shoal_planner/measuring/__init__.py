@@ -1,0 +1,1 @@
+"""Calibration: costs measured on this machine."""

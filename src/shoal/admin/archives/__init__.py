@@ -1,0 +1,1 @@
+"""Imports of archives that members bring from other networks."""

@@ -1,0 +1,1 @@
+"""Backups to a folder or bucket: create, verify, prune and restore."""

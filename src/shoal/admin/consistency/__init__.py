@@ -1,0 +1,1 @@
+"""`shoal check`: invariants of stored data, and their repair."""

@@ -176,7 +176,7 @@ async def import_all(network: AnyNetwork, sources: Sources, summary: Summary, pr
             await take_posts(network, jobs, writes, summary, progress, sources.patience)
     with summary.timed("consequences"):
         await network.settle(_PATIENCE_SECONDS)
-        # Timelines that were read during the import lack the follows (see `imports/follows.py`).
+        # Timelines that were read during the import lack the follows (see `admin/imports/follows.py`).
         await network.effects.followers.changed(EVERYBODY)
         await network.timelines.clear()
     return summary

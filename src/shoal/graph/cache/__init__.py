@@ -1,1 +1,1 @@
-"""A graph with a memory: remembered reads, when they may be used, and calls that travel together."""
+"""Read-through cache of the graph and of whole responses. `cached_graph.py` describes the layers, with an example."""

@@ -1,4 +1,4 @@
-"""Ranks in lists of a PostgreSQL store in O(log n): entries are counted in blocks, as `sqlite/ranks.py` describes.
+"""Ranks in lists of a PostgreSQL store in O(log n): entries are counted in blocks, as `graph/sqlite/ranks.py` describes.
 
 Triggers update a block in the commit that changes an entry. Both the triggers and the creation of blocks lock the list's count
 first, so the second one sees what the first has stored: no entry is missed or counted twice.

@@ -1,1 +1,1 @@
-"""State on Redis that several processes share: the client, and the version tokens of their caches."""
+"""Client for Redis and Redis Cluster, and the version tokens of caches that processes share."""

@@ -1,0 +1,1 @@
+"""Endpoints for moderators and admins."""

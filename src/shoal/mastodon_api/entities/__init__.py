@@ -1,0 +1,1 @@
+"""JSON entities of the Mastodon API and the presenter that fills them."""

@@ -1,0 +1,1 @@
+"""The ranked feed: candidates, scoring, diversity and explanations."""
