@@ -450,7 +450,7 @@ def test_a_command_of_another_package_is_found_by_its_entry_point(monkeypatch: p
         """Show the tide."""
         click.echo("low")
 
-    entry = SimpleNamespace(name="tide", load=lambda: tide)
+    entry = SimpleNamespace(name="tide", load=lambda: tide, dist=None)
     monkeypatch.setattr(group, "entry_points", lambda group, name="tide": [entry] if name == "tide" else [])
     runner = CliRunner()
     assert runner.invoke(main, ["tide"]).output == "low\n"
@@ -462,6 +462,31 @@ def test_a_plugged_in_command_with_a_missing_package_names_its_extra(monkeypatch
     def load() -> click.Command:
         raise ModuleNotFoundError("No module named 'xxhash'", name="xxhash")
 
-    monkeypatch.setattr(group, "entry_points", lambda **_wanted: [SimpleNamespace(name="placement.study", load=load)])
+    monkeypatch.setattr(
+        group, "entry_points", lambda **_wanted: [SimpleNamespace(name="placement.study", load=load, dist=None)]
+    )
     shown = CliRunner().invoke(main, ["placement", "study"])
     assert (shown.exit_code, "'.[study]'" in shown.output) == (1, True)
+
+
+def test_help_lists_a_plugged_in_command_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> click.Command:
+        raise ImportError("no tides here")
+
+    entry = SimpleNamespace(name="tide", load=load, dist=None)
+    monkeypatch.setattr(group, "entry_points", lambda **_wanted: [entry])
+    shown = CliRunner().invoke(main, ["--help"])
+    assert (shown.exit_code, "(cannot be imported: no tides here)" in shown.output) == (0, True)
+
+
+def test_a_command_of_another_package_does_not_replace_one_of_shoal(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = SimpleNamespace(name="demo", load=lambda: click.Command("demo"), dist=SimpleNamespace(name="tides"))
+    own = SimpleNamespace(name="demo", load=lambda: click.Command("own"), dist=SimpleNamespace(name="shoal"))
+    monkeypatch.setattr(group, "entry_points", lambda **_wanted: [other, own])
+    found = group.plugin("demo")
+    assert found is not None
+    assert found.name == "own"
+
+
+def test_a_plugged_in_subcommand_is_no_command() -> None:
+    assert CliRunner().invoke(main, ["placement.study"]).exit_code == 2

@@ -93,8 +93,9 @@ def plugin_names() -> list[str]:
 
 
 def plugin(name: str) -> click.Command | None:
-    """Load a command from its entry point. Return None if no installed package provides it."""
-    for entry in entry_points(group=_GROUP, name=name.replace(" ", ".")):
+    """Load a command from its entry point. Return None if no installed package provides it. Shoal's own come first."""
+    entries = entry_points(group=_GROUP, name=name.replace(" ", "."))
+    for entry in sorted(entries, key=lambda entry: entry.dist is None or entry.dist.name != "shoal"):
         with needing(name, _PLUGGED_IN.get(name, "")):
             command: click.Command = entry.load()
         return command
@@ -113,7 +114,10 @@ def needing(name: str, extra: str) -> Iterator[None]:
 
 
 def _short_help(name: str) -> str:
-    command = plugin(name)
+    try:
+        command = plugin(name)
+    except ImportError as error:
+        return f"(cannot be imported: {error})"
     return command.get_short_help_str(100) if command else ""
 
 
@@ -132,7 +136,7 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # the same
         if cmd_name not in COMMANDS or cmd_name in _PLUGGED_IN:
-            return plugin(cmd_name)
+            return None if {" ", "."} & set(cmd_name) else plugin(cmd_name)
         with needing(cmd_name, "scale,dynamodb"):
             module = importlib.import_module(f"shoal.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, _ATTRIBUTES.get(cmd_name, cmd_name))

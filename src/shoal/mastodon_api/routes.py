@@ -186,7 +186,7 @@ def parts(settings: Settings) -> tuple[RouteGroup, ...]:
         ),
         RouteGroup(
             "streaming",
-            "Live updates. The WebSocket is no row of the table: `mastodon_api/streaming.py`.",
+            "Live updates. `/api/v1/streaming` takes a WebSocket; the paths below it send server-sent events.",
             streaming.ROUTES,
         ),
     )

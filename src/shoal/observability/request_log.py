@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -164,6 +165,7 @@ def job_entry(record: Record, attempt: int, *, slow: bool) -> LoggedJob:
     )
 
 
+@lru_cache(1024)
 def summary_of(statement: str) -> str:
     """Return the verb and the table of an SQL statement; anything else as it is.
 
