@@ -51,7 +51,16 @@ _IN_AND_OUT = Stage(
     "the way in and out: route, token, limits, headers",
     ("shoal.http", "shoal.mastodon_api", "shoal.observability", "starlette"),
 )
-_JSON = Stage("JSON", ("shoal.mastodon_api.entities", "shoal.mastodon_api.endpoints"))
+_JSON = Stage(
+    "JSON",
+    (
+        "shoal.mastodon_api.entities",
+        *(
+            f"shoal.mastodon_api.context.{name}"
+            for name in ("address_of", "cursor_of", "entries_page", "entry_of", "paged", "show")
+        ),
+    ),
+)
 STAGES = (
     _HTTP,
     _IN_AND_OUT._replace(modules=(*_IN_AND_OUT.modules, "shoal.commands")),
