@@ -113,7 +113,7 @@ CLUSTER_STAGES = (
             "asyncpg",
         ),
     ),
-    Stage("Redis: stamps of what is remembered", ("shoal.graph.redis", "shoal.redis", "redis")),
+    Stage("Redis: stamps of what is remembered", ("shoal.graph.redis", "redis")),
     Stage("the broker: events that were committed", ("shoal.outbox.rabbitmq", "shoal.outbox.relay", "aiormq", "pamqp")),
     Stage("what is remembered, before a commit and after it", ("shoal.graph", "shoal.graph.redis.client.Batching")),
     Stage("pages: which posts, their values", ("shoal.queries",)),
