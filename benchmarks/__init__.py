@@ -1,1 +1,1 @@
-"""Benchmarks of Shoal: each module measures one figure of docs/performance.md, beside the raw engine."""
+"""Benchmarks of Shoal: each module measures one table of docs/figures.md, next to a bare engine."""

@@ -1,7 +1,7 @@
 """Run every benchmark, each in a process of its own, and end with one table: `python -m benchmarks [--quick] [NAME ...]`.
 
-With `--json FILE` the figures are kept, with the machine, the day and the commit; with `--page` docs/figures.json and
-docs/performance.md are written. A machine that has something else to do is refused, unless `--busy` says that it may.
+`--json FILE` keeps the figures, with the machine, the day and the commit; `--page` keeps them in docs/figures.json and writes the
+pages of figures. A busy machine is refused, unless `--busy` allows it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
     keep_option(options)
     options.add_argument("--json", type=Path, metavar="FILE", help="keep the figures here; those of others stay in it")
     options.add_argument(
-        "--page", action="store_true", help="keep them in docs/figures.json, and write docs/performance.md"
+        "--page", action="store_true", help="keep the figures in docs/figures.json and write the pages of figures"
     )
     options.add_argument("--busy", action="store_true", help="measure also while others use the machine, and say so")
     options.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(benchmarks())}")

@@ -47,15 +47,25 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
     raw: float | None = None
 
     @property
+    def target(self) -> float | None:
+        """The target, if there is one."""
+        return self.most if self.least is None else self.least
+
+    @property
+    def missed_by(self) -> float:
+        """The distance from the target as a fraction of it; 0 if the target is met or there is none."""
+        if not self.target:
+            return 0.0
+        return max(0.0, (self.value - self.target if self.least is None else self.target - self.value) / self.target)
+
+    @property
     def verdict(self) -> str:
-        """Whether the target is met, in words; empty when there is none."""
-        wanted = self.most if self.least is None else self.least
-        if wanted is None:
+        """The target and whether it is met; empty if there is none."""
+        if self.target is None:
             return ""
-        met = self.value <= wanted if self.least is None else self.value >= wanted
+        met = self.value <= self.target if self.least is None else self.value >= self.target
         sign = "<=" if self.least is None else ">="
-        off = abs(self.value - wanted) / wanted if wanted else 0.0
-        return f"{sign} {_shown(wanted)}: " + ("met" if met else f"missed by {off:.0%}")
+        return f"{sign} {_shown(self.target)}: " + ("met" if met else f"missed by {self.missed_by:.0%}")
 
     def cells(self) -> tuple[str, ...]:
         """The row of a table: figure, value, unit, raw engine, ratio to it, target."""

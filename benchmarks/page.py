@@ -1,34 +1,95 @@
-"""Writes docs/performance.md: the prose of `performance.md` beside this file, with the figures of docs/figures.json in it.
+"""Write the pages of figures from docs/figures.json: docs/performance.md (a summary), docs/figures.md and a table in the README.
 
-A fenced block `figures NAME` becomes the table of a benchmark: each of its lines is a pattern of figures, in this order. A block
-`long figures NAME` takes them from docs/figures-long.json: of runs that are too long to be repeated with the others, each with its
-machine, day and commit. `python -m benchmarks.page` writes the page anew; `--long FILE` takes in first what a benchmark printed.
+The text of a page is the template of the same name in this folder. A fenced block `figures NAME` becomes the table of a benchmark:
+each line is a pattern of figures, in this order. A block `long figures NAME` takes them from docs/figures-long.json, which has runs
+that are too long to be repeated with the others, each with its machine, day and commit. `python -m benchmarks.page` writes the
+pages; `--long FILE` first adds what a benchmark printed in a long run.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from benchmarks import peers
-from benchmarks.limits import CHART, chart, paths
+from benchmarks.limits import CHART, chart, paths, rate
 from benchmarks.measure import FULL, REPOSITORY, Figure, decode_line
 from benchmarks.results import BUSY, Result, Results, commit, load, machine, today
 from shoal.charts import Chart, drawn
 
-PROSE = REPOSITORY / "benchmarks" / "performance.md"
-PAGE = REPOSITORY / "docs" / "performance.md"
+TEMPLATES = REPOSITORY / "benchmarks"
+PAGES = ("performance.md", "figures.md")
+"""Pages below `docs`, each with a template."""
+README = REPOSITORY / "README.md"
 FIGURES = REPOSITORY / "docs" / "figures.json"
 
 BUSY_FIGURE, SECONDS_FIGURE = "share of the machine that others had", "the whole run"
 """Figures by which a long run tells what is otherwise told beside it."""
 LONG = REPOSITORY / "docs" / "figures-long.json"
 
+
+class Headline(NamedTuple):
+    """A row of the summary: the figure that it shows (the first match of a pattern) and the bare engine of the same run."""
+
+    label: str
+    benchmark: str
+    figure: str
+    engine: str = ""
+
+
+HEADLINES = (
+    Headline(
+        "Home pages over HTTP, unchanged since the last request",
+        "http_network",
+        "home: beside a bare ASGI server",
+        "ready body",
+    ),
+    Headline(
+        "Home pages over HTTP, rendered again",
+        "http_network",
+        "home, made anew: beside a bare ASGI server",
+        "ready body",
+    ),
+    Headline(
+        "A home page of 20 posts through the library",
+        "home_page",
+        "1,000,000 members, 1,000,000 posts: warm page, median",
+        "20 rows by key",
+    ),
+    Headline(
+        "Posts over HTTP, on disk before the answer", "http_network", "post: beside a bare ASGI server", "ready body"
+    ),
+    Headline(
+        "Durable posts, each delivered to 404 followers", "end_to_end", "offered: durable posts", "rows in bare SQLite"
+    ),
+    Headline(
+        "Time until a post is in the home timelines of its followers, p99",
+        "end_to_end",
+        "offered: lag to delivery, p99",
+    ),
+    Headline("Timeline deliveries in memory", "fanout_memory", "written deliveries", "bare ring buffer"),
+    Headline(
+        "A page of the ranked feed, from 500 candidates, median", "discovery", "a warm page, median", "500 rows by key"
+    ),
+    Headline(
+        "Home pages on PostgreSQL, Redis and RabbitMQ, all on 2 cores",
+        "cluster",
+        "home: beside a bare ASGI server",
+        "ready body",
+    ),
+    Headline("Memory of a server with 1,001 members under load", "http_network", "memory after posting"),
+)
+IN_README = (0, 3, 4, 5, 7)
+"""Rows of `HEADLINES` that the README shows."""
+
+_README_BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- /figures -->)", re.DOTALL)
 _BLOCK = re.compile(r"```figures ([\w ]+)\n(.*?)```\n", re.DOTALL)
 _LONG_BLOCK = re.compile(r"```long figures ([\w ]+)\n(.*?)```\n", re.DOTALL)
 
@@ -40,6 +101,8 @@ def rendered(prose: str, results: Results, long: Sequence[Results] = ()) -> str:
     page = _BLOCK.sub(lambda block: _table(block[1], by_name.get(block[1]), block[2].splitlines()), page)
     return (
         page.replace("{facts}\n", _facts(results))
+        .replace("{headlines}\n", headlines(results.results, HEADLINES))
+        .replace("{missed}\n", _missed(results.results))
         .replace("{targets}\n", _summary(results.results))
         .replace("{peers}\n", peers.table())
     )
@@ -62,17 +125,55 @@ def _facts(results: Results) -> str:
     )
 
 
-def _summary(results: Sequence[Result]) -> str:
+def headlines(results: Sequence[Result], rows: Sequence[Headline]) -> str:
+    """Return a table of these rows. A ratio is Shoal's rate divided by that of the bare engine."""
+    lines = ["| | measured | bare engine | ratio | command |", "|---|---|---|---|---|"]
+    for row in rows:
+        result = next((result for result in results if result.benchmark == row.benchmark), None)
+        figure = next(_chosen(result.figures, [row.figure]), None) if result else None
+        if result is None or figure is None:
+            lines.append(f"| {row.label} | not measured | | | `shoal bench {row.benchmark.replace('_', '-')}` |")
+            continue
+        _, value, unit, raw, _, _ = figure.cells()
+        unit = "/s" if unit.startswith("1/s") else f" {unit}"
+        ratio = f"{rate(figure.value, figure.unit) / rate(figure.raw, figure.unit):.2f}" if figure.raw else ""
+        beside = f"{raw}{unit} ({row.engine})" if figure.raw else ""
+        lines.append(f"| {row.label} | {value}{unit} | {beside} | {ratio} | `{result.command}` |")
+    return "\n".join(lines) + "\n"
+
+
+def _judged(results: Sequence[Result]) -> tuple[int, list[tuple[Result, Figure]]]:
+    """Return the number of targets, and the figures that miss theirs."""
     judged = [(result, figure) for result in results for figure in result.figures if figure.verdict]
-    missed = [(result, figure) for result, figure in judged if not figure.verdict.endswith("met")]
-    if not judged:
-        return "Targets are those of full runs, of which there is none here.\n"
-    lines = [f"{len(judged) - len(missed)} of {len(judged)} targets are met; missed are:" if missed else "All are met."]
+    return len(judged), [(result, figure) for result, figure in judged if not figure.verdict.endswith("met")]
+
+
+def _missed(results: Sequence[Result]) -> str:
+    count, missed = _judged(results)
+    if not missed:
+        return f"All {count} targets are met.\n"
+    lines = [
+        f"{count - len(missed)} of {count} [targets](figures.md#targets) are met. Benchmarks with missed targets:",
+        "",
+    ]
+    lines += ["| benchmark | missed | furthest from its target |", "|---|---|---|"]
+    for name, number in Counter(result.benchmark for result, _ in missed).most_common():
+        worst = max((figure for result, figure in missed if result.benchmark == name), key=lambda each: each.missed_by)
+        what, value, unit, *_, verdict = worst.cells()
+        lines.append(f"| `{name}` | {number} | {what}: {f'{value} {unit}'.rstrip()} ({verdict}) |")
+    return "\n".join(lines) + "\n"
+
+
+def _summary(results: Sequence[Result]) -> str:
+    count, missed = _judged(results)
+    if not count:
+        return "Only full runs have targets, and none was recorded.\n"
+    lines = [f"{count - len(missed)} of {count} targets are met; missed are:", ""]
     lines += [
         f"- {result.benchmark}, {figure.what}: {figure.cells()[1]} {figure.unit}, {figure.verdict}"
         for result, figure in missed
     ]
-    return "\n".join((lines[0], "", *lines[1:])) + "\n" if missed else f"All {len(judged)} targets are met.\n"
+    return "\n".join(lines) + "\n" if missed else f"All {count} targets are met.\n"
 
 
 def _table(name: str, result: Result | None, patterns: Sequence[str]) -> str:
@@ -98,10 +199,21 @@ def _chosen(figures: Sequence[Figure], patterns: Sequence[str]) -> Iterator[Figu
         yield from (figure for figure in figures if fnmatchcase(figure.what, pattern))
 
 
+def pages() -> dict[Path, str]:
+    """Return the text of each page, from the figures that are kept."""
+    results, long = load(FIGURES), load_long()
+    written = {
+        REPOSITORY / "docs" / name: rendered((TEMPLATES / name).read_text("utf-8"), results, long) for name in PAGES
+    }
+    table = headlines(results.results, [HEADLINES[row] for row in IN_README])
+    return written | {README: _README_BLOCK.sub(lambda _: table, README.read_text("utf-8"))}
+
+
 def write_page() -> None:
-    """Write the page of the figures that are kept, and the chart in it."""
+    """Write the pages of the figures that are kept, and the chart in them."""
+    for path, text in pages().items():
+        path.write_text(text, "utf-8")
     results = load(FIGURES)
-    PAGE.write_text(rendered(PROSE.read_text("utf-8"), results, load_long()), "utf-8")
     CHART.write_bytes(drawn(chart_of(results), CHART.name))
 
 

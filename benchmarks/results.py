@@ -78,7 +78,16 @@ def today() -> str:
 def commit() -> str:
     """The commit that is checked out, and whether something was changed since: but for the figures and their page."""
     mark = _git("rev-parse", "--short=10", "HEAD")
-    changed = _git("status", "--porcelain", "--", ".", ":!docs/figures.json", ":!docs/performance.md")
+    changed = _git(
+        "status",
+        "--porcelain",
+        "--",
+        ".",
+        ":!docs/figures.json",
+        ":!docs/figures.md",
+        ":!docs/performance.md",
+        ":!README.md",
+    )
     return f"{mark} with changes" if changed else mark
 
 

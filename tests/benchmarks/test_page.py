@@ -1,4 +1,4 @@
-"""docs/performance.md is what the renderer makes of docs/figures.json, and nothing else."""
+"""The pages of figures are rendered from docs/figures.json."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.measure import FULL, Check, Figure, benchmarks
-from benchmarks.page import FIGURES, PAGE, PROSE, load_long, rendered
+from benchmarks.page import FIGURES, HEADLINES, TEMPLATES, Headline, headlines, pages, rendered
 from benchmarks.results import Machine, Result, Results, keep, load
 
 MACHINE = Machine("a processor", 2, 24, "6.18", "3.11.7", "2.4.6", "3.40.1")
@@ -27,14 +27,34 @@ def result(name: str, size: str = FULL, busy: float = 0.0) -> Result:
     return Result(name, f"shoal bench {name}", size, busy, 61, figures, [Check("posts", 1, 1)])
 
 
-def test_the_page_is_made_of_the_figures_that_are_kept() -> None:
-    assert PAGE.read_text("utf-8") == rendered(PROSE.read_text("utf-8"), load(FIGURES), load_long()), (
-        "python -m benchmarks.page"
+def test_pages_of_figures_are_rendered_from_the_kept_figures() -> None:
+    for path, text in pages().items():
+        assert path.read_text("utf-8") == text, f"{path.name}: python -m benchmarks.page"
+
+
+def test_summary_has_a_figure_for_each_headline() -> None:
+    table = headlines(load(FIGURES).results, HEADLINES)
+    assert "not measured" not in table
+    assert table.count("\n") == len(HEADLINES) + 2
+
+
+def test_headline_shows_the_ratio_of_rates_for_rates_and_times() -> None:
+    of_times = Result("two", "shoal bench two", FULL, 0.0, 61, [Figure("wait", 8.0, "ms", raw=4.0)], [])
+    rows = (
+        Headline("Posts", "one", "posts*", "engine"),
+        Headline("Wait", "two", "wait", "engine"),
+        Headline("Lag", "one", "lag"),
     )
+    assert headlines([result("one"), of_times], rows).splitlines()[2:] == [
+        "| Posts | 3,500/s | 7,000/s (engine) | 0.50 | `shoal bench one` |",
+        "| Wait | 8 ms | 4 ms (engine) | 0.50 | `shoal bench two` |",
+        "| Lag | 1,200 ms |  |  | `shoal bench one` |",
+    ]
+    assert "| Posts | not measured | | | `shoal bench one` |" in headlines([], rows)
 
 
 def test_every_benchmark_has_a_table_on_the_page_with_figures_in_it() -> None:
-    blocks = re.findall(r"```figures ([\w ]+)\n(.*?)```", PROSE.read_text("utf-8"), re.DOTALL)
+    blocks = re.findall(r"```figures ([\w ]+)\n(.*?)```", (TEMPLATES / "figures.md").read_text("utf-8"), re.DOTALL)
     assert {name.split()[0] for name, _ in blocks} == set(benchmarks())
     kept = {held.benchmark: held for held in load(FIGURES).results}
     for name, patterns in blocks:
