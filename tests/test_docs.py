@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from scripts import sync_library
+from scripts import commit_message, sync_library
 
 from shoal.cli import main
 from shoal.core.model import Node
@@ -190,9 +190,9 @@ def test_the_hooks_of_a_commit_are_the_commands_of_make_check() -> None:
     check = (ROOT / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
     commands = re.findall(r"@\$\(BIN\)/(.+)$", check, re.MULTILINE)
     entries = re.findall(r"entry: \.venv/bin/(.+)$", (ROOT / ".pre-commit-config.yaml").read_text(), re.MULTILINE)
-    # `make check` generates it when the library is newer.
-    generator, *hooks = entries
-    assert generator == sync_library.COMMAND
+    # `make check` generates `shoal.sync` when the library is newer; the last hook checks the message.
+    generator, *hooks, message = entries
+    assert (generator, message) == (sync_library.COMMAND, commit_message.COMMAND)
     assert hooks == [command.removesuffix(" .").replace(" --check", "") for command in commands]
     assert hooks
 
