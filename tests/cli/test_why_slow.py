@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.serving import served
-from tests.tracing.logs import TRACE, TRACEPARENT, locked, logged, signed_up
+from tests.tracing.logs import SLOW_MS, TRACE, TRACEPARENT, locked, logged, signed_up
 
 from shoal.cli import main
 from shoal.cli.diagnostics import covered, findings, picture
@@ -24,9 +24,9 @@ def why_slow(store: Path, *arguments: str) -> Result:
 
 def test_a_slow_statement_is_seen_in_the_picture_while_the_server_runs_and_afterwards(tmp_path: Path) -> None:
     store, log = tmp_path / "shoal.db", tmp_path / "log"
-    with served(store, log=log, SHOAL_LOG_FORMAT="json", SHOAL_SLOW_MS="300") as server:
+    with served(store, log=log, SHOAL_LOG_FORMAT="json", SHOAL_SLOW_MS=SLOW_MS) as server:
         headers = {"Authorization": f"Bearer {signed_up(server.url, 'ann')}", "X-Request-Id": "late", **TRACEPARENT}
-        with locked(store, 0.6):
+        with locked(store):
             post = httpx.post(
                 f"{server.url}/api/v1/statuses", data={"status": "late #tag"}, headers=headers, timeout=30
             )
@@ -58,7 +58,7 @@ def test_a_slow_statement_is_seen_in_the_picture_while_the_server_runs_and_after
 
         unknown = why_slow(store, "never")
         assert (unknown.exit_code, unknown.output.count("\n")) == (1, 1)
-        assert "no slow request 'never': it took less than 300 ms" in unknown.output
+        assert f"no slow request 'never': it took less than {SLOW_MS} ms" in unknown.output
     from_log = why_slow(store, "late", "--log", str(log))
     assert "sqlite commit" in from_log.output
     assert "late" in why_slow(store, "--log", str(log)).output

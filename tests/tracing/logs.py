@@ -41,12 +41,16 @@ def request(log: Path, id_: str) -> Line:
     return line
 
 
+LOCKED_SECONDS, SLOW_MS = 2.5, "500"
+"""The time of a lock, and a setting of `slow_ms` that a locked request exceeds even if a busy machine delays it by two seconds."""
+
+
 @contextmanager
-def locked(store: Path, seconds: float) -> Iterator[None]:
-    """Keep the server of a store from committing until so much later; it waits for a lock for five seconds."""
+def locked(store: Path) -> Iterator[None]:
+    """Keep the server of a store from committing for `LOCKED_SECONDS`. The server waits five seconds for a lock."""
     with closing(sqlite3.connect(store, isolation_level=None, check_same_thread=False)) as other:
         other.execute("BEGIN IMMEDIATE")
-        timer = threading.Timer(seconds, lambda: other.execute("ROLLBACK"))
+        timer = threading.Timer(LOCKED_SECONDS, lambda: other.execute("ROLLBACK"))
         timer.start()
         try:
             yield

@@ -25,7 +25,7 @@ from shoal.observability.requests import KEPT, Recorder, RequestLog
 from tests.api.harness import ROUTES, authenticate
 from tests.running import in_loop
 from tests.serving import Server, served
-from tests.tracing.logs import SPAN, TRACE, TRACEPARENT, Line, lines, locked, logged, request, signed_up
+from tests.tracing.logs import SLOW_MS, SPAN, TRACE, TRACEPARENT, Line, lines, locked, logged, request, signed_up
 
 numbers = itertools.count()
 STAGES = {"wait", "authenticate", "read", "handle", "render", "encode", "send"}
@@ -244,15 +244,15 @@ def test_what_a_client_sends_begins_no_line(tmp_path: Path) -> None:
 
 def test_a_request_is_slow_that_waits_for_the_disk(tmp_path: Path) -> None:
     store, log = tmp_path / "shoal.db", tmp_path / "log"
-    with served(store, log=log, SHOAL_LOG_FORMAT="json", SHOAL_SLOW_MS="300") as server:
+    with served(store, log=log, SHOAL_LOG_FORMAT="json", SHOAL_SLOW_MS=SLOW_MS) as server:
         token = signed_up(server.url, "ann")
         ask(server, "quick", "GET", "/api/v1/instance")
-        with locked(store, 0.6):
+        with locked(store):
             ask(server, "slow", "POST", "/api/v1/statuses", token, data={"status": "late"})
         line = request(log, "slow")
-    assert line["ms"] >= 300
+    assert line["ms"] >= float(SLOW_MS)
     (commit,) = [span for span in line["spans"] if span[:2] == ["sqlite", "commit"]]
-    assert commit[3] >= 300
+    assert commit[3] >= float(SLOW_MS)
     # Whoever signs up may wait for their password to be hashed for so long.
     assert "quick" not in {one["id"] for one in lines(log, "request")}
 
