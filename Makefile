@@ -4,9 +4,9 @@
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
-# Two workers for each processor, since tests wait a third of their time, but no more than four: each has engines of its own. The
-# tests of a file stay together, as what they share does.
-WORKERS := $(shell n=$$(( $$(nproc) * 2 )); [ $$n -lt 4 ] || n=4; echo $$n)
+# Three workers for each processor, since tests wait a third of their time, but at most six: each uses half a gigabyte. The tests of a
+# file run in one worker, because they share fixtures.
+WORKERS := $(shell n=$$(( $$(nproc) * 3 )); [ $$n -lt 6 ] || n=6; echo $$n)
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 INNER := tests/core tests/contracts tests/graph tests/timelines tests/tagcloud tests/streaming tests/test_outbox.py tests/test_settings.py
 # Hundreds of processes start in a run of the tests. Where this is set, each would compile all that it imports.

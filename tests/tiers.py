@@ -26,17 +26,24 @@ COMBINATIONS = frozenset(
 over sharded SQLite."""
 
 DEEP = {
+    "tests/api/http/test_remembered.py::test_that_would_fail": "shows that the tests of remembered pages can fail",
+    "tests/api/http/test_remembered_beside.py::test_that_would_fail": "shows that the tests of remembered pages can fail",
+    "tests/api/http/test_remembered_shared.py::test_that_would_fail": "shows that the tests of remembered pages can fail",
     "tests/api/test_media.py::test_a_server_that_is_killed": "kills a server that converts a film",
+    "tests/archives/test_bounds.py::test_a_tar_may": "archives with a million entries",
     "tests/audit/test_log.py::test_pages_have_each_wanted_entry": "each engine with several sizes of a page",
     "tests/backups/test_repository.py::test_a_backup_that_is_killed": "kills backups of each kind of part",
     "tests/benchmarks/test_smallest.py::test_a_benchmark_does": "each benchmark starts servers of its own",
     "tests/broker/test_rabbitmq.py::test_a_broker_that_goes_and_comes_back_under_load": "stops and kills RabbitMQ under load",
+    "tests/cli/test_demo.py::test_a_folder_keeps": "makes two demo networks",
     "tests/cli/test_demo.py::test_the_making_may_be_stopped": "interrupts the demo with each signal",
     "tests/cli/test_demo.py::test_the_same_seed": "makes three demo networks",
     "tests/clients/test_generated.py::test_openapi_python_client": "generates and runs a second client library",
     "tests/clients/test_toot.py": "each test starts several processes of toot; Mastodon.py makes the same calls",
     "tests/contracts/test_search_indexes.py::test_every_index_answers_as": "property test for each size of an index",
+    "tests/contracts/test_tag_stores.py::test_a_version_may_be_large[dynamodb]": "a thousand requests",
     "tests/contracts/test_tag_stores.py::test_a_version_is_whole_or_not_there": "stops a writer at each step",
+    "tests/contracts/test_tag_stores.py::test_about_a_hundred_clouds_are_kept[dynamodb]": "a thousand requests",
     "tests/deploy/test_container.py::test_the_image_": "builds and starts the container image",
     "tests/deploy/test_page.py::test_files_of_the_server": "uses the installed server",
     "tests/deploy/test_page.py::test_the_page_leads": "installs a server on a bare Debian",
@@ -59,8 +66,10 @@ DEEP = {
     "tests/ops/test_shard_moves.py::test_a_move_whose_mover": "one kill for each phase of a rollback",
     "tests/ops/test_shard_moves.py::test_a_mover_that_is_killed": "one kill for each phase of a move",
     "tests/ops/test_shard_moves.py::test_the_end_of_a_move": "one kill for each last step",
+    "tests/planner/test_simulation.py::test_fewer_workers": "simulates a network for each number of workers",
     "tests/readers/test_serving.py::test_whoever_is_killed": "kills each process of a server",
     "tests/test_guestbook.py::test_four_workers": "kills the owner of a shared file, for each way of starting workers",
+    "tests/test_package.py::test_an_installed_demo": "makes a demo network with the installed package",
     "tests/upgrades/test_side_by_side.py": "two versions under load, in turn",
     "tests/upgrades/test_stored.py::test_a_store_of_every_version": "opens a store of each earlier version",
     "tests/upgrades/test_tags.py::test_tag_upgrade_that_is_killed": "kills an upgrade after each commit",
@@ -69,6 +78,7 @@ DEEP = {
     "tests/web/chromium/test_passkeys.py::test_the_pages_can_be_used": "accessibility of the passkey pages in light and dark",
     "tests/web/chromium/test_policy.py::test_refused_form": "every form, refused",
     "tests/web/chromium/test_walks.py": "a walk through all pages, in three kinds of browser",
+    "tests/web/remembering/test_compared.py::test_it_would_stay": "shows that the tests of remembered pages can fail",
     "tests/web/remembering/test_remembered_pages.py": "random changes between two readings of each page",
 }
 """Beginnings of the names of tests that only `make test-all` runs, with the reason."""

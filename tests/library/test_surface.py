@@ -192,16 +192,32 @@ async def main(ann: Handle) -> None:
 """
 
 
-def test_what_is_misspelt_fails_a_type_check(tmp_path: Path) -> None:
+_WRONG_SYNC = """
+from shoal.sync import Handle, Shoal
+
+def main(ann: Handle) -> None:
+    ann.create(titel="x")
+    ann.create("x", visibility="pubic")
+    ann.lists.create("x", replies="all")
+    ann.update_profile(dispaly_name="x")
+    with Shoal.open("memory://", titel="x"):
+        pass
+    text: int = ann.create("x").text
+    before: str = ann.home().next
+    ann.create("x", visibility="unlisted")
+    with Shoal.open("memory://", title="x") as shoal:
+        shoal.register("bob").follow(ann)
+"""
+
+
+def test_type_check_of_misspelt_arguments_reports_each_line(tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text(_WRONG)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "wrong.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line] == [5, 6, 7, 8, 9]
+    (tmp_path / "wrong_sync.py").write_text(_WRONG_SYNC)
+    command = [sys.executable, "-m", "mypy", "--strict", "wrong.py", "wrong_sync.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    reported = sorted(tuple(line.split(":")[:2]) for line in done.stdout.splitlines() if ": error:" in line)
+    expected = {"wrong.py": range(5, 10), "wrong_sync.py": (*range(5, 10), 11, 12)}
+    assert reported == sorted((name, str(line)) for name, lines in expected.items() for line in lines)
 
 
 @in_loop

@@ -374,32 +374,3 @@ def test_a_shared_network_has_streams_and_ends_once(tmp_path: Path) -> None:
         assert bob.create("By the next owner").text == "By the next owner"
         with pytest.raises(RuntimeError, match="this Shoal is closed"):
             ann.home()
-
-
-_WRONG = """
-from shoal.sync import Handle, Shoal
-
-def main(ann: Handle) -> None:
-    ann.create(titel="x")
-    ann.create("x", visibility="pubic")
-    ann.lists.create("x", replies="all")
-    ann.update_profile(dispaly_name="x")
-    with Shoal.open("memory://", titel="x"):
-        pass
-    text: int = ann.create("x").text
-    before: str = ann.home().next
-    ann.create("x", visibility="unlisted")
-    with Shoal.open("memory://", title="x") as shoal:
-        shoal.register("bob").follow(ann)
-"""
-
-
-def test_what_is_misspelt_fails_a_type_check(tmp_path: Path) -> None:
-    (tmp_path / "wrong.py").write_text(_WRONG)
-    command = [sys.executable, "-m", "mypy", "--strict", "wrong.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line] == [
-        *range(5, 10),
-        11,
-        12,
-    ]
