@@ -6,7 +6,8 @@ import re
 
 import pytest
 from benchmarks.limits import LIMITS, chart, paths
-from benchmarks.page import FIGURES, PAGE, chart_of
+from benchmarks.measure import REPOSITORY
+from benchmarks.page import FIGURES, chart_of, pages
 from benchmarks.peers import PEERS, Document, PeerFigure, marks
 from benchmarks.results import load
 
@@ -17,7 +18,7 @@ LETTER = 7.2
 
 
 def test_the_page_has_every_figure_with_the_document_that_says_it() -> None:
-    page = PAGE.read_text("utf-8")
+    page = pages()[REPOSITORY / "docs" / "figures.md"]
     for figure in PEERS:
         assert f"| {figure.says} | {figure.on} |" in page, figure
         assert f"]({figure.document.address})" in page, figure
