@@ -413,7 +413,7 @@ HEIC = (
 """64 x 32 pixels, red on the left and teal on the right."""
 
 
-@pytest.mark.skipif("image/heic" not in ALLOWED, reason="pi-heif is not installed")
+@pytest.mark.skipif("image/heic" not in ALLOWED, reason="pillow-heif is not installed")
 def test_a_heic_picture_becomes_a_jpeg() -> None:
     data = base64.b64decode(HEIC)
     made = render(data, LIMITS)

@@ -37,7 +37,7 @@ def test_any_other_file_is_refused_with_the_kinds_that_are_taken(data: bytes) ->
         sniff(data)
 
 
-@pytest.mark.skipif(HEIC not in ALLOWED, reason="pi-heif is not installed")
+@pytest.mark.skipif(HEIC not in ALLOWED, reason="pillow-heif is not installed")
 @pytest.mark.parametrize("brand", [b"heic", b"heix", b"heim", b"heis"])
 def test_a_heic_picture_is_known_by_any_of_its_brands(brand: bytes) -> None:
     assert sniff(b"\x00\x00\x00\x18ftyp" + brand + b"\x00\x00\x00\x00mif1miaf") == HEIC

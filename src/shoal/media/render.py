@@ -398,7 +398,7 @@ def _ended(data: bytes) -> bytes:
 @cache
 def _register_heic() -> None:
     # Not at the top: only children that decode such a picture load libheif.
-    import_module("pi_heif").register_heif_opener(thumbnails=False)
+    import_module("pillow_heif").register_heif_opener(thumbnails=False)
 
 
 def _fitted(image: Image.Image, edge: int) -> Image.Image:

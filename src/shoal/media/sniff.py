@@ -19,7 +19,7 @@ GIF: Final = "image/gif"
 WEBP: Final = "image/webp"
 AVIF: Final = "image/avif"
 HEIC: Final = "image/heic"
-_READS_HEIC: Final = find_spec("pi_heif") is not None
+_READS_HEIC: Final = find_spec("pillow_heif") is not None
 ALLOWED = (JPEG, PNG, GIF, WEBP, AVIF, *((HEIC,) if _READS_HEIC else ()))
 PICTURES_IN_WORDS: Final = f"JPEG, PNG, GIF, WebP, AVIF{' or HEIC' if _READS_HEIC else ''}"
 
