@@ -10,7 +10,6 @@ and read the blocks again when it differs.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -38,7 +37,7 @@ from shoal.core.blocklists import (
     refusing,
 )
 from shoal.core.errors import Disallowed, NotFound, Reserved, ShoalError, Taken, Unfit
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Node
 from shoal.core.text import check_text
 from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
@@ -211,7 +210,7 @@ async def check_email(writes: Writes, address: str, client: str) -> None:
 
 
 async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     # Concurrent attempts would only conflict with each other.
     async with writes.turns.of((f"email domain block {block_id}",)):
         await change_object(
@@ -390,7 +389,7 @@ def _checked(before: IpBlock, changes: IpBlockChanges) -> IpBlock:
     if changes.comment is not None:
         after = replace(after, comment=check_text(changes.comment, field="comment", maximum=MAX_IP_BLOCK_COMMENT))
     if changes.seconds is not None:
-        expires_at = time.time_ns() // 1_000_000 + changes.seconds * 1_000 if changes.seconds else 0
+        expires_at = now_ms() + changes.seconds * 1_000 if changes.seconds else 0
         after = replace(after, expires_at=expires_at)
     return after
 

@@ -5,7 +5,6 @@ Every command is idempotent. Following a locked member creates a follow request,
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import msgspec
@@ -15,7 +14,7 @@ from shoal.commands.context import Claim, Writes, in_turn
 from shoal.commands.tags import MAX_FOLLOWED_TAGS, any_member, held_tags
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.events import Blocked, FollowChanged, RequestChanged
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member
 from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
@@ -293,7 +292,7 @@ async def mute(
         raise NotAllowed("This action is not allowed")
     if not 0 <= seconds <= MAX_MUTE_SECONDS:
         raise InvalidInput(f"duration: 0 to {MAX_MUTE_SECONDS} seconds", field="duration")
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     data = encode(MuteTerms(notifications, now + 1_000 * seconds if seconds else 0))
     held = await association(writes.graph, member_id, MUTES, other_id)
     if held is None or held.data != data:

@@ -10,7 +10,6 @@ post or voted in its poll. Readers skip these; retraction only keeps lists from 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
 from shoal.consumers import push
@@ -30,7 +29,7 @@ from shoal.core.events import (
     RequestChanged,
     ShareCreated,
 )
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import milliseconds_of, now_ms, shard_of
 from shoal.core.model import (
     ACCEPT_ALL,
     Member,
@@ -105,7 +104,7 @@ async def reception(effects: Effects, member_id: int, notice: Notice, post: Post
     between = await effects.graph.assoc_get(member_id, (ACCEPTS_NOTICES, FOLLOWED_BY), (actor.id,))
     if actor.id in between[ACCEPTS_NOTICES]:
         return Treatment.ACCEPT
-    now = int(time.time() * 1000)
+    now = now_ms()
     fan = between[FOLLOWED_BY].get(actor.id)
     follows_since = milliseconds_of(follow_terms(fan.data).began(fan.time)) if fan else now
     answers = not _is_private(notice, post) or await _began_thread(effects, member_id, post)

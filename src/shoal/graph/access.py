@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import structs
 
 from shoal.core.errors import Gone, NotFound
+from shoal.core.ids import now_ms
 from shoal.core.model import Album, Member, MemberList, Poll, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.cache.cached_graph import author_to_ask_about
@@ -63,7 +63,7 @@ def _related(wanted: dict[int, Relation], found: Mapping[AssocType, Mapping[int,
     for member in blocks.keys() | blocked_by.keys():
         wanted[member] = structs.replace(wanted[member], blocking=member in blocks, blocked_by=member in blocked_by)
     if mutes:
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         for member, mute in mutes.items():
             terms = mute_terms(mute.data)
             good_until(terms.expires_at, now)

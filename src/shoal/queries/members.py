@@ -12,7 +12,6 @@ they did not exist.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, TypeVar
@@ -20,6 +19,7 @@ from typing import Literal, NamedTuple, TypeVar
 from shoal.core.email import check_hashes
 from shoal.core.errors import InvalidInput
 from shoal.core.handles import FollowList, ForeignHandle, read_archive, read_handles
+from shoal.core.ids import now_ms
 from shoal.core.model import OPEN, Member, Share
 from shoal.core.text import check_user_name
 from shoal.core.visibility import Relation, may_see_share
@@ -117,7 +117,7 @@ async def page(
 
 async def _kept(reads: Reads, atype: AssocType, found: Sequence[Assoc], followed_by: int) -> Sequence[Assoc]:
     if atype is MUTES:
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         terms = {assoc.id2: mute_terms(assoc.data) for assoc in found}
         for one in terms.values():
             good_until(one.expires_at, now)

@@ -10,13 +10,12 @@ The audit log has one list for each data source. The address of an action on one
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from shoal.core.audit import AuditEntry, AuditVerb
 from shoal.core.errors import InvalidInput
-from shoal.core.ids import floor_at, milliseconds_of, shard_of
+from shoal.core.ids import floor_at, milliseconds_of, now_ms, shard_of
 from shoal.core.model import Member, Post, Report, Review
 from shoal.graph.contract import Assoc, Cursor, Reader, Scanner
 from shoal.graph.payloads.members import decode_entry
@@ -84,7 +83,7 @@ async def _oldest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
 
 
 async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
-    high = min(cursor.before, floor_at(time.time_ns() // 1_000_000 + _AHEAD_MS))
+    high = min(cursor.before, floor_at(now_ms() + _AHEAD_MS))
     stretch, found, scans, began = _STRETCH, list[Member](), 0, high
     # A page must make progress, or its cursor would repeat.
     while scans < SCANS or high == began:

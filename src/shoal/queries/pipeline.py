@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -30,6 +29,7 @@ import msgspec
 from msgspec import structs
 
 from shoal.core.filters import Compiled, Filter, FilterContext, Text, compiled
+from shoal.core.ids import now_ms
 from shoal.core.model import Member, Post
 from shoal.graph.cache.lru import Recent
 from shoal.graph.cache.responses import good_until
@@ -156,7 +156,7 @@ async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext | N
     """Return the viewer's active filters for this context. One read for viewers without filters, otherwise two."""
     if viewer is None:
         return NO_SIEVE
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     owned = await filters_of(graph, viewer)
     for filter_ in owned:
         good_until(filter_.expires_at, now)

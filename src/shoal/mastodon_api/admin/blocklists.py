@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import Annotated
 
 import msgspec
@@ -21,7 +20,7 @@ from shoal.core.blocklists import (
     history,
 )
 from shoal.core.errors import InvalidInput
-from shoal.core.ids import milliseconds_of
+from shoal.core.ids import milliseconds_of, now_ms
 from shoal.graph.schema import BLOCKS_EMAIL, BLOCKS_EMAIL_DOMAIN, BLOCKS_IP, EVERYBODY
 from shoal.http.errors import Blank
 from shoal.http.middleware import client_of
@@ -144,7 +143,7 @@ async def unblock_address(context: Context, params: One) -> object:
 
 
 def _domain(block: EmailDomainBlock) -> AdminEmailDomainBlock:
-    days = history(block, time.time_ns() // 1_000_000)
+    days = history(block, now_ms())
     return AdminEmailDomainBlock(
         id=str(block.id),
         domain=block.domain,

@@ -7,7 +7,6 @@ of, and reused only while those are the same.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import msgspec
 from msgspec import UnsetType
 from msgspec.structs import replace
 
+from shoal.core.ids import now_ms
 from shoal.core.model import App, Media, Member, Post, Share
 from shoal.core.visibility import is_sensitive
 from shoal.graph.cache.lru import Recent
@@ -54,10 +54,6 @@ _SHOWN = b',"reblog":'
 _ANONYMOUS = b',"poll":%b' + _COUNTS + b"}"
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _weight(made: bytes) -> int:
     """Return the size in kilobytes, rounded up."""
     return 1 + len(made) // 1024
@@ -86,7 +82,7 @@ def _add_emoji(pieces: list[bytes], entry: Entry) -> None:
 class Presenter:
     """Encodes entries and profiles, with a cache of about `size` KB of fragments of each kind."""
 
-    def __init__(self, graph: Reader, at: Addresses, size: int = 50_000, *, clock: Callable[[], int] = _now_ms) -> None:
+    def __init__(self, graph: Reader, at: Addresses, size: int = 50_000, *, clock: Callable[[], int] = now_ms) -> None:
         self._graph = graph
         self._at = at
         self._clock = clock
