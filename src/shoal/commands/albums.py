@@ -16,7 +16,7 @@ from shoal.core.events import AlbumDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Album, Post, Visibility
 from shoal.core.text import check_text
-from shoal.graph.access import own_album, own_post
+from shoal.graph.access import own_object, own_post
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Assoc, Batch, Cursor, Missing
 from shoal.graph.payloads.members import MOST_PHOTOS, Collected, collected_of, encode_collected, in_order
@@ -61,7 +61,7 @@ async def update(
             description=held.description if description is None else _checked_description(writes, description),
         )
 
-    return await change_object(writes.graph, lambda: own_album(writes.graph, member_id, album_id), change)
+    return await change_object(writes.graph, lambda: own_object(writes.graph, Album, member_id, album_id), change)
 
 
 async def delete(writes: Writes, member_id: int, album_id: int) -> None:
@@ -69,7 +69,7 @@ async def delete(writes: Writes, member_id: int, album_id: int) -> None:
 
     Raises `NotFound` for another member's album.
     """
-    await own_album(writes.graph, member_id, album_id)
+    await own_object(writes.graph, Album, member_id, album_id)
     batch = Batch(shard_of(member_id))
     batch.obj_del(album_id)
     batch.assoc_del(member_id, OWNS_ALBUM, album_id, writes.new_id(batch.shard))
@@ -83,7 +83,7 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
     Raises `NotFound` for an album or post of another member and for media that the post does not have, and `InvalidInput` for a
     post without media, a direct post, and an album that would be too large.
     """
-    await own_album(writes.graph, member_id, album_id)
+    await own_object(writes.graph, Album, member_id, album_id)
     post = await own_post(writes.graph, member_id, post_id)
     wanted = _wanted(post, media_ids)
 
@@ -112,7 +112,7 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
 
 async def take_out(writes: Writes, member_id: int, album_id: int, media_ids: Sequence[int]) -> None:
     """Remove photos from an album, ignoring unknown ones. Raises `NotFound` for another member's album."""
-    await own_album(writes.graph, member_id, album_id)
+    await own_object(writes.graph, Album, member_id, album_id)
     held = (await writes.graph.assoc_get(album_id, (COLLECTS,), list(dict.fromkeys(media_ids))))[COLLECTS]
     if held:
         batch = Batch(shard_of(member_id))
@@ -126,7 +126,7 @@ async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequ
 
     Raises `NotFound` for another member's album.
     """
-    await own_album(writes.graph, member_id, album_id)
+    await own_object(writes.graph, Album, member_id, album_id)
 
     async def attempt(claim: Claim) -> None:
         there = {assoc.id2: assoc for assoc in in_order(await _held(writes, album_id))}

@@ -40,6 +40,7 @@ from shoal.core.errors import Disallowed, NotFound, Reserved, ShoalError, Taken,
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Node
 from shoal.core.text import check_text
+from shoal.graph.access import get_object
 from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Reader
 from shoal.graph.schema import (
@@ -162,22 +163,15 @@ async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
 
 
 async def unblock_domain(writes: Writes, block_id: int) -> EmailDomainBlock:
-    block = await access_email_block(writes.graph, EmailDomainBlock, block_id)
+    block = await get_object(writes.graph, EmailDomainBlock, block_id)
     await remove_blocks(writes, _DOMAINS, {email_domain_block_key(block.domain): block.id})
     return block
 
 
 async def unblock_address(writes: Writes, block_id: int) -> CanonicalEmailBlock:
-    block = await access_email_block(writes.graph, CanonicalEmailBlock, block_id)
+    block = await get_object(writes.graph, CanonicalEmailBlock, block_id)
     await remove_blocks(writes, _ADDRESSES, {email_block_key(block.digest): block.id})
     return block
-
-
-async def access_email_block(graph: Reader, kind: type[B], block_id: int) -> B:
-    node = (await graph.obj_get((block_id,))).get(block_id)
-    if not isinstance(node, kind):
-        raise NotFound("Record not found")
-    return node
 
 
 async def domain_block_of(graph: Reader, address: str) -> int:
@@ -215,7 +209,7 @@ async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
     async with writes.turns.of((f"email domain block {block_id}",)):
         await change_object(
             writes.graph,
-            lambda: access_email_block(writes.graph, EmailDomainBlock, block_id),
+            lambda: get_object(writes.graph, EmailDomainBlock, block_id),
             lambda block: attempted(block, client, now),
         )
 
@@ -304,7 +298,7 @@ async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges
     """Change a block. Raises like `block_ip`, and `NotFound`."""
 
     async def attempt() -> IpBlock:
-        before = await access_ip_block(writes.graph, block_id)
+        before = await get_object(writes.graph, IpBlock, block_id)
         after = _checked(before, changes)
         if after == before:
             return before
@@ -333,7 +327,7 @@ async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges
 
 async def unblock_ip(writes: Writes, block_id: int) -> IpBlock:
     async def attempt() -> IpBlock:
-        node = await access_ip_block(writes.graph, block_id)
+        node = await get_object(writes.graph, IpBlock, block_id)
         batch = _ending(writes, node)
         note(writes, batch, AuditVerb.IP_UNBLOCKED, ip_target(node), severity=node.severity.value)
         await writes.graph.commit(batch)
@@ -354,13 +348,6 @@ def _ending(writes: Writes, node: IpBlock) -> Batch:
     batch.assoc_del(EVERYBODY, BLOCKS_IP, node.id, writes.new_id(_SHARD))
     take_off(batch, node.ticket_id, writes.new_id(_SHARD))
     return batch
-
-
-async def access_ip_block(graph: Reader, block_id: int) -> IpBlock:
-    node = (await graph.obj_get((block_id,))).get(block_id)
-    if not isinstance(node, IpBlock):
-        raise NotFound("Record not found")
-    return node
 
 
 async def ip_blocks_version(graph: Reader) -> int:

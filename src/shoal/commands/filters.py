@@ -16,7 +16,7 @@ from shoal.core.events import FiltersChanged
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.text import check_text
-from shoal.graph.access import access_post
+from shoal.graph.access import access_post, own_object
 from shoal.graph.contract import Batch, IdTaken, Reader
 from shoal.graph.payloads.members import MAX_FILTERS, filters_of
 from shoal.graph.schema import OWNS_FILTER
@@ -90,7 +90,7 @@ async def update(writes: Writes, member_id: int, filter_id: int, change: FilterC
 
 
 async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
-    await own_filter(writes.graph, member_id, filter_id)
+    await own_object(writes.graph, Filter, member_id, filter_id)
     batch = Batch(shard_of(member_id))
     batch.obj_del(filter_id)
     batch.assoc_del(member_id, OWNS_FILTER, filter_id, writes.new_id(batch.shard))
@@ -123,13 +123,6 @@ async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
     await _change(writes, member_id, filter_.id, change)
 
 
-async def own_filter(graph: Reader, member_id: int, filter_id: int) -> Filter:
-    node = (await graph.obj_get((filter_id,))).get(filter_id)
-    if not isinstance(node, Filter) or node.owner_id != member_id:
-        raise NotFound("Record not found")
-    return node
-
-
 async def filter_of_keyword(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterKeyword]:
     """Return a keyword of this member by its id, and its filter. Raises `NotFound`."""
     for filter_ in await filters_of(graph, member_id):
@@ -152,7 +145,7 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
     """Apply a change to the current filter. Store nothing if it makes no difference."""
 
     async def attempt(claim: Claim) -> Filter:
-        before = await own_filter(writes.graph, member_id, filter_id)
+        before = await own_object(writes.graph, Filter, member_id, filter_id)
         after = change(before)
         if after == before:
             return before

@@ -14,15 +14,16 @@ import msgspec
 
 from shoal.commands import posts
 from shoal.commands.context import Claim, Writes, add_node, in_turn
-from shoal.commands.media import own_media, with_media
+from shoal.commands.media import with_media
 from shoal.commands.posts import Draft, first_made, made_before, plan_key, request_keys, take_keys
 from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError, Unfit
 from shoal.core.events import PublishRefused
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Post, ScheduledPost
 from shoal.graph import media as life
+from shoal.graph.access import own_object
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader
+from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.media import hold
 from shoal.graph.payloads.notifications import unpublished
 from shoal.graph.schema import ATTACHED, NOTIFIED, SCHEDULES
@@ -92,7 +93,7 @@ async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> Scheduled
     _check_moment(writes, at, shard)
 
     async def attempt() -> ScheduledPost:
-        before = await own_scheduled(writes.graph, owner_id, id_)
+        before = await own_object(writes.graph, ScheduledPost, owner_id, id_)
         now, ticket = writes.new_id(shard), writes.new_id(shard)
         after = msgspec.structs.replace(before, at=at, ticket_id=ticket, refused="", version=before.version + 1)
         batch = Batch(shard)
@@ -107,7 +108,7 @@ async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> Scheduled
 
 
 async def cancel(writes: Writes, owner_id: int, id_: int) -> None:
-    await drop(writes, await own_scheduled(writes.graph, owner_id, id_))
+    await drop(writes, await own_object(writes.graph, ScheduledPost, owner_id, id_))
 
 
 async def drop(writes: Writes, scheduled: ScheduledPost) -> None:
@@ -172,13 +173,6 @@ def draft_of(scheduled: ScheduledPost) -> Draft:
     return _decoder.decode(scheduled.draft)
 
 
-async def own_scheduled(graph: Reader, owner_id: int, id_: int) -> ScheduledPost:
-    node = (await graph.obj_get((id_,))).get(id_)
-    if not isinstance(node, ScheduledPost) or node.owner_id != owner_id:
-        raise NotFound("Record not found")
-    return node
-
-
 def moment_of_text(text: str) -> int | None:
     """Parse an ISO 8601 or RFC 3339 time into Unix milliseconds. UTC is the default zone; invalid text gives None."""
     try:
@@ -219,7 +213,7 @@ async def discard_media(writes: Writes, owner_id: int, media_id: int) -> None:
 
     async def attempt() -> None:
         # Read posts and scheduled posts after the media: a later one changes the version of the media, which causes a `Conflict`.
-        media = await own_media(writes, owner_id, media_id)
+        media = await own_object(writes.graph, Media, owner_id, media_id)
         put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, Cursor(limit=_MOST_POSTS))]
         if any(isinstance(node, Post) for node in (await writes.graph.obj_get(put)).values()):
             raise Unfit("Media attachment is currently used by a status")

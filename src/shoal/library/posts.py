@@ -15,7 +15,7 @@ from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.model import Post, Revision, ScheduledPost, Share, Visibility
 from shoal.core.places import Place
-from shoal.graph.access import access_poll, access_post, own_post
+from shoal.graph.access import access_poll, access_post, own_object, own_post
 from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, AssocType
 from shoal.library.acting import (
     Acting,
@@ -397,7 +397,7 @@ class OwnScheduled:
 
     async def get(self, which: AnyScheduled) -> ScheduledPost:
         """Return a scheduled post as it is now. Raises `NotFound`."""
-        return await scheduled_posts.own_scheduled(self._reads.graph, self._owner, id_of(which))
+        return await own_object(self._reads.graph, ScheduledPost, self._owner, id_of(which))
 
     async def put_off(self, which: AnyScheduled, at: AnyMoment) -> ScheduledPost:
         """Publish it at another moment instead. Raises `NotFound`, and `InvalidInput` as `create`."""
