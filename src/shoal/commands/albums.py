@@ -18,7 +18,7 @@ from shoal.core.model import Album, Post, Visibility
 from shoal.core.text import check_text
 from shoal.graph.access import own_object, own_post
 from shoal.graph.changes import change_object
-from shoal.graph.contract import Assoc, Batch, Cursor, Missing
+from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.members import MOST_PHOTOS, Collected, collected_of, encode_collected, in_order
 from shoal.graph.schema import COLLECTS, OWNS_ALBUM
 
@@ -102,10 +102,7 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
         first = 1 + max((collected_of(assoc).place for assoc in there), default=0)
         for place, id_ in enumerate(new, first):
             _place(writes, batch, album_id, id_, Collected(post.id, place))
-        try:
-            await writes.graph.commit(batch)
-        except Missing:
-            raise NotFound("Record not found") from None
+        await writes.commit(batch)
 
     await in_turn(writes, member_id, attempt)
 

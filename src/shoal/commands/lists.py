@@ -17,7 +17,7 @@ from shoal.core.model import MemberList, RepliesPolicy
 from shoal.core.text import check_text
 from shoal.graph.access import members_by_id, own_object
 from shoal.graph.changes import change_object
-from shoal.graph.contract import Batch, Missing
+from shoal.graph.contract import Batch
 from shoal.graph.schema import FOLLOWS, LISTS, OWNS_LIST
 
 
@@ -114,10 +114,7 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
         batch.expect(list_id)
         for id_ in wanted:
             batch.assoc_add(list_id, LISTS, id_, writes.new_id(batch.shard))
-        try:
-            await writes.graph.commit(batch)
-        except Missing:
-            raise NotFound("Record not found") from None
+        await writes.commit(batch)
 
     await in_turn(writes, member_id, attempt)
 

@@ -16,10 +16,10 @@ from shoal.core.events import LikeChanged, ReactionChanged, ShareCreated, ShareD
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
-from shoal.graph.access import access_post, association, own_post, post_by_id
+from shoal.graph.access import access_post, association, get_object, own_post, post_by_id
 from shoal.graph.cache.coherence import another_request, foreseen_change
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing, Standing
+from shoal.graph.contract import Batch, KeyTaken, Missing, Standing
 from shoal.graph.payloads.posts import EmojiPlace, chosen_of, emoji_places, encode_chosen, encode_place, relist
 from shoal.graph.schema import (
     BOOKMARKS,
@@ -76,9 +76,9 @@ async def share(
     post = await access_post(writes.graph, member_id, post_id)
     if not may_share(member_id, post):
         raise NotFound("Record not found")
-    found = await _stands(writes, member_id, SHARES, post.id)
+    found = await association(writes.graph, member_id, SHARES, post.id)
     if found is not None:
-        return await _share(writes, int.from_bytes(found.data))
+        return await get_object(writes.graph, Share, int.from_bytes(found.data))
     shard = shard_of(member_id)
 
     def build(new_id: int) -> tuple[Share, Batch]:
@@ -104,15 +104,13 @@ async def share(
     try:
         return await add_node(writes, shard, build)
     except KeyTaken as error:
-        return await _share(writes, error.id)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+        return await get_object(writes.graph, Share, error.id)
 
 
 async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
     """End a share, which leaves the timelines. Takes the id of the post, or of the share."""
     post = await post_by_id(writes.graph, post_id)
-    found = await _stands(writes, member_id, SHARES, post.id)
+    found = await association(writes.graph, member_id, SHARES, post.id)
     if found is not None:
         shard = shard_of(member_id)
         share_id, now = int.from_bytes(found.data), writes.new_id(shard)
@@ -147,7 +145,7 @@ async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def _pin(writes: Writes, member_id: int, post_id: int, claim: Claim) -> None:
-    if await _stands(writes, member_id, PINS, post_id) is not None:
+    if await association(writes.graph, member_id, PINS, post_id) is not None:
         return
     if (await writes.graph.assoc_count((member_id,), (PINS,)))[PINS].get(member_id, 0) >= writes.limits.pins:
         raise InvalidInput("You have already pinned the maximum number of posts")
@@ -155,10 +153,7 @@ async def _pin(writes: Writes, member_id: int, post_id: int, claim: Claim) -> No
     claim(batch)
     batch.assoc_add(member_id, PINS, post_id, writes.new_id(batch.shard))
     batch.expect(post_id)
-    try:
-        await writes.graph.commit(batch)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+    await writes.commit(batch)
 
 
 async def unpin(writes: Writes, member_id: int, post_id: int) -> Post:
@@ -172,7 +167,7 @@ async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
     """Mute the thread that the post is part of."""
     post = await access_post(writes.graph, member_id, post_id)
     root = post.root_id or post.id
-    if await _stands(writes, member_id, MUTES_THREAD, root) is None:
+    if await association(writes.graph, member_id, MUTES_THREAD, root) is None:
         batch = Batch(shard_of(member_id))
         batch.assoc_add(member_id, MUTES_THREAD, root, writes.new_id(batch.shard))
         await writes.graph.commit(batch)
@@ -187,7 +182,7 @@ async def unmute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def _end_own(writes: Writes, member_id: int, atype: AssocType, id_: int) -> None:
-    if await _stands(writes, member_id, atype, id_) is not None:
+    if await association(writes.graph, member_id, atype, id_) is not None:
         batch = Batch(shard_of(member_id))
         batch.assoc_del(member_id, atype, id_, writes.new_id(batch.shard))
         await writes.graph.commit(batch)
@@ -202,11 +197,8 @@ async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int)
         batch.expect(post.id)
         batch.presumed_new = True
         _tell(batch, atype, member_id, post, now)
-        try:
-            with contextlib.suppress(Standing):
-                await writes.graph.commit(batch)
-        except Missing as error:
-            raise NotFound("Record not found") from error
+        with contextlib.suppress(Standing):
+            await writes.commit(batch)
     return post
 
 
@@ -214,7 +206,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
     """Remove a reaction, including one on a post that the member may no longer see."""
     with foreseen_change(member_id, of=post_id):
         post = await post_by_id(writes.graph, post_id)
-        if await _stands(writes, member_id, atype, post.id) is not None:
+        if await association(writes.graph, member_id, atype, post.id) is not None:
             batch = Batch(shard_of(member_id))
             batch.assoc_del(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
             _tell(batch, atype, member_id, post)
@@ -227,17 +219,6 @@ def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int
     """Emit an event for a like. Bookmarks are private and have none."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
-
-
-async def _stands(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Assoc | None:
-    return await association(writes.graph, member_id, atype, post_id)
-
-
-async def _share(writes: Writes, share_id: int) -> Share:
-    node = (await writes.graph.obj_get((share_id,))).get(share_id)
-    if not isinstance(node, Share):
-        raise NotFound("Record not found")
-    return node
 
 
 _NEW_MS = 120_000
@@ -285,10 +266,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
             batch.assoc_del(member_id, PUTS_EMOJI, ended.id, now)
     batch.expect(post.id)
     batch.emit(_changed(member_id, post, place, now))
-    try:
-        await writes.graph.commit(batch)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+    await writes.commit(batch)
 
 
 async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> bool:
@@ -350,10 +328,7 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
     batch.fresh.add(made.id)
     batch.assoc_add(post.id, SHOWS_EMOJI, made.id, made.id, encode_place(number, emoji))
     batch.expect(post.id)
-    try:
-        await writes.graph.commit(batch)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+    await writes.commit(batch)
     return made
 
 

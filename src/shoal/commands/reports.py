@@ -17,9 +17,9 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Report
 from shoal.core.text import check_text
 from shoal.core.visibility import may_see
-from shoal.graph.access import access_member, relation
+from shoal.graph.access import access_member, get_object, relation
 from shoal.graph.changes import change_object
-from shoal.graph.contract import Batch, Missing, Reader
+from shoal.graph.contract import Batch, Reader
 from shoal.graph.payloads.posts import encode_reports
 from shoal.graph.schema import EVERYBODY, FILED, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST, AssocType
 
@@ -70,10 +70,7 @@ async def file(
         batch.emit(ReportFiled(report_id=id_))
         return report, batch
 
-    try:
-        return await add_node(writes, shard, build)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+    return await add_node(writes, shard, build)
 
 
 async def assign(writes: Writes, report_id: int, to: int) -> Report:
@@ -146,10 +143,10 @@ async def sort(
 
 async def access_report(graph: Reader, report_id: int, *, about: int = 0) -> Report:
     """Return a report. Raises `NotFound`, also for one that is not `about` this member (0: any)."""
-    node = (await graph.obj_get((report_id,))).get(report_id)
-    if not isinstance(node, Report) or about not in {0, node.target_id}:
+    report = await get_object(graph, Report, report_id)
+    if about not in {0, report.target_id}:
         raise NotFound("Record not found")
-    return node
+    return report
 
 
 def _category(category: str, rule_ids: Collection[str]) -> str:
