@@ -53,11 +53,12 @@ from shoal.core.credentials import (
     used,
 )
 from shoal.core.email import MailKind
-from shoal.core.errors import Conflict, ShoalError, TooMany, Unauthenticated, Unavailable
+from shoal.core.errors import ShoalError, TooMany, Unauthenticated, Unavailable
 from shoal.core.events import MailDue
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member
 from shoal.core.text import normalized
+from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken
 from shoal.graph.member_lookup import login_of
@@ -155,11 +156,6 @@ async def _challenge_secret(writes: Writes) -> bytes:
 _log = logging.getLogger("shoal.logins")
 
 
-def claimed_member(text: str) -> int:
-    """Return the member that a passkey response claims to be of; 0 for none. Raises `BadAnswer` if it is malformed."""
-    return read_assertion(text).member_id
-
-
 async def passkey_options(
     writes: Writes, site: Site, purpose: Purpose, member: Member | None = None
 ) -> dict[str, object]:
@@ -169,7 +165,7 @@ async def passkey_options(
     return asking_options(site, challenge, login.passkeys if login else (), verified=purpose is Purpose.LOG_IN)
 
 
-async def use_passkey(writes: Writes, site: Site, member: Member, text: str, purpose: Purpose) -> Login | None:
+async def _use_passkey(writes: Writes, site: Site, member: Member, text: str, purpose: Purpose) -> Login | None:
     """Return the login after a valid passkey response for this purpose; None if it is invalid.
 
     A challenge is accepted once, even for concurrent requests. The owner gets a mail if the passkey seems to be cloned.
@@ -205,7 +201,7 @@ async def use_passkey(writes: Writes, site: Site, member: Member, text: str, pur
         return None if copied else replace(after, version=login.version + 1)
 
     try:
-        return await retry_on_conflict(attempt, _overtaken)
+        return await retry_on_conflict(attempt, lambda conflict: not isinstance(conflict, KeyTaken))
     except KeyTaken:
         return None
 
@@ -218,10 +214,6 @@ def _passkey_of(login: Login | None, found: Assertion) -> Passkey | None:
 def _used(login: Login, passkey: Passkey, found: Assertion, now: int) -> Login:
     after = replace(passkey, count=found.signatures, used_at=now)
     return replace(login, passkeys=tuple(after if one is passkey else one for one in login.passkeys))
-
-
-def _overtaken(conflict: Conflict) -> bool:
-    return not isinstance(conflict, KeyTaken)
 
 
 _KNOWN = 8
@@ -282,15 +274,14 @@ async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
     Raises `Unauthenticated`, with one message for every reason, and `TooMany`: wrong responses have their own rate limit.
     """
     try:
-        member_id = claimed_member(answer)
+        member_id = read_assertion(answer).member_id
     except BadAnswer:
         raise Unauthenticated(_WRONG_PASSKEY) from None
-    node = (await writes.graph.obj_get((member_id,))).get(member_id)
-    member = node if isinstance(node, Member) else None
+    member = await find_object(writes.graph, Member, member_id)
     name = member.name if member else "-"
     before = await login_of(writes.graph, member) if member else None
     await _begin(writes, before, account_key(f"passkey of {member_id}"), name, asker, what="passkeys")
-    login = await use_passkey(writes, asker.site, member, answer, Purpose.LOG_IN) if member else None
+    login = await _use_passkey(writes, asker.site, member, answer, Purpose.LOG_IN) if member else None
     if member is None or login is None:
         await failed(writes, before, name, asker, "wrong passkey")
         raise Unauthenticated(_WRONG_PASSKEY)
@@ -326,7 +317,7 @@ async def code_counts(
         return kept
 
     if asker is not None and is_answer(code):
-        login = await use_passkey(writes, asker.site, member, code, purpose)
+        login = await _use_passkey(writes, asker.site, member, code, purpose)
     else:
         login = await retry_on_conflict(attempt)
     if login is None:

@@ -35,10 +35,10 @@ from shoal.core.ids import IdMaker
 from shoal.core.model import Member, Node
 from shoal.core.signup import Inviters
 from shoal.core.tokens import FOR_EVER, TokenLifetime
-from shoal.graph.access import access_member, find_object
+from shoal.graph.access import access_member, find_object, get_object
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Graph, IdTaken, Missing, Reader
+from shoal.graph.contract import Batch, Graph, IdTaken, Missing
 from shoal.graph.schema import Key
 from shoal.locks import NamedTurns
 from shoal.media.library import MediaLibrary
@@ -269,25 +269,24 @@ T = TypeVar("T")
 Claim = Callable[[Batch], None]
 """Marks a batch on the member's shard as an addition: its commit is refused if another addition was first."""
 
-Access = Callable[[Reader, int], Awaitable[Member]]
-"""Return a member by id, or raise an error."""
-
 
 async def in_turn(
-    writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, access: Access = access_member
+    writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, active: bool = True
 ) -> T:
     """Run `attempt`, which counts and commits a claimed batch, until it does not conflict. Return its result.
 
-    As with `retry_on_conflict`, `attempt` must read again each time. `access` returns the member; the default raises `NotFound`
-    for an unknown one.
+    As with `retry_on_conflict`, `attempt` must read again each time. Raises `NotFound` for an unknown member and, if it must be an
+    `active` one, like `access_member`.
     """
 
+    graph = writes.graph
+
     async def once() -> T:
-        member = await access(writes.graph, member_id)
+        member = await (access_member(graph, member_id) if active else get_object(graph, Member, member_id))
         # Read the version before `attempt` counts, and both later than anything this request has read so far: another process may
         # have added in between.
         with another_request():
-            found = await writes.graph.obj_get((member.login_id,))
+            found = await graph.obj_get((member.login_id,))
             turn: Node = found.get(member.login_id, member)
 
             def claim(batch: Batch) -> None:

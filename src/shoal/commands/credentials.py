@@ -27,7 +27,7 @@ from shoal.core.model import Member
 from shoal.core.placement import place
 from shoal.core.text import check_email, check_text
 from shoal.core.tokens import fits, opened
-from shoal.graph.access import access_member
+from shoal.graph.access import access_member, find_object, get_object
 from shoal.graph.changes import retry_on_conflict, take_off
 from shoal.graph.contract import Batch
 from shoal.graph.member_lookup import keep_address, redeclare, release_address
@@ -40,7 +40,7 @@ async def set_password(writes: Writes, member_id: int, password: str) -> None:
     if await members.login_of(writes, await access_member(writes.graph, member_id)) is None:
         raise Conflict("this member has no login")
     secret = await authentication.hashed(members.check_password(writes, password))
-    await replace_password(writes, member_id, secret, AuditVerb.PASSWORD_SET)
+    await _replace_password(writes, member_id, secret, AuditVerb.PASSWORD_SET)
 
 
 async def change_password(
@@ -58,10 +58,10 @@ async def change_password(
         raise InvalidInput(_WRONG_CURRENT, field="current_password")
     secret = await authentication.hashed(password)
     networks = authentication.networks_after(login, asker)
-    await replace_password(writes, member_id, secret, AuditVerb.PASSWORD_CHANGED, login.password, networks)
+    await _replace_password(writes, member_id, secret, AuditVerb.PASSWORD_CHANGED, login.password, networks)
 
 
-async def replace_password(
+async def _replace_password(
     writes: Writes,
     member_id: int,
     secret: str,
@@ -77,9 +77,7 @@ async def replace_password(
     ended = await sessions.all_ended(writes, member_id)
 
     async def attempt() -> None:
-        member = (await writes.graph.obj_get((member_id,))).get(member_id)
-        if not isinstance(member, Member):
-            raise NotFound("Record not found")
+        member = await get_object(writes.graph, Member, member_id)
         login = await members.login_of(writes, member)
         if login is None or known not in ("", login.password):
             raise InvalidInput(_WRONG_CURRENT, field="current_password")
@@ -133,16 +131,12 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
 async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
     """Return the valid email token of a link, of one of these kinds. Raises `Gone` if it is unknown, used or expired."""
     id_, secret = opened(text)
-    proof = (await writes.graph.obj_get((id_,))).get(id_) if id_ else None
-    if (
-        not isinstance(proof, Proof)
-        or not any(fits(one, secret) for one in proof.secret_hashes)
-        or proof.kind not in kinds
-    ):
+    proof = await find_object(writes.graph, Proof, id_)
+    if proof is None or not any(fits(one, secret) for one in proof.secret_hashes) or proof.kind not in kinds:
         raise Gone(_OVER)
-    member = (await writes.graph.obj_get((proof.member_id,))).get(proof.member_id)
+    member = await find_object(writes.graph, Member, proof.member_id)
     now = milliseconds_of(writes.new_id(shard_of(proof.id)))
-    if not isinstance(member, Member) or now >= proof.expires_at:
+    if member is None or now >= proof.expires_at:
         raise Gone(_OVER)
     login = await members.login_of(writes, member)
     if login is None or _is_over(proof, member, login):
@@ -181,23 +175,23 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
     networks = authentication.networks_after(login, asker) if login is not None else ()
     theirs = writes.by(writes.actor.proved(member))
     verb = AuditVerb.PASSWORD_RESET
-    await replace_password(theirs, member.id, secret, verb, networks=networks, beside=used)
-    return await access_as_is(writes, member.id)
+    await _replace_password(theirs, member.id, secret, verb, networks=networks, beside=used)
+    return await _access_as_is(writes, member.id)
 
 
-async def access_as_is(writes: Writes, member_id: int) -> Member:
+async def _access_as_is(writes: Writes, member_id: int) -> Member:
     """Return a member in any state. Raises `Gone` if there is none."""
-    node = (await writes.graph.obj_get((member_id,))).get(member_id)
-    if not isinstance(node, Member):
+    member = await find_object(writes.graph, Member, member_id)
+    if member is None:
         raise Gone(_OVER)
-    return node
+    return member
 
 
 async def ask_confirmation(writes: Writes, member: Member, language: str = "") -> None:
     """Send the confirmation mail (again); the link is valid for its full lifetime."""
 
     async def attempt() -> None:
-        now = await access_as_is(writes, member.id)
+        now = await _access_as_is(writes, member.id)
         login = await members.login_of(writes, now)
         batch = Batch(shard_of(member.id))
         asked = _emit(batch, writes, MailKind.CONFIRM, now, language=language)
@@ -286,7 +280,7 @@ async def set_email(writes: Writes, member_id: int, address: str) -> Member:
         raise Conflict("this member has no login")
 
     async def state() -> tuple[Proof | None, Member]:
-        return None, await access_as_is(writes, member_id)
+        return None, await _access_as_is(writes, member_id)
 
     return await _change(writes, _Change(member_id, address, state))
 
@@ -425,8 +419,8 @@ async def end(writes: Writes, proof: Proof) -> None:
 
 
 async def _end_unconfirmed(writes: Writes, proof: Proof) -> None:
-    member = (await writes.graph.obj_get((proof.member_id,))).get(proof.member_id)
-    if not isinstance(member, Member) or not member.unconfirmed:
+    member = await find_object(writes.graph, Member, proof.member_id)
+    if member is None or not member.unconfirmed:
         return
     # The member may be approved or deleted concurrently; if the mail was sent again, the later token decides.
     with contextlib.suppress(NotAllowed, NotFound):

@@ -11,14 +11,14 @@ import msgspec
 from msgspec import structs
 
 from shoal.commands.context import Claim, Writes, in_turn
-from shoal.commands.tags import MAX_FOLLOWED_TAGS, any_member, held_tags
+from shoal.commands.tags import MAX_FOLLOWED_TAGS, held_tags
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.events import Blocked, FollowChanged, RequestChanged
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member
 from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
-from shoal.graph.access import access_member, association, members_by_id, relation, relation_and_bonds
+from shoal.graph.access import access_member, association, get_object, members_by_id, relation, relation_and_bonds
 from shoal.graph.cache.coherence import foresee
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.follows import FOLLOW, MAX_LANGUAGES, FollowTerms, MuteTerms, encode, follow_terms
@@ -210,7 +210,7 @@ def _end_bonds(writes: Writes, batch: Batch, member_id: int, atypes: Sequence[As
 
 async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Relation:
     """End the other's follow of the member; they may follow again."""
-    if await _stands(writes, member_id, FOLLOWED_BY, other_id):
+    if await association(writes.graph, member_id, FOLLOWED_BY, other_id) is not None:
         batch = Batch(shard_of(member_id))
         for atype in (FOLLOWED_BY, WATCHED_BY):
             batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
@@ -223,7 +223,7 @@ async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> None:
-        if await _stands(writes, member_id, FOLLOWS_TAG, tag_id(tag)):
+        if await association(writes.graph, member_id, FOLLOWS_TAG, tag_id(tag)) is not None:
             return
         held = await writes.graph.assoc_count((member_id,), (FOLLOWS_TAG,))
         if held[FOLLOWS_TAG].get(member_id, 0) >= MAX_FOLLOWED_TAGS:
@@ -247,7 +247,7 @@ async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
             claim(batch)
             await writes.graph.commit(batch)
 
-    await in_turn(writes, member_id, attempt, access=any_member)
+    await in_turn(writes, member_id, attempt, active=False)
     return tag
 
 
@@ -333,10 +333,6 @@ async def unendorse(writes: Writes, member_id: int, other_id: int) -> Relation:
     return await relation(writes.graph, member_id, other_id)
 
 
-async def _stands(writes: Writes, member_id: int, atype: AssocType, other_id: int) -> bool:
-    return other_id in (await writes.graph.assoc_get(member_id, (atype,), (other_id,)))[atype]
-
-
 async def _begin(
     writes: Writes, member_id: int, atype: AssocType, other_id: int, data: bytes = b"", claim: Claim | None = None
 ) -> None:
@@ -348,7 +344,7 @@ async def _begin(
 
 
 async def _end(writes: Writes, member_id: int, atype: AssocType, other_id: int) -> None:
-    if await _stands(writes, member_id, atype, other_id):
+    if await association(writes.graph, member_id, atype, other_id) is not None:
         batch = Batch(shard_of(member_id))
         batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
         await _commit(writes, batch, member_id, atype, other_id)
@@ -405,8 +401,7 @@ def _ended(writes: Writes, member_id: int, other_id: int) -> Batch:
 
 async def dismiss_suggestion(writes: Writes, member_id: int, other_id: int) -> None:
     """Never suggest this member again. Idempotent. Raises `NotFound` for an unknown member."""
-    other = (await writes.graph.obj_get((other_id,))).get(other_id)
-    if not isinstance(other, Member) or other.pending:
+    if (await get_object(writes.graph, Member, other_id)).pending:
         raise NotFound("Record not found")
     batch = Batch(shard_of(member_id))
     batch.assoc_add(member_id, DISMISSES, other_id, writes.new_id(batch.shard))

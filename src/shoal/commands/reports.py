@@ -25,7 +25,6 @@ from shoal.graph.schema import EVERYBODY, FILED, REPORT_DISMISSED, REPORT_UPHELD
 
 MAX_COMMENT = 1_000
 MAX_POSTS = 100
-CATEGORIES = ("spam", "legal", "violation", "other")
 
 
 class Complaint(msgspec.Struct, frozen=True, kw_only=True):

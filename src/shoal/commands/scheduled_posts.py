@@ -21,7 +21,7 @@ from shoal.core.events import PublishRefused
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Post, ScheduledPost
 from shoal.graph import media as life
-from shoal.graph.access import own_object
+from shoal.graph.access import objects_of, own_object
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.media import hold
@@ -165,8 +165,8 @@ def _reason(error: ShoalError) -> str:
 
 async def planned_media(writes: Writes, owner_id: int) -> set[int]:
     plans = await writes.graph.assoc_range(owner_id, SCHEDULES, Cursor(limit=writes.limits.scheduled))
-    nodes = await writes.graph.obj_get([plan.id2 for plan in plans])
-    return {id_ for node in nodes.values() if isinstance(node, ScheduledPost) for id_ in draft_of(node).media}
+    scheduled = await objects_of(writes.graph, ScheduledPost, [plan.id2 for plan in plans])
+    return {id_ for one in scheduled for id_ in draft_of(one).media}
 
 
 def draft_of(scheduled: ScheduledPost) -> Draft:
@@ -215,7 +215,7 @@ async def discard_media(writes: Writes, owner_id: int, media_id: int) -> None:
         # Read posts and scheduled posts after the media: a later one changes the version of the media, which causes a `Conflict`.
         media = await own_object(writes.graph, Media, owner_id, media_id)
         put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, Cursor(limit=_MOST_POSTS))]
-        if any(isinstance(node, Post) for node in (await writes.graph.obj_get(put)).values()):
+        if await objects_of(writes.graph, Post, put):
             raise Unfit("Media attachment is currently used by a status")
         if media_id in await planned_media(writes, owner_id):
             raise Unfit("Media attachment is currently used by a scheduled status")

@@ -112,19 +112,19 @@ async def test_a_browser_with_the_password_alone_is_halfway_for_ten_minutes(monk
         member = await access_member(writes.graph, ann.id)
         half = (await sessions.begin(writes, member)).text
         assert (await check(shoal.network, repair=True)).clean, "it is not taken for a damaged session"
-        assert await sessions.browser(writes, half) is None
+        assert await sessions.of_browser(writes, half) is None
         found = await sessions.halfway(writes, half)
         assert found is not None
         assert found.member.id == ann.id
         assert (await ann.sessions()).sessions == [], "it is no session yet"
         whole = (await sessions.begin(writes, member, proved=True)).text
         assert await sessions.halfway(writes, whole) is None
-        assert await sessions.browser(writes, whole) is not None
+        assert await sessions.of_browser(writes, whole) is not None
         monkeypatch.setattr(
             "shoal.commands.sessions.milliseconds_of", lambda _id: time.time_ns() // 1_000_000 + 660_000
         )
         assert await sessions.halfway(writes, half) is None
-        assert await sessions.browser(writes, whole) is not None
+        assert await sessions.of_browser(writes, whole) is not None
 
 
 @in_loop
@@ -190,7 +190,7 @@ async def test_all_logins_of_staff_end_when_it_is_turned_on_and_of_others_none()
             before = (await sessions.begin(writes, await access_member(writes.graph, handle.id))).text
             key = await handle.second_factor_key()
             await handle.turn_on_second_factor(PASSWORD, key, code_of(key, -1))
-            assert (await sessions.browser(writes, before) is None) == ended
+            assert (await sessions.of_browser(writes, before) is None) == ended
 
 
 @in_loop

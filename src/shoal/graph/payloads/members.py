@@ -16,7 +16,7 @@ from shoal.core.filters import Filter
 from shoal.core.ids import named
 from shoal.core.ranking.preferences import NO_WISHES, SeenPosts, Taste, Wishes
 from shoal.graph.contract import Assoc, Batch, Cursor, Reader
-from shoal.graph.schema import AUDITED, MARKED, OWNS_FILTER, public_list, seen_key, taste_key
+from shoal.graph.schema import AUDITED, LEADING_TO_LOGINS, MARKED, OWNS_FILTER, public_list, seen_key, taste_key
 
 HOME = "home"
 NOTIFICATIONS = "notifications"
@@ -52,6 +52,13 @@ async def marks(graph: Reader, member: int, names: Iterable[str]) -> dict[str, M
 
 def _mark(assoc: Assoc) -> Mark:
     return Mark(*_marker_decoder.decode(assoc.data), assoc.time)
+
+
+def drop_login(batch: Batch, owner_id: int, id_: int, now: int, version: int = 0) -> None:
+    """Delete a token or authorization code in this version (0 for any), with all its associations."""
+    batch.obj_del(id_, version)
+    for atype in LEADING_TO_LOGINS:
+        batch.assoc_del(owner_id, atype, id_, now)
 
 
 MAX_FILTERS = 100
