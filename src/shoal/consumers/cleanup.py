@@ -108,10 +108,9 @@ async def clear_revisions(effects: Effects, event: PostDeleted, mark: int) -> in
     return await _clear(effects, event, REVISED, _clear_revision)
 
 
-async def release_media(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def release_media(effects: Effects, event: PostDeleted, mark: int) -> None:
     """Release the media of a deleted post, which have one use less."""
     await _release(effects, event, event.media_ids)
-    return None
 
 
 async def clear_tags(effects: Effects, event: PostDeleted, mark: int) -> int | None:
@@ -302,16 +301,15 @@ async def end_shares_of_narrowed(effects: Effects, event: PostNarrowed, mark: in
     return page[-1].time if len(page) == _PAGE else None
 
 
-async def end_late_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
+async def end_late_share(effects: Effects, event: ShareCreated, mark: int) -> None:
     """Delete a share that was created while its post was being narrowed."""
     found = await effects.graph.obj_get((event.share_id, event.shared_id))
     share, post = found.get(event.share_id), found.get(event.shared_id)
     if not isinstance(share, Share) or not isinstance(post, Post) or not _is_invalidated(share, post):
-        return None
+        return
     held = await association(effects.graph, share.author_id, SHARES, post.id)
     if held is not None:
         await _end_invalidated(effects, post, [Assoc(share.author_id, held.time, held.data)])
-    return None
 
 
 def _is_invalidated(share: Share, post: Post) -> bool:
@@ -331,7 +329,7 @@ _ALBUMS = 1_000
 """More than a member may have."""
 
 
-async def drop_photos(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def drop_photos(effects: Effects, event: PostDeleted, mark: int) -> None:
     """Remove the photos of a deleted post from all albums, unless another post with the same media added them."""
     for media_id in event.media_ids:
         there = await effects.graph.assoc_range(media_id, COLLECTED_IN, Cursor(limit=_ALBUMS))
@@ -342,7 +340,6 @@ async def drop_photos(effects: Effects, event: PostDeleted, mark: int) -> int | 
                 batch.assoc_del(assoc.id2, COLLECTS, media_id, effects.new_id(batch.shard))
         if batch.assocs:
             await effects.graph.commit(batch)
-    return None
 
 
 async def empty_album(effects: Effects, event: AlbumDeleted, mark: int) -> int | None:

@@ -20,18 +20,16 @@ from shoal.graph.schema import CONVERSES
 from shoal.streaming import updates
 
 
-async def go_on(effects: Effects, event: PostCreated | PostNarrowed, mark: int) -> int | None:
+async def go_on(effects: Effects, event: PostCreated | PostNarrowed, mark: int) -> None:
     """Update conversations with a direct post: read for its author, unread for the mentioned members."""
     if event.visibility is Visibility.DIRECT:
         await _tell(effects, event.post_id, {event.author_id, *event.mention_ids})
-    return None
 
 
-async def draw_in(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+async def draw_in(effects: Effects, event: PostUpdated, mark: int) -> None:
     """Add newly mentioned members to the conversation."""
     if event.visibility is Visibility.DIRECT and event.mentions_added:
         await _tell(effects, event.post_id, event.mentions_added)
-    return None
 
 
 async def _tell(effects: Effects, post_id: int, members: Iterable[int]) -> None:

@@ -101,7 +101,6 @@ def _ready(media: Media, placed: PlacedClip) -> Media:
     )
 
 
-async def remove_files(effects: Effects, event: FilesReleased, mark: int) -> int | None:
+async def remove_files(effects: Effects, event: FilesReleased, mark: int) -> None:
     """Delete the files, ignoring missing ones."""
     await effects.workshop.library.remove(event.keys)
-    return None

@@ -21,35 +21,32 @@ from shoal.graph.schema import EXPIRING, LEADING_TO_LOGINS, LOGGED_IN, OWNS_INVI
 _log = logging.getLogger(__name__)
 
 
-async def claim_address(effects: Effects, event: MemberRegistered | EmailChanged, mark: int) -> int | None:
+async def claim_address(effects: Effects, event: MemberRegistered | EmailChanged, mark: int) -> None:
     """Claim the address for the member. If the hold expired and another member took it, only the user name works at login."""
     if not event.address:
-        return None
+        return
     try:
         await keep_address(effects.graph, event.member_id, event.address)
     except KeyTaken:
         _log.warning("the e-mail address of member %d was taken by another before it was theirs", event.member_id)
-        return None
+        return
     # A member rejected meanwhile is deleted before their address is freed, so one of the two frees it last; a late event does not
     # restore an address that was replaced since.
     await release_address(effects.graph, event.member_id, event.address, _now(effects, event.member_id))
-    return None
 
 
-async def free_former_address(effects: Effects, event: EmailChanged, mark: int) -> int | None:
+async def free_former_address(effects: Effects, event: EmailChanged, mark: int) -> None:
     for address in event.freed:
         await release_address(effects.graph, event.member_id, address, _now(effects, event.member_id))
-    return None
 
 
 def _now(effects: Effects, member_id: int) -> int:
     return milliseconds_of(effects.new_id(shard_of(member_id)))
 
 
-async def free_address_of_deleted(effects: Effects, event: MemberRemoved, mark: int) -> int | None:
+async def free_address_of_deleted(effects: Effects, event: MemberRemoved, mark: int) -> None:
     if event.address:
         await free_address(effects.graph, event.member_id, event.address)
-    return None
 
 
 _PAGE = 20

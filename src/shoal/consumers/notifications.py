@@ -269,7 +269,7 @@ async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> O
     return await effects.aside.begin(_settle(effects, event.source_id, notice, stands, None))
 
 
-async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) -> None:
     """Notify the recipient of a follow request. Either side may have ended the request on its own shard."""
     asks = _began(effects, event.member_id, REQUESTS, event.other_id)
     asked = _stands(effects, event.other_id, REQUESTED_BY, event.member_id)
@@ -278,7 +278,6 @@ async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) ->
         return await asks() if await asked() is not None else None
 
     await _settle(effects, event.other_id, Notice(Kind.REQUEST, event.member_id), stands, None)
-    return None
 
 
 async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | None:
@@ -293,11 +292,10 @@ async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | No
     return _next(page)
 
 
-async def tell_of_refusal(effects: Effects, event: PublishRefused, mark: int) -> int | None:
+async def tell_of_refusal(effects: Effects, event: PublishRefused, mark: int) -> None:
     node = (await effects.graph.obj_get((event.scheduled_id,))).get(event.scheduled_id)
     if isinstance(node, ScheduledPost) and node.refused:
         await note(effects, node.owner_id, unpublished(node), event.time)
-    return None
 
 
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
@@ -411,10 +409,9 @@ async def _post(effects: Effects, post_id: int) -> Post | None:
 _RETRACTION_PAGE = 200
 
 
-async def forget_mentions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def forget_mentions(effects: Effects, event: PostDeleted, mark: int) -> None:
     notice = Notice(Kind.MENTION, event.author_id, event.post_id)
     await asyncio.gather(*(forget(effects, member, (notice,)) for member in event.mention_ids))
-    return None
 
 
 async def forget_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:

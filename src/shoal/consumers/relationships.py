@@ -36,44 +36,39 @@ from shoal.graph.schema import (
 )
 
 
-async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> int | None:
+async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> None:
     """Apply the inverse in its own store. It keeps its time, so repeating it changes nothing.
 
     If the post or poll was deleted and cleared meanwhile, the inverse is cleared too.
     """
     await _put(effects, AssocOp(*event.op))
     await clear_late(effects, event.op)
-    return None
 
 
-async def settle_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def settle_follow(effects: Effects, event: FollowChanged, mark: int) -> None:
     """Make both halves of a follow agree before they are used: either may have been written first.
 
     Otherwise entries that are pushed while older ones are merged would be missed.
     """
     await _settle_ends(effects, event.follower_id, following(event.source_id), event.source_id)
-    return None
 
 
-async def settle_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+async def settle_request(effects: Effects, event: RequestChanged, mark: int) -> None:
     """Make both halves of a follow request agree: either may have been written first."""
     await _settle_ends(effects, event.member_id, REQUESTS, event.other_id)
-    return None
 
 
-async def settle_tags(effects: Effects, event: PostCreated, mark: int) -> int | None:
+async def settle_tags(effects: Effects, event: PostCreated, mark: int) -> None:
     """Add a post to the lists of its tags before it is pushed; otherwise concurrent readers of a list would miss it.
 
     With a single store, its commit has done so already.
     """
     await _settle(effects, event.post_id, TAGGED, event.tag_ids)
-    return None
 
 
-async def settle_added_tags(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+async def settle_added_tags(effects: Effects, event: PostUpdated, mark: int) -> None:
     """Add an edited post to the lists of the added tags before it is pushed."""
     await _settle(effects, event.post_id, TAGGED, event.tags_added)
-    return None
 
 
 async def settle_links(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
@@ -132,43 +127,39 @@ async def _put(effects: Effects, op: AssocOp) -> None:
     await effects.graph.commit(batch)
 
 
-async def end_follows(effects: Effects, event: Blocked, mark: int) -> int | None:
+async def end_follows(effects: Effects, event: Blocked, mark: int) -> None:
     """Delete the blocked member's follow or follow request to the blocker, unless the block was removed."""
     await _end_if_blocked(effects, event.blocked_id, event.blocker_id)
     await _end_request(effects, event.blocked_id, event.blocker_id)
-    return None
 
 
-async def end_blocked_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def end_blocked_follow(effects: Effects, event: FollowChanged, mark: int) -> None:
     """Delete a follow that began concurrently with the block: one of the two events comes after both commits."""
     if not is_tag(event.source_id):
         await _end_if_blocked(effects, event.follower_id, event.source_id)
-    return None
 
 
-async def end_vain_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+async def end_vain_request(effects: Effects, event: RequestChanged, mark: int) -> None:
     """Delete a follow request that was created during a block, or concurrently with its acceptance."""
     await _end_request(effects, event.member_id, event.other_id)
-    return None
 
 
-async def end_bonds(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def end_bonds(effects: Effects, event: FollowChanged, mark: int) -> None:
     """Delete watching and endorsing if there is no follow any more, and the request if there is one."""
     member, source = event.follower_id, event.source_id
     if is_tag(source):
-        return None
+        return
     await _end_request(effects, member, source)
     # Read before the follow: associations found here began earlier, and later ones must be kept.
     watches, endorses = await _held(effects, member, WATCHES, source), await _held(effects, member, ENDORSES, source)
     if (watches is None and endorses is None) or await _held(effects, member, FOLLOWS, source):
-        return None
+        return
     if endorses is not None:
         await _end_just(effects, AssocOp(member, ENDORSES.number, source, endorses.time, alive=False))
     if watches is not None:
         # The inverse half first: while the forward half exists, a repeated run finds the work again.
         await _end_just(effects, AssocOp(source, WATCHED_BY.number, member, watches.time, alive=False))
         await _end_just(effects, AssocOp(member, WATCHES.number, source, watches.time, alive=False))
-    return None
 
 
 async def _end_just(effects: Effects, op: AssocOp) -> None:
@@ -208,17 +199,16 @@ _MEMBERS = 100
 """Members of a list that are checked before other jobs run."""
 
 
-async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> None:
     owner, source = event.follower_id, event.source_id
     if is_tag(source) or source == owner:
-        return None
+        return
     lists = await effects.graph.assoc_range(owner, OWNS_LIST, Cursor(limit=_LISTS))
     found = await asyncio.gather(*[effects.graph.assoc_get(one.id2, (LISTS,), (source,)) for one in lists])
     on = {one.id2: held[LISTS][source] for one, held in zip(lists, found, strict=True) if held[LISTS]}
     if on and not (await effects.graph.assoc_get(owner, (FOLLOWS,), (source,)))[FOLLOWS]:
         for list_id, listed in on.items():
             await _take_off_list(effects, list_id, {source: listed})
-    return None
 
 
 async def trim_list(effects: Effects, event: ListChanged, mark: int) -> int | None:

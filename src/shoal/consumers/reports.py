@@ -32,15 +32,13 @@ _OFTEN = 3
 """A reporter with at least this many dismissed reports, and more dismissed than upheld ones, does not count."""
 
 
-async def review_reported(effects: Effects, event: ReportFiled, mark: int) -> int | None:
+async def review_reported(effects: Effects, event: ReportFiled, mark: int) -> None:
     await _review_posts(effects, event.report_id, filed=True)
-    return None
 
 
-async def review_closed(effects: Effects, event: VerdictChanged, mark: int) -> int | None:
+async def review_closed(effects: Effects, event: VerdictChanged, mark: int) -> None:
     """Update the review of reported posts after a decision, or after a reopened report."""
     await _review_posts(effects, event.report_id)
-    return None
 
 
 async def _review_posts(effects: Effects, report_id: int, *, filed: bool = False) -> None:
@@ -111,11 +109,11 @@ async def _counting(effects: Effects, page: Collection[Assoc], members: Mapping[
 _VERDICTS = (REPORT_UPHELD, REPORT_DISMISSED)
 
 
-async def tell_reporter(effects: Effects, event: VerdictChanged, mark: int) -> int | None:
+async def tell_reporter(effects: Effects, event: VerdictChanged, mark: int) -> None:
     """Notify the reporter exactly if the report is closed at this moment; retract the notification of a reopened one."""
     report = (await effects.graph.obj_get((event.report_id,))).get(event.report_id)
     if not isinstance(report, Report):
-        return None
+        return
     # The actor is the reporter: moderators stay anonymous.
     notice = Notice(Kind.VERDICT, report.reporter_id, report.id)
     time = await _closed(effects, report)
@@ -126,7 +124,7 @@ async def tell_reporter(effects: Effects, event: VerdictChanged, mark: int) -> i
             await note(effects, report.reporter_id, notice, time)
         time, before = await _closed(effects, report), time
         if time == before:
-            return None
+            return
 
 
 async def _closed(effects: Effects, report: Report) -> int | None:

@@ -138,7 +138,6 @@ class Entry(msgspec.Struct, frozen=True):
     """The viewer's filters that match the post in any context."""
     share: Share | None = None
     sharer: Profile | None = None
-    sharer_relation: Relation | None = None
     shared_by: SharedBy | None = None
     reported: bool = False
     """Whether the viewer reported the post, which hides the entry from their feeds."""
@@ -372,7 +371,6 @@ async def _assemble(
                 poll=views.get(post.poll_id) if views else None,
                 share=share,
                 sharer=known[share.author_id] if share else None,
-                sharer_relation=stands[share.author_id] if share else None,
                 reported=id_ in reported,
             )
         )

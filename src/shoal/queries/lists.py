@@ -7,7 +7,7 @@ from functools import partial
 
 from shoal.core.model import MemberList, Post, RepliesPolicy, Visibility
 from shoal.core.visibility import may_come
-from shoal.graph.access import own_object
+from shoal.graph.access import objects_of, own_object
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
@@ -66,11 +66,8 @@ async def members_of(graph: Reader, shown: MemberList) -> list[int]:
 
 async def owned(graph: Reader, member_id: int) -> list[MemberList]:
     """Return the member's lists, oldest first."""
-    ids = [
-        assoc.id2 for assoc in await graph.assoc_range(member_id, OWNS_LIST, Cursor(limit=MAX_LISTS, oldest_first=True))
-    ]
-    nodes = await graph.obj_get(ids) if ids else {}
-    return [node for id_ in ids if isinstance(node := nodes.get(id_), MemberList)]
+    listed = await graph.assoc_range(member_id, OWNS_LIST, Cursor(limit=MAX_LISTS, oldest_first=True))
+    return await objects_of(graph, MemberList, [assoc.id2 for assoc in listed])
 
 
 async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberList]:

@@ -11,6 +11,7 @@ import asyncio
 import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -96,11 +97,6 @@ class NotificationQuery:
 ALL = NotificationQuery()
 
 
-async def page(reads: Reads, viewer: int, cursor: Cursor, query: NotificationQuery = ALL) -> NotificationPage:
-    """Return a page of the viewer's notifications. Raises `InvalidInput` for a limit below 1."""
-    return await _read(reads, viewer, cursor, query)
-
-
 async def one(reads: Reads, viewer: int, time: int) -> Notification:
     """Return the notification with this time. Raises `NotFound`."""
     found = (await page(reads, viewer, Cursor(time + 1, time - 1, 1))).items if 0 < time < MAX_TIME else []
@@ -125,7 +121,7 @@ async def grouped(
                 return at
         return len(found)
 
-    items, after = await _read(reads, viewer, cursor, query, fitting, _A_GROUP * cursor.limit)
+    items, after = await page(reads, viewer, cursor, query, fitting=fitting, at_once=_A_GROUP * cursor.limit)
     groups: dict[object, Grouped] = {}
     for item in items:
         group = _together(item, kinds)
@@ -157,15 +153,19 @@ def _together(item: Notification, kinds: Collection[Kind]) -> Group | None:
     return group_of(item.notice, item.time) if item.notice.kind in kinds else None
 
 
-async def _read(
+async def page(
     reads: Reads,
     viewer: int,
     cursor: Cursor,
-    query: NotificationQuery,
+    query: NotificationQuery = ALL,
+    *,
     fitting: Fit[Notification] | None = None,
     at_once: int = 0,
 ) -> NotificationPage:
-    """Read a page, `at_once` notifications at a time, until it is full."""
+    """Return a page of the viewer's notifications, read `at_once` at a time until it is full.
+
+    `fitting`: see `read_items`. Raises `InvalidInput` for a limit below 1.
+    """
     cleared = (await marks(reads.graph, viewer, (CLEARED,))).get(CLEARED)
     at = cursor._replace(after=max(cursor.after, cleared.last_read_id if cleared else 0))
 
@@ -179,10 +179,7 @@ async def _read(
         rows = [(assoc, notice) for assoc in found if (notice := notice_of(assoc))]
         return rows if query == ALL else [row for row in rows if query.admits(row[1])]
 
-    async def show(rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
-        return await shown(reads, viewer, rows)
-
-    rows = RowReader(at, read, sift, _time)
+    rows, show = RowReader(at, read, sift, _time), partial(shown, reads, viewer)
     return NotificationPage(*await read_items(at, rows, show, _time, fitting, at_once=at_once))
 
 

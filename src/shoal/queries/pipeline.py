@@ -31,6 +31,7 @@ from msgspec import structs
 from shoal.core.filters import Compiled, Filter, FilterContext, Text, compiled
 from shoal.core.ids import now_ms
 from shoal.core.model import Member, Post
+from shoal.graph.access import find_object
 from shoal.graph.cache.lru import Recent
 from shoal.graph.cache.responses import good_until
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
@@ -382,8 +383,8 @@ def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
 
 async def folds_shares(graph: Reader, viewer: int) -> bool:
     """Return whether a member has folding of shares enabled."""
-    member = (await graph.obj_get((viewer,))).get(viewer)
-    return isinstance(member, Member) and member.folds_shares
+    member = await find_object(graph, Member, viewer)
+    return member is not None and member.folds_shares
 
 
 def _behind_the_end(cursor: Cursor) -> Cursor:

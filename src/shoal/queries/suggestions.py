@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from shoal.core.filters import FilterContext
 from shoal.core.model import Member
-from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, distance_km
+from shoal.core.places import distance_km
 from shoal.core.ranking import people
 from shoal.core.ranking.people import REASON_NAMES, WEIGHTS, FriendsOfFriends, PeopleFacts
 from shoal.core.ranking.preferences import Interests
@@ -143,7 +143,7 @@ async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
     tags = sorted((tag for tag, force in interests.tags.items() if force > 0), key=lambda tag: -interests.tags[tag])
     tagged, around = await asyncio.gather(
         reads.graph.assoc_ranges([tag_id(tag) for tag in tags[:_TAGS]], TAG_OF, Cursor(limit=_TAGGED_EACH)),
-        _around(reads, interests),
+        public_timelines.newest_around(reads, interests.place, reads.recipe.near_km, _NEARBY),
     )
     found = _Found(
         interests.near,
@@ -163,13 +163,6 @@ async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
             away = distance_km(*interests.place, *post.place)
             found.away[post.author_id] = min(away, found.away.get(post.author_id, math.inf))
     return found
-
-
-async def _around(reads: Reads, interests: Interests) -> list[int]:
-    if interests.place is None:
-        return []
-    radius = min(max(reads.recipe.near_km, MIN_RADIUS_KM), MAX_RADIUS_KM)
-    return await public_timelines.newest(reads, Disk(*interests.place, radius), _NEARBY)
 
 
 def _proposed(interests: Interests, found: _Found) -> Iterable[int]:
