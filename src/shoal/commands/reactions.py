@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from shoal.commands.context import Claim, Writes, add_node, in_turn
 from shoal.core.emoji import checked_emoji
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.events import LikeChanged, ReactionChanged, ShareCreated, ShareDeleted
+from shoal.core.events import LikeChanged, ReactionChanged, ShareCreated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
@@ -20,7 +20,15 @@ from shoal.graph.access import access_post, association, get_object, own_post, p
 from shoal.graph.cache.coherence import another_request, foreseen_change
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing, Standing
-from shoal.graph.payloads.posts import EmojiPlace, chosen_of, emoji_places, encode_chosen, encode_place, relist
+from shoal.graph.payloads.posts import (
+    EmojiPlace,
+    chosen_of,
+    emoji_places,
+    encode_chosen,
+    encode_place,
+    relist,
+    unshare_batch,
+)
 from shoal.graph.schema import (
     BOOKMARKS,
     EMOJI_PUT_BY,
@@ -28,7 +36,6 @@ from shoal.graph.schema import (
     MUTES_THREAD,
     PINS,
     POSTED,
-    POSTED_TO_FOLLOWERS,
     PUTS_EMOJI,
     REACTS,
     SHARES,
@@ -112,16 +119,8 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
     post = await post_by_id(writes.graph, post_id)
     found = await association(writes.graph, member_id, SHARES, post.id)
     if found is not None:
-        shard = shard_of(member_id)
-        share_id, now = int.from_bytes(found.data), writes.new_id(shard)
-        batch = Batch(shard)
-        batch.obj_del(share_id)
-        batch.assoc_del(member_id, POSTED, share_id, now)
-        batch.assoc_del(member_id, POSTED_TO_FOLLOWERS, share_id, now)
-        batch.assoc_del(member_id, SHARES, post.id, now, tally=post.author_id)
-        batch.key_del(share_key(member_id, shard, post.id), share_id)
-        batch.expect(share_id)
-        batch.emit(ShareDeleted(share_id=share_id, author_id=member_id))
+        now = writes.new_id(shard_of(member_id))
+        batch = unshare_batch(member_id, int.from_bytes(found.data), post.id, post.author_id, now)
         # Of two concurrent requests, the second finds nothing to do, and must not delete a share created in between.
         with contextlib.suppress(Missing):
             await writes.graph.commit(batch)

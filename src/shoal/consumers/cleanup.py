@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
-from shoal.consumers.context import Effects
+from shoal.consumers.context import Effects, page_of
 from shoal.consumers.notifications import forget
 from shoal.core.events import (
     AlbumDeleted,
@@ -21,17 +21,16 @@ from shoal.core.events import (
     PostDeleted,
     PostNarrowed,
     ShareCreated,
-    ShareDeleted,
 )
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.model import OPEN, Post, Revision, Share, Visibility
 from shoal.core.visibility import may_share
-from shoal.graph.access import association
-from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Cursor, Missing
+from shoal.graph.access import association, find_object
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing
 from shoal.graph.media import release
 from shoal.graph.payloads.members import collected_of
 from shoal.graph.payloads.notifications import Kind, Notice
-from shoal.graph.payloads.posts import chosen_of, key_of_place
+from shoal.graph.payloads.posts import chosen_of, key_of_place, unshare_batch, unvote_batch, vote_keys
 from shoal.graph.schema import (
     BOOKMARKED_BY,
     BOOKMARKS,
@@ -43,8 +42,6 @@ from shoal.graph.schema import (
     LIKED_BY,
     LIKES,
     POST_REPORTED_BY,
-    POSTED,
-    POSTED_TO_FOLLOWERS,
     PUTS_EMOJI,
     REACTED_BY,
     REACTS,
@@ -55,12 +52,9 @@ from shoal.graph.schema import (
     SHOWS_EMOJI,
     TAGGED,
     VOTED_BY,
-    VOTES,
     AssocType,
     Key,
     emoji_id_key,
-    share_key,
-    vote_key,
 )
 
 _PAGE = 200
@@ -68,23 +62,6 @@ _CLOCKS_MS = 60_000
 """Upper bound of the clock difference between two processes."""
 
 Clear = Callable[[Effects, PostDeleted, Assoc], Coroutine[None, None, None]]
-
-
-async def clear_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    return await _clear(effects, event, LIKED_BY, partial(_clear_link, LIKES))
-
-
-async def clear_bookmarks(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    return await _clear(effects, event, BOOKMARKED_BY, partial(_clear_link, BOOKMARKS))
-
-
-async def clear_reactions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    return await _clear(effects, event, REACTED_BY, _clear_reaction)
-
-
-async def clear_reporters(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Delete the associations that hide a deleted post from its reporters. The reports stay."""
-    return await _clear(effects, event, POST_REPORTED_BY, partial(_clear_link, REPORTS_POST))
 
 
 async def clear_emoji_places(effects: Effects, event: PostDeleted, mark: int) -> int | None:
@@ -99,26 +76,12 @@ async def clear_emoji_places(effects: Effects, event: PostDeleted, mark: int) ->
     return 1 if len(page) == _PAGE else None
 
 
-async def clear_shares(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Delete the shares of a deleted post. An event per share removes it from the timelines."""
-    return await _clear(effects, event, SHARED_BY, _clear_share)
-
-
-async def clear_revisions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    return await _clear(effects, event, REVISED, _clear_revision)
-
-
 async def release_media(effects: Effects, event: PostDeleted, mark: int) -> None:
     """Release the media of a deleted post, which have one use less."""
     await _release(effects, event, event.media_ids)
 
 
-async def clear_tags(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Delete tags that an edit added while the post was being deleted."""
-    return await _clear(effects, event, TAGGED, _clear_tag)
-
-
-async def _clear(effects: Effects, event: PostDeleted, atype: AssocType, clear: Clear) -> int | None:
+async def _clear(atype: AssocType, clear: Clear, effects: Effects, event: PostDeleted, mark: int) -> int | None:
     """Clear one page. Cleared items leave the list, so the next page starts at the top again."""
     page = await effects.graph.assoc_range(event.post_id, atype, Cursor(limit=_PAGE))
     waiting: list[Awaitable[None]] = [clear(effects, event, assoc) for assoc in page]
@@ -158,29 +121,21 @@ async def _clear_reaction(effects: Effects, event: PostDeleted, member: Assoc) -
 
 
 async def _clear_share(effects: Effects, event: PostDeleted, sharer: Assoc) -> None:
-    await end_share(effects, event.post_id, event.author_id, sharer)
+    await _end_share(effects, event.post_id, event.author_id, sharer)
 
 
-async def end_share(effects: Effects, post_id: int, author_id: int, sharer: Assoc) -> None:
+async def _end_share(effects: Effects, post_id: int, author_id: int, sharer: Assoc) -> None:
     """Delete a member's share of a post by this author. An event removes it from the timelines."""
-    share_id = int.from_bytes(sharer.data)
-    batch = Batch(shard_of(sharer.id2))
-    now = effects.new_id(batch.shard)
-    batch.assoc_del(sharer.id2, SHARES, post_id, now, tally=author_id)
-    batch.assoc_del(sharer.id2, POSTED, share_id, now)
-    batch.assoc_del(sharer.id2, POSTED_TO_FOLLOWERS, share_id, now)
-    batch.obj_del(share_id)
-    batch.key_del(share_key(sharer.id2, batch.shard, post_id), share_id)
-    batch.expect(share_id)
-    batch.emit(ShareDeleted(share_id=share_id, author_id=sharer.id2))
+    now = effects.new_id(shard_of(sharer.id2))
+    batch = unshare_batch(sharer.id2, int.from_bytes(sharer.data), post_id, author_id, now)
     # The sharer deleted it concurrently, so nothing is left to clear.
     with contextlib.suppress(Missing):
         await effects.graph.commit(batch)
 
 
 async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc) -> None:
-    node = (await effects.graph.obj_get((revision.id2,))).get(revision.id2)
-    if isinstance(node, Revision):
+    node = await find_object(effects.graph, Revision, revision.id2)
+    if node is not None:
         await _release(effects, event, node.media)
     batch = Batch(shard_of(event.post_id))
     batch.assoc_del(event.post_id, REVISED, revision.id2, effects.new_id(batch.shard))
@@ -202,31 +157,17 @@ async def _clear_tag(effects: Effects, event: PostDeleted, tag: Assoc) -> None:
 
 async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | None:
     page = await effects.graph.assoc_range(event.poll_id, VOTED_BY, Cursor(limit=_PAGE))
-    keys = {voter.id2: _vote_keys(voter.id2, event) for voter in page}
+    keys = {voter.id2: vote_keys(voter.id2, event.poll_id, len(event.option_ids)) for voter in page}
     held = await effects.graph.key_get([key for each in keys.values() for key in each]) if keys else {}
-    await asyncio.gather(
-        *(
-            _clear_vote(effects, event, voter, {key: held[key] for key in each if key in held})
-            for voter, each in keys.items()
-        )
-    )
+
+    async def clear(voter: int, each: Sequence[Key]) -> None:
+        votes = {key: held[key] for key in each if key in held}
+        now = effects.new_id(shard_of(voter))
+        await effects.graph.commit(unvote_batch(voter, event.poll_id, event.option_ids, votes, now))
+
+    await asyncio.gather(*(clear(voter, each) for voter, each in keys.items()))
     await _end_strays(effects, event.poll_id, VOTED_BY, page)
     return 1 if len(page) == _PAGE else None
-
-
-def _vote_keys(voter: int, event: PollRemoved) -> list[Key]:
-    return [vote_key(voter, shard_of(voter), event.poll_id, turn) for turn in range(max(1, len(event.option_ids)))]
-
-
-async def _clear_vote(effects: Effects, event: PollRemoved, voter: int, held: Mapping[Key, int]) -> None:
-    batch = Batch(shard_of(voter))
-    now = effects.new_id(batch.shard)
-    batch.assoc_del(voter, VOTES, event.poll_id, now)
-    for option in event.option_ids:
-        batch.assoc_del(voter, CHOOSES, option, now)
-    for key, vote in held.items():
-        batch.key_del(key, vote)
-    await effects.graph.commit(batch)
 
 
 async def clear_late(effects: Effects, op: InverseOp) -> None:
@@ -249,9 +190,9 @@ async def _late_reaction(clear: Clear, effects: Effects, op: InverseOp) -> None:
 
 async def _late_vote(effects: Effects, op: InverseOp) -> None:
     # The data are the chosen options, which bound the number of votes.
-    held = await effects.graph.key_get(_vote_keys(op.id2, PollRemoved(poll_id=op.id1, option_ids=(0,) * len(op.data))))
+    held = await effects.graph.key_get(vote_keys(op.id2, op.id1, len(op.data)))
     options = await _chosen(effects, op.id2, op.id1)
-    await _clear_vote(effects, PollRemoved(poll_id=op.id1, option_ids=tuple(options)), op.id2, held)
+    await effects.graph.commit(unvote_batch(op.id2, op.id1, options, held, effects.new_id(shard_of(op.id2))))
 
 
 async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
@@ -277,6 +218,17 @@ _OF_NO_OBJECT = {CHOSEN_BY.number, EMOJI_PUT_BY.number}
 """Associations with an option or an emoji position, which are not objects: the data is the id of the poll or post."""
 
 
+clear_likes = partial(_clear, LIKED_BY, partial(_clear_link, LIKES))
+clear_bookmarks = partial(_clear, BOOKMARKED_BY, partial(_clear_link, BOOKMARKS))
+clear_reactions = partial(_clear, REACTED_BY, _clear_reaction)
+clear_reporters = partial(_clear, POST_REPORTED_BY, partial(_clear_link, REPORTS_POST))
+"""Delete the associations that hide a deleted post from its reporters. The reports stay."""
+clear_shares = partial(_clear, SHARED_BY, _clear_share)
+"""Delete the shares of a deleted post. An event per share removes it from the timelines."""
+clear_revisions = partial(_clear, REVISED, _clear_revision)
+clear_tags = partial(_clear, TAGGED, _clear_tag)
+"""Delete tags that an edit added while the post was being deleted."""
+
 _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
     LIKED_BY.number: partial(_late_reaction, partial(_clear_link, LIKES)),
     BOOKMARKED_BY.number: partial(_late_reaction, partial(_clear_link, BOOKMARKS)),
@@ -291,14 +243,14 @@ _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
 
 
 async def end_shares_of_narrowed(effects: Effects, event: PostNarrowed, mark: int) -> int | None:
-    page = await effects.graph.assoc_range(event.post_id, SHARED_BY, Cursor(before=mark or MAX_TIME, limit=_PAGE))
-    post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id) if page else None
-    if not isinstance(post, Post):
+    page, next_mark = await page_of(effects, event.post_id, SHARED_BY, mark, _PAGE)
+    post = await find_object(effects.graph, Post, event.post_id) if page else None
+    if post is None:
         return None
     shares = await effects.graph.obj_get([int.from_bytes(sharer.data) for sharer in page])
     vain = {share.author_id for share in shares.values() if isinstance(share, Share) and _is_invalidated(share, post)}
     await _end_invalidated(effects, post, [sharer for sharer in page if sharer.id2 in vain])
-    return page[-1].time if len(page) == _PAGE else None
+    return next_mark
 
 
 async def end_late_share(effects: Effects, event: ShareCreated, mark: int) -> None:
@@ -319,7 +271,7 @@ def _is_invalidated(share: Share, post: Post) -> bool:
 
 
 async def _end_invalidated(effects: Effects, post: Post, sharers: Sequence[Assoc]) -> None:
-    await asyncio.gather(*(end_share(effects, post.id, post.author_id, sharer) for sharer in sharers))
+    await asyncio.gather(*(_end_share(effects, post.id, post.author_id, sharer) for sharer in sharers))
     await forget(effects, post.author_id, [Notice(Kind.SHARE, sharer.id2, post.id) for sharer in sharers])
 
 

@@ -10,13 +10,15 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from shoal.consumers.context import Effects
+from shoal.consumers.context import Effects, page_of
 from shoal.core.events import EmailChanged, MemberRegistered, MemberRemoved, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Grant, Member, Token
-from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken
+from shoal.graph.access import find_object
+from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.member_lookup import free_address, keep_address, release_address
-from shoal.graph.schema import EXPIRING, LEADING_TO_LOGINS, LOGGED_IN, OWNS_INVITATION, AssocType
+from shoal.graph.payloads.members import drop_login
+from shoal.graph.schema import EXPIRING, LOGGED_IN, OWNS_INVITATION, AssocType
 
 _log = logging.getLogger(__name__)
 
@@ -55,8 +57,8 @@ _PAGE = 20
 async def end_invitations_of_suspended(effects: Effects, event: SuspensionChanged, mark: int) -> int | None:
     """Revoke the invitations of a suspended member, one page at a time. Those of a leaving member stay, as they may return."""
     owner, graph = event.member_id, effects.graph
-    member = (await graph.obj_get((owner,))).get(owner)
-    if not isinstance(member, Member) or not member.suspended or member.departure_id:
+    member = await find_object(graph, Member, owner)
+    if member is None or not member.suspended or member.departure_id:
         return None
     page = await graph.assoc_range(owner, OWNS_INVITATION, Cursor(limit=_PAGE))
     if not page:
@@ -85,23 +87,20 @@ async def clear_grants(effects: Effects, event: SessionsEnded, mark: int) -> int
 async def _clear(effects: Effects, event: SessionsEnded, atype: AssocType, mark: int) -> int | None:
     """Clear one page, newest first; `mark` is its start."""
     owner, graph = event.member_id, effects.graph
-    page = await graph.assoc_range(owner, atype, Cursor(before=mark or MAX_TIME, limit=_TOKEN_PAGE))
+    page, next_mark = await page_of(effects, owner, atype, mark, _TOKEN_PAGE)
     found = await graph.obj_get([owner, *(assoc.id2 for assoc in page)])
     member = found.get(owner)
     if not isinstance(member, Member):
         return None
     nodes = [node for assoc in page if isinstance(node := found.get(assoc.id2), Token | Grant)]
     await drop_tokens(effects, owner, [node.id for node in nodes if node.generation < member.generation])
-    return page[-1].time if len(page) == _TOKEN_PAGE else None
+    return next_mark
 
 
 async def drop_tokens(effects: Effects, owner: int, ids: Sequence[int]) -> None:
     async def drop(id_: int) -> None:
         batch = Batch(shard_of(owner))
-        now = effects.new_id(batch.shard)
-        batch.obj_del(id_)
-        for atype in LEADING_TO_LOGINS:
-            batch.assoc_del(owner, atype, id_, now)
+        drop_login(batch, owner, id_, effects.new_id(batch.shard))
         await effects.graph.commit(batch)
 
     await asyncio.gather(*map(drop, ids))

@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from shoal.consumers.cleanup import clear_late
-from shoal.consumers.context import Effects
+from shoal.consumers.context import Effects, page_of
 from shoal.core.events import Blocked, FollowChanged, InverseOwed, ListChanged, PostCreated, PostUpdated, RequestChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList
-from shoal.graph.access import association
-from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Cursor
+from shoal.graph.access import association, find_object
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import (
     ASSOC_TYPES,
     BLOCKS,
@@ -213,15 +213,15 @@ async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> None:
 
 async def trim_list(effects: Effects, event: ListChanged, mark: int) -> int | None:
     """Remove members that the owner no longer follows, or all members of a deleted list."""
-    page = await effects.graph.assoc_range(event.list_id, LISTS, Cursor(before=mark or MAX_TIME, limit=_MEMBERS))
+    page, next_mark = await page_of(effects, event.list_id, LISTS, mark, _MEMBERS)
     listed = {assoc.id2: assoc for assoc in page}
     if not listed:
         return None
-    if isinstance((await effects.graph.obj_get((event.list_id,))).get(event.list_id), MemberList):
+    if await find_object(effects.graph, MemberList, event.list_id) is not None:
         followed = (await effects.graph.assoc_get(event.owner_id, (FOLLOWS,), list(listed)))[FOLLOWS]
         listed = {id_: assoc for id_, assoc in listed.items() if id_ not in followed and id_ != event.owner_id}
     await _take_off_list(effects, event.list_id, listed)
-    return page[-1].time if len(page) == _MEMBERS else None
+    return next_mark
 
 
 async def _take_off_list(effects: Effects, list_id: int, members: Mapping[int, Assoc]) -> None:

@@ -20,6 +20,7 @@ from shoal.consumers.relationships import settle_links
 from shoal.core.events import PostHidden, ReportFiled, VerdictChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HELD, Member, Post, Report, Review
+from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.notifications import Kind, Notice
@@ -42,9 +43,9 @@ async def review_closed(effects: Effects, event: VerdictChanged, mark: int) -> N
 
 
 async def _review_posts(effects: Effects, report_id: int, *, filed: bool = False) -> None:
-    report = (await effects.graph.obj_get((report_id,))).get(report_id)
+    report = await find_object(effects.graph, Report, report_id)
     # Reports of one's own account neither hold posts nor clear them.
-    if not isinstance(report, Report) or report.reporter_id == report.target_id:
+    if report is None or report.reporter_id == report.target_id:
         return
     # Of two concurrent reports on two stores, the later must see the earlier at the post.
     await settle_links(effects, report.reporter_id, REPORTS_POST, report.post_ids)
@@ -56,8 +57,8 @@ async def _review(effects: Effects, post_id: int, report_id: int, *, filed: bool
     """Update the review of a post. A new report changes nothing if the post is in review already."""
 
     async def attempt() -> bool:
-        post = (await effects.graph.obj_get((post_id,))).get(post_id)
-        if not isinstance(post, Post) or (filed and post.review is not Review.NONE):
+        post = await find_object(effects.graph, Post, post_id)
+        if post is None or (filed and post.review is not Review.NONE):
             return False
         review = await _reviewed(effects, post, report_id)
         if review is post.review:
@@ -111,8 +112,8 @@ _VERDICTS = (REPORT_UPHELD, REPORT_DISMISSED)
 
 async def tell_reporter(effects: Effects, event: VerdictChanged, mark: int) -> None:
     """Notify the reporter exactly if the report is closed at this moment; retract the notification of a reopened one."""
-    report = (await effects.graph.obj_get((event.report_id,))).get(event.report_id)
-    if not isinstance(report, Report):
+    report = await find_object(effects.graph, Report, event.report_id)
+    if report is None:
         return
     # The actor is the reporter: moderators stay anonymous.
     notice = Notice(Kind.VERDICT, report.reporter_id, report.id)

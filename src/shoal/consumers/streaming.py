@@ -22,7 +22,8 @@ from shoal.core.events import (
     ShareDeleted,
     SuspensionChanged,
 )
-from shoal.core.model import Member, Post
+from shoal.core.model import Member, Post, Visibility
+from shoal.graph.access import find_object
 from shoal.graph.schema import tag_id
 from shoal.streaming import updates
 
@@ -34,8 +35,8 @@ async def tell_post(effects: Effects, event: PostCreated, mark: int) -> None:
 
 async def tell_edit(effects: Effects, event: PostUpdated, mark: int) -> None:
     """Publish an edit, also to readers of added and removed tags; nothing for a deleted post."""
-    post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id)
-    if not isinstance(post, Post):
+    post = await find_object(effects.graph, Post, event.post_id)
+    if post is None:
         return
     tags = tuple({*map(tag_id, post.tags), *event.tags_added, *event.tags_removed})
     left = event.tags_removed
@@ -44,11 +45,9 @@ async def tell_edit(effects: Effects, event: PostUpdated, mark: int) -> None:
 
 async def tell_reaction(effects: Effects, event: ReactionChanged, mark: int) -> None:
     """Publish a change of the emoji on a post to everyone who would receive an edit."""
-    post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id)
-    if isinstance(post, Post):
-        tags = tuple(map(tag_id, post.tags))
-        mentions = tuple(mention.id for mention in post.mentions)
-        await _tell(effects, updates.PostEdited(post.id, post.author_id, post.visibility, tags, mentions))
+    post = await find_object(effects.graph, Post, event.post_id)
+    if post is not None:
+        await _tell(effects, updates.PostEdited(*_facts(post)))
 
 
 async def tell_deletion(effects: Effects, event: PostDeleted, mark: int) -> None:
@@ -58,11 +57,15 @@ async def tell_deletion(effects: Effects, event: PostDeleted, mark: int) -> None
 
 async def tell_hiding(effects: Effects, event: PostHidden, mark: int) -> None:
     """Publish that a post was hidden. It may be visible again by now: each listener checks."""
-    post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id)
-    if isinstance(post, Post):
-        tags = tuple(map(tag_id, post.tags))
-        mentions = tuple(mention.id for mention in post.mentions)
-        await _tell(effects, updates.PostHidden(post.id, post.author_id, post.visibility, tags, mentions))
+    post = await find_object(effects.graph, Post, event.post_id)
+    if post is not None:
+        await _tell(effects, updates.PostHidden(*_facts(post)))
+
+
+def _facts(post: Post) -> tuple[int, int, Visibility, tuple[int, ...], tuple[int, ...]]:
+    """Return the fields of an update about a post."""
+    mentions = tuple(mention.id for mention in post.mentions)
+    return post.id, post.author_id, post.visibility, tuple(map(tag_id, post.tags)), mentions
 
 
 async def tell_narrowing(effects: Effects, event: PostNarrowed, mark: int) -> None:
@@ -99,8 +102,8 @@ async def end_sessions(effects: Effects, event: SessionsEnded, mark: int) -> Non
 
 async def end_listening(effects: Effects, event: SuspensionChanged, mark: int) -> None:
     """Publish that a member was suspended, which closes their connections."""
-    member = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
-    if not isinstance(member, Member) or member.suspended:
+    member = await find_object(effects.graph, Member, event.member_id)
+    if member is None or member.suspended:
         await _tell(effects, updates.MemberSuspended(event.member_id))
 
 
