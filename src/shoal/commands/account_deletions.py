@@ -42,61 +42,13 @@ from shoal.core.media_files import files_of_member
 from shoal.core.model import DAY_MS, RECEIPT_DAYS, Departure, Media, Member, Node, Poll, Post, Role
 from shoal.core.tokens import fits, hash_of, new_secret, opened, text_of
 from shoal.graph import media as media_life
+from shoal.graph import schema
 from shoal.graph.access import access_member, find_object, get_object
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.member_lookup import redeclare
 from shoal.graph.payloads.members import drop_login, tastes_of
 from shoal.graph.payloads.posts import chosen_of, unvote_batch, vote_keys
-from shoal.graph.schema import (
-    ACCEPTS_NOTICES,
-    BLOCKED_BY,
-    BLOCKS,
-    BOOKMARKS,
-    CONVERSES,
-    DISMISSES,
-    ENDORSES,
-    EVERYBODY,
-    EXPIRING,
-    FEATURES_TAG,
-    FOLLOWED_BY,
-    FOLLOWS,
-    FOLLOWS_TAG,
-    HELD,
-    LIKES,
-    LISTED_IN,
-    LOGGED_IN,
-    MARKED,
-    MUTES,
-    MUTES_THREAD,
-    NOTES,
-    NOTIFIED,
-    OWNS,
-    OWNS_ALBUM,
-    OWNS_FILTER,
-    OWNS_INVITATION,
-    OWNS_LIST,
-    PINS,
-    POSTED,
-    POSTED_ASIDE,
-    POSTED_TO_FOLLOWERS,
-    PUTS_EMOJI,
-    REACTS,
-    REPORT_DISMISSED,
-    REPORT_UPHELD,
-    REQUESTED_BY,
-    REQUESTS,
-    SCHEDULES,
-    SERVES,
-    SHARES,
-    VOTES,
-    WATCHED_BY,
-    WATCHES,
-    AssocType,
-    Key,
-    seen_key,
-    taste_key,
-)
 
 _SECRET_BYTES = 16
 _BEGUN = "This account is being deleted"
@@ -230,7 +182,7 @@ def _hide(batch: Batch, member: Member, departure: Departure, now: int) -> None:
     )
     batch.obj_set(gone)
     if member.role is not Role.NONE:
-        batch.assoc_del(member.id, SERVES, EVERYBODY, now)
+        batch.assoc_del(member.id, schema.SERVES, schema.EVERYBODY, now)
     _tell(batch, member.id)
 
 
@@ -245,52 +197,52 @@ _PLAIN_PAGE = 15
 _PAGES_AT_ONCE = 20
 """Pages per run, so that other agenda items get their turn."""
 
-_COUNTED: dict[str, AssocType] = {
-    "posts": POSTED,
-    "followers": FOLLOWED_BY,
-    "follows": FOLLOWS,
-    "likes": LIKES,
-    "shares": SHARES,
-    "bookmarks": BOOKMARKS,
-    "reactions": REACTS,
-    "votes": VOTES,
-    "media": OWNS,
-    "albums": OWNS_ALBUM,
-    "lists": OWNS_LIST,
-    "filters": OWNS_FILTER,
-    "invitations": OWNS_INVITATION,
-    "scheduled": SCHEDULES,
-    "blocks": BLOCKS,
-    "mutes": MUTES,
-    "notes": NOTES,
-    "tags": FOLLOWS_TAG,
-    "notifications": NOTIFIED,
-    "conversations": CONVERSES,
+_COUNTED: dict[str, schema.AssocType] = {
+    "posts": schema.POSTED,
+    "followers": schema.FOLLOWED_BY,
+    "follows": schema.FOLLOWS,
+    "likes": schema.LIKES,
+    "shares": schema.SHARES,
+    "bookmarks": schema.BOOKMARKS,
+    "reactions": schema.REACTS,
+    "votes": schema.VOTES,
+    "media": schema.OWNS,
+    "albums": schema.OWNS_ALBUM,
+    "lists": schema.OWNS_LIST,
+    "filters": schema.OWNS_FILTER,
+    "invitations": schema.OWNS_INVITATION,
+    "scheduled": schema.SCHEDULES,
+    "blocks": schema.BLOCKS,
+    "mutes": schema.MUTES,
+    "notes": schema.NOTES,
+    "tags": schema.FOLLOWS_TAG,
+    "notifications": schema.NOTIFIED,
+    "conversations": schema.CONVERSES,
 }
 """What a receipt counts, by list. The list of posts includes shares, which the receipt subtracts."""
 
 _PLAIN = (
-    POSTED_ASIDE,
-    POSTED_TO_FOLLOWERS,
-    PINS,
-    BLOCKS,
-    BLOCKED_BY,
-    MUTES,
-    NOTES,
-    ENDORSES,
-    WATCHES,
-    WATCHED_BY,
-    DISMISSES,
-    FEATURES_TAG,
-    MUTES_THREAD,
-    LISTED_IN,
-    NOTIFIED,
-    HELD,
-    ACCEPTS_NOTICES,
-    CONVERSES,
-    MARKED,
-    REPORT_UPHELD,
-    REPORT_DISMISSED,
+    schema.POSTED_ASIDE,
+    schema.POSTED_TO_FOLLOWERS,
+    schema.PINS,
+    schema.BLOCKS,
+    schema.BLOCKED_BY,
+    schema.MUTES,
+    schema.NOTES,
+    schema.ENDORSES,
+    schema.WATCHES,
+    schema.WATCHED_BY,
+    schema.DISMISSES,
+    schema.FEATURES_TAG,
+    schema.MUTES_THREAD,
+    schema.LISTED_IN,
+    schema.NOTIFIED,
+    schema.HELD,
+    schema.ACCEPTS_NOTICES,
+    schema.CONVERSES,
+    schema.MARKED,
+    schema.REPORT_UPHELD,
+    schema.REPORT_DISMISSED,
 )
 """Associations that need no further cleanup. Reports filed by the member are kept."""
 
@@ -338,7 +290,7 @@ async def _page(writes: Writes, member: int) -> int:
 
 
 async def _entries(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, POSTED, Cursor(limit=_PAGE))
+    page = await writes.graph.assoc_range(member, schema.POSTED, Cursor(limit=_PAGE))
     nodes = await writes.graph.obj_get([entry.id2 for entry in page])
 
     async def end(entry: Assoc) -> None:
@@ -350,7 +302,7 @@ async def _entries(writes: Writes, member: int) -> int:
     return await _each(page, end)
 
 
-def _by_verb(atype: AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
+def _by_verb(atype: schema.AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
     """Return a step that removes the associations of a type with the member's own command."""
 
     async def step(writes: Writes, member: int) -> int:
@@ -379,21 +331,21 @@ async def _each(page: Sequence[Assoc], end: Callable[[Assoc], Awaitable[object]]
 
 
 async def _reactions(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, REACTS, Cursor(limit=_PAGE))
+    page = await writes.graph.assoc_range(member, schema.REACTS, Cursor(limit=_PAGE))
 
     async def end(reaction: Assoc) -> None:
         batch = Batch(shard_of(member))
         now = writes.new_id(batch.shard)
-        batch.assoc_del(member, REACTS, reaction.id2, now)
+        batch.assoc_del(member, schema.REACTS, reaction.id2, now)
         for place in chosen_of(reaction):
-            batch.assoc_del(member, PUTS_EMOJI, place.id, now)
+            batch.assoc_del(member, schema.PUTS_EMOJI, place.id, now)
         await writes.graph.commit(batch)
 
     return await _each(page, end)
 
 
 async def _votes(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, VOTES, Cursor(limit=_PAGE))
+    page = await writes.graph.assoc_range(member, schema.VOTES, Cursor(limit=_PAGE))
     nodes = await writes.graph.obj_get([vote.id2 for vote in page])
 
     async def end(vote: Assoc) -> None:
@@ -408,7 +360,7 @@ async def _votes(writes: Writes, member: int) -> int:
     return await _each(page, end)
 
 
-def _plain(atype: AssocType) -> _Step:
+def _plain(atype: schema.AssocType) -> _Step:
     """Return a step that deletes the associations of a type, many per commit."""
 
     async def step(writes: Writes, member: int) -> int:
@@ -421,7 +373,7 @@ def _plain(atype: AssocType) -> _Step:
 
 
 async def _media(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, OWNS, Cursor(limit=_PAGE))
+    page = await writes.graph.assoc_range(member, schema.OWNS, Cursor(limit=_PAGE))
     # One at a time: each deletion changes the member's byte count.
     for owned in page:
         if (media := await find_object(writes.graph, Media, owned.id2)) is not None:
@@ -433,7 +385,7 @@ async def _logins(writes: Writes, member: int) -> int:
     """Delete tokens, authorization codes and browser sessions."""
     found = [
         assoc.id2
-        for atype in (LOGGED_IN, EXPIRING)
+        for atype in (schema.LOGGED_IN, schema.EXPIRING)
         for assoc in await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE // 2))
     ]
     batch = Batch(shard_of(member))
@@ -444,7 +396,10 @@ async def _logins(writes: Writes, member: int) -> int:
 
 async def _tastes(writes: Writes, member: int) -> int:
     found = await tastes_of(writes.graph, member)
-    held: list[tuple[Key, Node | None]] = [(taste_key(member), found.taste), (seen_key(member), found.seen)]
+    held: list[tuple[schema.Key, Node | None]] = [
+        (schema.taste_key(member), found.taste),
+        (schema.seen_key(member), found.seen),
+    ]
     batch = Batch(shard_of(member))
     for key, node in held:
         if node is not None:
@@ -462,21 +417,21 @@ async def _commit(writes: Writes, batch: Batch) -> int:
 
 
 _STEPS: Sequence[_Step] = (
-    _by_verb(SCHEDULES, scheduled_posts.cancel),
+    _by_verb(schema.SCHEDULES, scheduled_posts.cancel),
     _entries,
-    _by_verb(FOLLOWED_BY, relationships.remove_follower),
-    _by_verb(FOLLOWS, relationships.unfollow),
-    _by_verb(REQUESTS, relationships.unfollow),
-    _by_verb(REQUESTED_BY, relationships.reject_request),
-    _by_verb(FOLLOWS_TAG, relationships.end_followed_tag),
-    _by_verb(LIKES, reactions.unlike),
-    _by_verb(BOOKMARKS, reactions.unbookmark),
+    _by_verb(schema.FOLLOWED_BY, relationships.remove_follower),
+    _by_verb(schema.FOLLOWS, relationships.unfollow),
+    _by_verb(schema.REQUESTS, relationships.unfollow),
+    _by_verb(schema.REQUESTED_BY, relationships.reject_request),
+    _by_verb(schema.FOLLOWS_TAG, relationships.end_followed_tag),
+    _by_verb(schema.LIKES, reactions.unlike),
+    _by_verb(schema.BOOKMARKS, reactions.unbookmark),
     _reactions,
     _votes,
-    _by_verb(OWNS_LIST, lists.delete),
-    _by_verb(OWNS_ALBUM, albums.delete),
-    _by_verb(OWNS_FILTER, filters.delete),
-    _by_verb(OWNS_INVITATION, invitations.drop),
+    _by_verb(schema.OWNS_LIST, lists.delete),
+    _by_verb(schema.OWNS_ALBUM, albums.delete),
+    _by_verb(schema.OWNS_FILTER, filters.delete),
+    _by_verb(schema.OWNS_INVITATION, invitations.drop),
     _media,
     *map(_plain, _PLAIN),
     # Entries of the audit log are kept without their addresses.
