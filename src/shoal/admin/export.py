@@ -535,8 +535,8 @@ async def _ranking(export: Export) -> None:
     export.document(
         "ranking",
         {
-            "on": tastes.taste is None or not tastes.taste.off,
-            "recipe": tastes.taste.recipe if tastes.taste is not None else None,
+            "on": not tastes.off,
+            "recipe": tastes.recipe,
             "interests": wishes.picked,
             "authors": {authors[id_].name: taps for id_, taps in wishes.authors.items() if id_ in authors},
             "tags": wishes.tags,

@@ -116,7 +116,7 @@ async def likely(reads: Reads, viewer: int, tastes: Tastes) -> Suggested:
     At most 22 reads, including those of the viewer's interests.
     """
     popular = await most_followed(reads)
-    if tastes.taste is not None and tastes.taste.off:
+    if tastes.off:
         # Ranking is off for this member: use only what is the same for all.
         return await _best(reads, viewer, popular, _Found())
     interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)

@@ -15,6 +15,7 @@ from shoal.core.audit import AuditEntry
 from shoal.core.filters import Filter
 from shoal.core.ids import named
 from shoal.core.ranking.preferences import NO_WISHES, SeenPosts, Taste, Wishes
+from shoal.core.ranking.recipes import Recipe
 from shoal.graph.contract import Assoc, Batch, Cursor, Reader
 from shoal.graph.schema import AUDITED, LEADING_TO_LOGINS, MARKED, OWNS_FILTER, public_list, seen_key, taste_key
 
@@ -83,6 +84,16 @@ class Tastes(NamedTuple):
     @property
     def wishes(self) -> Wishes:
         return NO_WISHES if self.taste is None else self.taste.wishes
+
+    @property
+    def off(self) -> bool:
+        """Whether the member has turned ranking off."""
+        return self.taste is not None and self.taste.off
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """The member's own recipe; None for the server's."""
+        return None if self.taste is None else self.taste.recipe
 
 
 async def tastes_of(graph: Reader, member_id: int) -> Tastes:

@@ -86,12 +86,11 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
     recipe = _for_period(recipe_for(reads, tastes), now - began)
     proposed, quiet = await _missed(reads, viewer, interests, after, now)
     found = _of_period(await scored(reads, viewer, tastes, recipe, interests, proposed), proposed, after)
-    off = tastes.taste is not None and tastes.taste.off
-    rows = _newest(found, limit) if off else chosen([post.author_id for post in found.posts], quiet, limit)
+    rows = _newest(found, limit) if tastes.off else chosen([post.author_id for post in found.posts], quiet, limit)
     order = [*rows.quiet, *rows.best]
     posts = [found.posts[row] for row in order]
     sources = [proposed[post.id].source for post in posts]
-    reading = reading_of(viewer, posts, sources, recipe, found.values[order] if explain and not off else None)
+    reading = reading_of(viewer, posts, sources, recipe, found.values[order] if explain and not tastes.off else None)
     shown, _ = await part(reads, viewer, reading, 0, limit)
     first = {found.posts[row].id for row in rows.quiet}
     return CatchUp(
@@ -100,7 +99,7 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
         quiet=[one for one in shown if one.entry.id in first],
         best=[one for one in shown if one.entry.id not in first],
         left_out=len(found.posts) - len(posts),
-        by_time=off,
+        by_time=tastes.off,
     )
 
 
