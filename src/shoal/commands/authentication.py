@@ -180,7 +180,8 @@ async def _use_passkey(writes: Writes, site: Site, member: Member, text: str, pu
 
     async def attempt() -> Login | None:
         login = await login_of(writes.graph, member)
-        passkey = _passkey_of(login, found)
+        known = login.passkeys if login else ()
+        passkey = next((one for one in known if one.credential == found.credential), None)
         if login is None or passkey is None:
             return None
         try:
@@ -204,11 +205,6 @@ async def _use_passkey(writes: Writes, site: Site, member: Member, text: str, pu
         return await retry_on_conflict(attempt, lambda conflict: not isinstance(conflict, KeyTaken))
     except KeyTaken:
         return None
-
-
-def _passkey_of(login: Login | None, found: Assertion) -> Passkey | None:
-    known = login.passkeys if login else ()
-    return next((one for one in known if one.credential == found.credential), None)
 
 
 def _used(login: Login, passkey: Passkey, found: Assertion, now: int) -> Login:

@@ -40,9 +40,9 @@ from shoal.core.errors import Disallowed, NotFound, Reserved, ShoalError, Taken,
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Node
 from shoal.core.text import check_text
-from shoal.graph.access import get_object
+from shoal.graph.access import find_object, get_object, objects_of, pages_of
 from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
-from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Reader
+from shoal.graph.contract import Batch, KeyTaken, Reader
 from shoal.graph.schema import (
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,
@@ -217,8 +217,8 @@ async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
 async def matching_email_blocks(graph: Reader, address: str) -> Sequence[CanonicalEmailBlock]:
     """Return the block that matches the canonical form of an address, if any. Raises `InvalidInput`."""
     block_id = await address_block_of(graph, address)
-    node = (await graph.obj_get((block_id,))).get(block_id) if block_id else None
-    return (node,) if isinstance(node, CanonicalEmailBlock) else ()
+    block = await find_object(graph, CanonicalEmailBlock, block_id)
+    return (block,) if block is not None else ()
 
 
 MAX_NAMES = 20_000
@@ -359,11 +359,8 @@ async def ip_blocks_version(graph: Reader) -> int:
 
 async def all_ip_blocks(graph: Reader) -> list[IpBlock]:
     found: list[IpBlock] = []
-    before = MAX_TIME
-    while page := await graph.assoc_range(EVERYBODY, BLOCKS_IP, Cursor(before=before, limit=_PAGE)):
-        nodes = await graph.obj_get([assoc.id2 for assoc in page])
-        found += [node for assoc in page if isinstance(node := nodes.get(assoc.id2), IpBlock)]
-        before = page[-1].time
+    async for page in pages_of(graph, EVERYBODY, BLOCKS_IP, _PAGE):
+        found += await objects_of(graph, IpBlock, [assoc.id2 for assoc in page])
     return found
 
 

@@ -24,8 +24,8 @@ from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HALFWAY, App, Member, Token
 from shoal.core.tokens import NOWHERE, Origin, new_secret, text_of
-from shoal.graph.access import get_object, objects_of
-from shoal.graph.contract import MAX_TIME, Batch, Cursor
+from shoal.graph.access import get_object, objects_of, pages_of
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import LOGGED_IN
 
@@ -150,10 +150,9 @@ async def all_ended(writes: Writes, member_id: int) -> SessionsEnded:
 
 async def end_others(writes: Writes, member_id: int, kept: int) -> int:
     """End all of the member's sessions except that of the token `kept`, and return their number."""
-    before, ended = MAX_TIME, 0
-    while listed := await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(before=before, limit=_PAGE)):
+    ended = 0
+    async for listed in pages_of(writes.graph, member_id, LOGGED_IN, _PAGE):
         for token in await objects_of(writes.graph, Token, [assoc.id2 for assoc in listed if assoc.id2 != kept]):
             await revoke_token(writes, token)
             ended += 1
-        before = listed[-1].time
     return ended

@@ -69,22 +69,18 @@ class Followers(Protocol):
         Every member who followed the source before the first page was requested, and still does, is in one of the pages. A
         high-fan-out source has none.
         """
-        ...
 
     async def changed(self, source: int) -> None:
         """Record that a member started or stopped following the source. Call it before acting on the change.
 
         `EVERYBODY` stands for any member and any source.
         """
-        ...
 
     def joined(self, source: int, member: int) -> None:
         """Record that a member, who may be active, follows the source."""
-        ...
 
     def left(self, source: int, member: int) -> None:
         """Record that a member no longer follows the source."""
-        ...
 
 
 class Holding(NamedTuple):

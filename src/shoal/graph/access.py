@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.cache.cached_graph import author_to_ask_about
 from shoal.graph.cache.coherence import foresee
 from shoal.graph.cache.responses import good_until
-from shoal.graph.contract import Assoc, Reader
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.payloads.follows import MuteTerms, follow_terms, mute_terms
 from shoal.graph.schema import (
     BLOCKED_BY,
@@ -71,6 +71,17 @@ async def objects_of(graph: Reader, kind: type[N], ids: Sequence[int]) -> list[N
     """Return the objects of this kind among these ids, in their order."""
     found = await graph.obj_get(ids) if ids else {}
     return [node for id_ in ids if isinstance(node := found.get(id_), kind)]
+
+
+async def pages_of(
+    graph: Reader, id1: int, atype: AssocType, size: int, *, before: int = MAX_TIME, after: int = 0
+) -> AsyncGenerator[list[Assoc], None]:
+    """Yield the pages of a list that are not empty, newest first, of the entries with `after < time < before`."""
+    while page := await graph.assoc_range(id1, atype, Cursor(before=before, after=after, limit=size)):
+        yield page
+        if len(page) < size:
+            return
+        before = page[-1].time
 
 
 async def association(graph: Reader, id1: int, atype: AssocType, id2: int) -> Assoc | None:

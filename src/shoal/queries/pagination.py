@@ -260,27 +260,22 @@ class Taking(Protocol[Row]):
 
     async def take(self, n: int) -> list[Row]:
         """Return the next `n` rows; fewer if more would be too expensive, an empty list only at the end."""
-        ...
 
     @property
     def ended(self) -> bool:
         """Whether the list is exhausted."""
-        ...
 
     @property
     def drained(self) -> bool:
         """Whether all rows that were read have been taken."""
-        ...
 
     @property
     def looked(self) -> int:
         """Number of raw rows that were read."""
-        ...
 
     @property
     def at(self) -> Cursor:
         """The part of the list behind the rows that were read."""
-        ...
 
 
 class RowReader(Generic[Raw, Row]):

@@ -48,16 +48,13 @@ async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) ->
         tastes = await tastes_of(reads.graph, viewer)
         interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
         present = recipe_for(reads, tastes)
-        look = await _look(reads, viewer, tastes, interests, recipe.near_km)
         # Candidates depend on the recipe only through the distance that counts as nearby.
-        same = (
-            look
-            if present.near_km == recipe.near_km
-            else await _look(reads, viewer, tastes, interests, present.near_km)
-        )
-        most = author_most_for(tastes, interests, present)
-        wanted = _reading(viewer, look, recipe, recipe.author_most)
-        now = _reading(viewer, same, present, most)
+        looks = {
+            near_km: await _look(reads, viewer, tastes, interests, near_km)
+            for near_km in dict.fromkeys((recipe.near_km, present.near_km))
+        }
+        wanted = _reading(viewer, looks[recipe.near_km], recipe, recipe.author_most)
+        now = _reading(viewer, looks[present.near_km], present, author_most_for(tastes, interests, present))
         places = {id_: place for place, id_ in enumerate(now.part(0, len(now)), 1)}
         shown, _ = await part(reads, viewer, wanted, 0, limit)
         return [Previewed(one.entry, one.why, places.get(one.entry.id)) for one in shown]
