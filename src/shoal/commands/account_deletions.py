@@ -273,7 +273,7 @@ async def _begin(writes: Writes, departure: Departure) -> Departure:
     found["posts"] -= found["shares"]
     node = await find_object(writes.graph, Member, member)
     found["bytes"] = node.media_bytes if node else 0
-    now = milliseconds_of(writes.new_id(shard_of(departure.id)))
+    now = writes.new_id.now()
     begun = replace(departure, counts=found, begun_at=now, version=departure.version + 1)
     batch = Batch(shard_of(departure.id))
     batch.obj_set(begun)

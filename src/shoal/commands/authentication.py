@@ -55,7 +55,7 @@ from shoal.core.credentials import (
 from shoal.core.email import MailKind
 from shoal.core.errors import ShoalError, TooMany, Unauthenticated, Unavailable
 from shoal.core.events import MailDue
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.text import normalized
 from shoal.graph.access import find_object
@@ -302,7 +302,7 @@ async def code_counts(
         login = await login_of(writes.graph, member)
         if login is None or login.second is None:
             return login
-        now = milliseconds_of(writes.new_id(shard_of(login.id)))
+        now = writes.new_id.now()
         after = used(login.second, code, now)
         if after is None:
             return None

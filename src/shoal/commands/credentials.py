@@ -135,7 +135,7 @@ async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
     if proof is None or not any(fits(one, secret) for one in proof.secret_hashes) or proof.kind not in kinds:
         raise Gone(_OVER)
     member = await find_object(writes.graph, Member, proof.member_id)
-    now = milliseconds_of(writes.new_id(shard_of(proof.id)))
+    now = writes.new_id.now()
     if member is None or now >= proof.expires_at:
         raise Gone(_OVER)
     login = await members.login_of(writes, member)
@@ -218,7 +218,7 @@ async def ask_change(
         raise InvalidInput("the password is wrong", field="password")
     await blocklists.check_email(writes, address, asker.address if asker is not None else "")
     await members.check_free(writes, address, member_id)
-    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    now = writes.new_id.now()
     if login is not None and sum(until > now for _, until in login.kept) >= _KEPT:
         raise NotAllowed(_TOO_OFTEN)
     batch = Batch(shard_of(member_id))
@@ -316,7 +316,7 @@ async def _change(writes: Writes, wanted: _Change) -> Member:
     member_id, address = wanted.member_id, wanted.address
     shard = shard_of(member_id)
     if address:
-        await members.hold_address(writes, address, member_id, milliseconds_of(writes.new_id(shard)))
+        await members.hold_address(writes, address, member_id, writes.new_id.now())
     salt = await contact_salt(writes)
     ended = await sessions.all_ended(writes, member_id)
 
@@ -399,7 +399,7 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
 
 
 async def _settle(writes: Writes, member_id: int, address: str, freed: Sequence[str]) -> None:
-    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    now = writes.new_id.now()
     if address:
         await keep_address(writes.graph, member_id, address)
         await release_address(writes.graph, member_id, address, now)

@@ -14,7 +14,7 @@ from shoal.commands.context import Claim, Writes, add_node, in_turn
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import FiltersChanged
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.text import check_text
 from shoal.graph.access import access_post, own_object
 from shoal.graph.contract import Batch, IdTaken, Reader
@@ -171,7 +171,9 @@ def _checked_change(writes: Writes, change: FilterChange) -> Change:
     if contexts == ():
         raise InvalidInput("Context None or invalid context supplied", field="context")
     words = [_checked(word) for word in change.words]
-    expires_at = _end(writes, change.lasts)
+    expires_at = None
+    if change.lasts is not None:
+        expires_at = 0 if change.lasts < 0 else writes.new_id.now() + change.lasts * 1_000
 
     def apply(filter_: Filter) -> Filter:
         action = filter_.action if change.action is None else change.action
@@ -190,17 +192,8 @@ def _checked_change(writes: Writes, change: FilterChange) -> Change:
     return apply
 
 
-def _end(writes: Writes, lasts: int | None) -> int | None:
-    if lasts is None:
-        return None
-    # Ids carry the clock that all servers share.
-    return 0 if lasts < 0 else milliseconds_of(writes.new_id(0)) + lasts * 1000
-
-
 def _checked(word: KeywordChange) -> KeywordChange:
-    if word.gone:
-        return word
-    if word.keyword is None and word.id:
+    if word.gone or (word.keyword is None and word.id):
         return word
     return replace(word, keyword=_said(word.keyword or "", "keyword", "Keyword can't be blank"))
 

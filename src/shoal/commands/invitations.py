@@ -67,7 +67,7 @@ async def create(
 
     async def attempt(claim: Claim) -> Invitation:
         kept = await of_member(writes, member_id)
-        now = milliseconds_of(writes.new_id(shard))
+        now = writes.new_id.now()
         if sum(one.is_open(now) for one in kept) >= writes.limits.invitations:
             raise InvalidInput(f"at most {writes.limits.invitations} open invitations")
         closed = [one for one in kept if not one.is_open(now) and not one.holds]
@@ -212,7 +212,7 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
             member_id = writes.new_id(place(name).shard)
         if not invitation.admits(name):
             raise _used_up()
-        until = milliseconds_of(writes.new_id(shard_of(invitation.id))) + HOLD_MS
+        until = writes.new_id.now() + HOLD_MS
         await _commit(writes, replace(invitation, holds=(*invitation.holds, Hold(member_id, name, until))))
         return offer, member_id
 
@@ -257,7 +257,7 @@ async def _offer(writes: Writes, code: str) -> Offer:
     if invitation is None or not fits(hash_of(invitation.secret), secret):
         raise InvalidInput(_UNKNOWN, field=_FIELD)
     inviter = (await members_by_id(writes.graph, (invitation.owner_id,))).get(invitation.owner_id)
-    now = milliseconds_of(writes.new_id(shard_of(id_)))
+    now = writes.new_id.now()
     if inviter is None or not may_invite(writes.inviters, inviter) or invitation.is_over(now):
         raise InvalidInput("This invitation is over", field=_FIELD)
     (settled,) = await _settled(writes, [invitation])
@@ -266,7 +266,7 @@ async def _offer(writes: Writes, code: str) -> Offer:
 
 async def _settled(writes: Writes, invitations: Sequence[Invitation]) -> list[Invitation]:
     """Return invitations with their expired holds settled: a hold counts as a use if its member exists."""
-    now = milliseconds_of(writes.new_id(0))
+    now = writes.new_id.now()
     ended = [hold.member_id for one in invitations for hold in one.holds if hold.until <= now]
     came = await members_by_id(writes.graph, ended) if ended else {}
     return [one.settled(now, came) for one in invitations]

@@ -16,7 +16,7 @@ from shoal.core.audit import AuditVerb, member_target, post_target
 from shoal.core.email import MailKind
 from shoal.core.errors import NotAllowed
 from shoal.core.events import MailDue, MemberRemoved, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Role
 from shoal.graph.access import get_object
 from shoal.graph.changes import change_object, retry_on_conflict
@@ -44,7 +44,7 @@ async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
         why = post.hidden | HIDDEN_BY_MODERATION if hidden else post.hidden & ~HIDDEN_BY_MODERATION
         if why == post.hidden:
             return post
-        after, batch = hidden_batch(post, why, milliseconds_of(writes.new_id(shard_of(post_id))))
+        after, batch = hidden_batch(post, why, writes.new_id.now())
         if hidden:
             batch.emit(PostHidden(post_id=post_id))
         verb = AuditVerb.POST_HIDDEN if hidden else AuditVerb.POST_REVEALED

@@ -66,7 +66,7 @@ async def expired(writes: Writes, member_id: int) -> list[int]:
         return []
     newest = await graph.assoc_range(member_id, EXPIRING, Cursor(limit=_LOOKED_AT)) if len(oldest) == _LOOKED_AT else []
     ids = list(dict.fromkeys([assoc.id2 for assoc in (*oldest, *newest)]))
-    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    now = writes.new_id.now()
     found = await graph.obj_get(ids)
     return [id_ for id_ in ids if has_expired(found.get(id_), now)][:_DROPPED_AT_ONCE]
 
@@ -403,7 +403,7 @@ async def _check_member(writes: Writes, grant: Grant) -> None:
     """Refuse an expired code, or one whose member changed their password or was locked out since."""
     member = await find_object(writes.graph, Member, grant.member_id)
     if (
-        milliseconds_of(writes.new_id(shard_of(grant.id))) >= grant.expires_at
+        writes.new_id.now() >= grant.expires_at
         or member is None
         or member.generation != grant.generation
         or member.suspended

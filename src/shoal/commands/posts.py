@@ -200,7 +200,7 @@ async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, cr
     """
     content, shard = _content(writes, draft), shard_of(author_id)
     content |= {"mentions": await members_named(writes, content["text"]), "tags": tags_named(content["text"])}
-    now = milliseconds_of(writes.new_id(shard))
+    now = writes.new_id.now()
     batch = _creation(Post(id=id_, author_id=author_id, dated=created_at, **content), shard, now)
     take_keys(batch, request_keys(writes, author_id, "", record), id_, now)
     if not content["mentions"]:

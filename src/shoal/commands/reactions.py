@@ -337,7 +337,7 @@ async def _without_unused(
     """Delete the positions of emoji without reactions on the post. Raises `InvalidInput` if there are none."""
     counts = (await writes.graph.assoc_count([place.id for place in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
     # A reaction to a new position may be in progress.
-    made_before = milliseconds_of(writes.new_id(shard_of(post.id))) - _NEW_MS
+    made_before = writes.new_id.now() - _NEW_MS
     unused = {place.id for place in there if place.id not in counts and milliseconds_of(place.id) <= made_before}
     if not unused:
         raise InvalidInput(f"A post cannot have more than {len(taken)} different emoji", field="emoji")

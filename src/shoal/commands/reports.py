@@ -13,7 +13,7 @@ from shoal.commands.context import Writes, add_node
 from shoal.core.audit import AuditVerb, report_target
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import ReportFiled, VerdictChanged
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Report
 from shoal.core.text import check_text
 from shoal.core.visibility import may_see
@@ -89,7 +89,7 @@ async def resolve(writes: Writes, report_id: int, by: int, *, upheld: bool | Non
     def change(report: Report) -> Report:
         if report.closed_at:
             return report
-        now = milliseconds_of(writes.new_id(shard_of(report_id)))
+        now = writes.new_id.now()
         return replace(report, closed_at=now, closed_by=by, upheld=upheld)
 
     return await _change(writes, report_id, AuditVerb.REPORT_RESOLVED, change)

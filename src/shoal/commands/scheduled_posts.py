@@ -47,7 +47,7 @@ async def schedule(
     any other time and for too many scheduled posts, and like `posts.create`.
     """
     shard = shard_of(owner_id)
-    _check_moment(writes, at, shard)
+    _check_moment(writes, at)
     keys = request_keys(writes, owner_id, request)
     if keys and (found := await made_before(writes, keys)) is not None:
         return found
@@ -90,7 +90,7 @@ async def schedule(
 async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> ScheduledPost:
     """Move a scheduled post to another time. Raises `NotFound`, and `InvalidInput` like `schedule`."""
     shard = shard_of(owner_id)
-    _check_moment(writes, at, shard)
+    _check_moment(writes, at)
 
     async def attempt() -> ScheduledPost:
         before = await own_object(writes.graph, ScheduledPost, owner_id, id_)
@@ -194,8 +194,8 @@ def _end_notice(batch: Batch, scheduled: ScheduledPost, now: int) -> None:
         batch.assoc_del(scheduled.owner_id, NOTIFIED, unpublished(scheduled).id, now)
 
 
-def _check_moment(writes: Writes, at: int, shard: int) -> None:
-    ahead = at - milliseconds_of(writes.new_id(shard))
+def _check_moment(writes: Writes, at: int) -> None:
+    ahead = at - writes.new_id.now()
     if ahead < LEAST_MS:
         raise InvalidInput("Scheduled at must be at least 5 minutes in the future", field="scheduled_at")
     if ahead > _MOST_MS:

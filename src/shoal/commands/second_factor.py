@@ -18,7 +18,7 @@ from shoal.core.credentials import Login, Purpose, SecondFactor, is_answer, key_
 from shoal.core.email import MailKind
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded
 from shoal.core.events import MailDue
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import Member, Role
 from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
@@ -39,7 +39,7 @@ async def turn_on(
     `core.second_factor.new_key` that was given to the app, `code` the app's current code. Raises `InvalidInput` for a wrong
     password or code, `NotAllowed` if it is on already, and `TooMany` if the `asker` is rate-limited.
     """
-    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    now = writes.new_id.now()
     begun = used(SecondFactor(key=key_of(key)), code, now) if key_of(key) else None
     if begun is None:
         raise InvalidInput(_WRONG_CODE, field="code")

@@ -21,7 +21,7 @@ from shoal.commands.oauth import (
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.events import SessionsEnded
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import HALFWAY, App, Member, Token
 from shoal.core.tokens import NOWHERE, Origin, new_secret, text_of
 from shoal.graph.access import get_object, objects_of, pages_of
@@ -97,7 +97,7 @@ async def _of_browser(writes: Writes, text: str, scopes: tuple[str, ...]) -> Bro
         return None
     if token.app_id or token.scopes != scopes or member is None:
         return None
-    if has_expired(token, milliseconds_of(writes.new_id(shard_of(token.id)))):
+    if has_expired(token, writes.new_id.now()):
         return None
     check_welcome(member)
     return BrowserSession(token, member)
@@ -115,7 +115,7 @@ async def leave(writes: Writes, text: str) -> None:
 
 async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
     """Return a page of the member's sessions, newest first in either direction."""
-    graph, now = writes.graph, milliseconds_of(writes.new_id(shard_of(member_id)))
+    graph, now = writes.graph, writes.new_id.now()
     listed = await graph.assoc_range(member_id, LOGGED_IN, at)
     listed.sort(key=lambda assoc: -assoc.time)
     found = await graph.obj_get([member_id, *(assoc.id2 for assoc in listed)])

@@ -24,7 +24,6 @@ from shoal.core.events import (
     SuspensionChanged,
     TagsUsed,
 )
-from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_WITH_AUTHOR, OPEN, Member, Post
 from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
@@ -60,7 +59,7 @@ async def _follow_once(effects: Effects, post_id: int, author_id: int) -> bool:
     why = post.hidden | HIDDEN_WITH_AUTHOR if author.suspended else post.hidden & ~HIDDEN_WITH_AUTHOR
     if why == post.hidden:
         return False
-    at = milliseconds_of(effects.new_id(shard_of(author_id)))
+    at = effects.new_id.now()
     await effects.graph.commit(hidden_batch(post, why, at)[1])
     return True
 

@@ -46,7 +46,7 @@ async def send(effects: Effects, event: MailDue, mark: int) -> asyncio.Future[No
     if postman is None:
         await _give_up(effects, event)
         return None
-    if milliseconds_of(effects.new_id(0)) >= given_up_at(event.kind, milliseconds_of(event.asked)):
+    if effects.new_id.now() >= given_up_at(event.kind, milliseconds_of(event.asked)):
         _log.warning("a mail (%s) to member %d is given up", event.kind, event.member_id)
         await _give_up(effects, event)
         return None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from shoal.consumers.context import Effects, page_of
 from shoal.core.events import EmailChanged, MemberRegistered, MemberRemoved, SessionsEnded, SuspensionChanged
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Member, Token
 from shoal.graph.access import find_object
 from shoal.graph.contract import Batch, Cursor, KeyTaken
@@ -34,16 +34,12 @@ async def claim_address(effects: Effects, event: MemberRegistered | EmailChanged
         return
     # A member rejected meanwhile is deleted before their address is freed, so one of the two frees it last; a late event does not
     # restore an address that was replaced since.
-    await release_address(effects.graph, event.member_id, event.address, _now(effects, event.member_id))
+    await release_address(effects.graph, event.member_id, event.address, effects.new_id.now())
 
 
 async def free_former_address(effects: Effects, event: EmailChanged, mark: int) -> None:
     for address in event.freed:
-        await release_address(effects.graph, event.member_id, address, _now(effects, event.member_id))
-
-
-def _now(effects: Effects, member_id: int) -> int:
-    return milliseconds_of(effects.new_id(shard_of(member_id)))
+        await release_address(effects.graph, event.member_id, address, effects.new_id.now())
 
 
 async def free_address_of_deleted(effects: Effects, event: MemberRemoved, mark: int) -> None:
