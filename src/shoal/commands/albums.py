@@ -16,7 +16,7 @@ from shoal.core.events import AlbumDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Album, Post, Visibility
 from shoal.core.text import check_text
-from shoal.graph.access import own_object, own_post
+from shoal.graph.access import count_of, own_object, own_post
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.members import MOST_PHOTOS, Collected, collected_of, encode_collected, in_order
@@ -29,8 +29,7 @@ async def create(writes: Writes, member_id: int, title: str, description: str = 
     shard = shard_of(member_id)
 
     async def attempt(claim: Claim) -> Album:
-        held = await writes.graph.assoc_count((member_id,), (OWNS_ALBUM,))
-        if held[OWNS_ALBUM].get(member_id, 0) >= writes.limits.albums:
+        if await count_of(writes.graph, member_id, OWNS_ALBUM) >= writes.limits.albums:
             raise InvalidInput(f"at most {writes.limits.albums} albums")
 
         def build(id_: int) -> tuple[Album, Batch]:

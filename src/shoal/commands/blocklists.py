@@ -40,7 +40,7 @@ from shoal.core.errors import Disallowed, NotFound, Reserved, ShoalError, Taken,
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Node
 from shoal.core.text import check_text
-from shoal.graph.access import find_object, get_object, objects_of, pages_of
+from shoal.graph.access import association, count_of, find_object, get_object, objects_of, pages_of
 from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, KeyTaken, Reader
 from shoal.graph.schema import (
@@ -65,8 +65,7 @@ _SHARD = shard_of(EVERYBODY)
 
 async def check_room(graph: Reader, atype: AssocType, maximum: int) -> None:
     """Raise `Unfit` if a list is full. Concurrent additions may exceed the limit slightly, which is harmless."""
-    counted = await graph.assoc_count((EVERYBODY,), (atype,))
-    if counted[atype].get(EVERYBODY, 0) >= maximum:
+    if await count_of(graph, EVERYBODY, atype) >= maximum:
         raise Unfit(f"There are {maximum} such blocks already, which is the maximum")
 
 
@@ -352,8 +351,7 @@ def _ending(writes: Writes, node: IpBlock) -> Batch:
 
 async def ip_blocks_version(graph: Reader) -> int:
     """Return a number that changes whenever the blocks may have changed."""
-    found = await graph.assoc_get(EVERYBODY, (IP_BLOCKS_CHANGED,), (EVERYBODY,))
-    mark = found[IP_BLOCKS_CHANGED].get(EVERYBODY)
+    mark = await association(graph, EVERYBODY, IP_BLOCKS_CHANGED, EVERYBODY)
     return mark.time if mark else 0
 
 

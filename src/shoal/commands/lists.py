@@ -15,7 +15,7 @@ from shoal.core.events import ListChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.core.text import check_text
-from shoal.graph.access import members_by_id, own_object
+from shoal.graph.access import count_of, members_by_id, own_object
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch
 from shoal.graph.schema import FOLLOWS, LISTS, OWNS_LIST
@@ -34,8 +34,7 @@ async def create(
     shard = shard_of(member_id)
 
     async def attempt(claim: Claim) -> MemberList:
-        held = await writes.graph.assoc_count((member_id,), (OWNS_LIST,))
-        if held[OWNS_LIST].get(member_id, 0) >= writes.limits.lists:
+        if await count_of(writes.graph, member_id, OWNS_LIST) >= writes.limits.lists:
             raise InvalidInput(f"at most {writes.limits.lists} lists")
 
         def build(id_: int) -> tuple[MemberList, Batch]:
@@ -106,8 +105,7 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
     async def attempt(claim: Claim) -> None:
         if (await writes.graph.assoc_get(list_id, (LISTS,), wanted))[LISTS]:
             raise Taken("Account has already been taken", field="account_ids")
-        held = await writes.graph.assoc_count((list_id,), (LISTS,))
-        if held[LISTS].get(list_id, 0) + len(wanted) > writes.limits.list_members:
+        if await count_of(writes.graph, list_id, LISTS) + len(wanted) > writes.limits.list_members:
             raise InvalidInput(f"a list has at most {writes.limits.list_members} members", field="account_ids")
         batch = _changed(member_id, list_id)
         claim(batch)

@@ -63,8 +63,9 @@ async def upload(
     try:
         return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
-        # If the caller is canceled, the commit continues and owns the files.
-        if is_refusal(error) and not await _is_there(writes, id_):
+        # If the caller is canceled, the commit continues and owns the files. Files are named by content, so an earlier import of this
+        # object has the same ones.
+        if is_refusal(error) and not (id_ and id_ in await writes.graph.obj_get((id_,))):
             await writes.media.remove(files_of(media))
         raise
 
@@ -117,11 +118,6 @@ def in_words(size: int) -> str:
         if size >= of:
             return f"{size / of:.1f} {unit}"
     return f"{size} bytes"
-
-
-async def _is_there(writes: Writes, id_: int) -> bool:
-    """Return whether an earlier import has stored this object. Files are named by content, so it refers to the same files."""
-    return bool(id_) and id_ in await writes.graph.obj_get((id_,))
 
 
 async def _place_picture(

@@ -16,7 +16,7 @@ from shoal.core.events import LikeChanged, ReactionChanged, ShareCreated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
-from shoal.graph.access import access_post, association, get_object, own_post, post_by_id
+from shoal.graph.access import access_post, association, count_of, get_object, own_post, post_by_id
 from shoal.graph.cache.coherence import another_request, foreseen_change
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing, Standing
@@ -146,7 +146,7 @@ async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
 async def _pin(writes: Writes, member_id: int, post_id: int, claim: Claim) -> None:
     if await association(writes.graph, member_id, PINS, post_id) is not None:
         return
-    if (await writes.graph.assoc_count((member_id,), (PINS,)))[PINS].get(member_id, 0) >= writes.limits.pins:
+    if await count_of(writes.graph, member_id, PINS) >= writes.limits.pins:
         raise InvalidInput("You have already pinned the maximum number of posts")
     batch = Batch(shard_of(member_id))
     claim(batch)

@@ -18,7 +18,15 @@ from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member
 from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
-from shoal.graph.access import access_member, association, get_object, members_by_id, relation, relation_and_bonds
+from shoal.graph.access import (
+    access_member,
+    association,
+    count_of,
+    get_object,
+    members_by_id,
+    relation,
+    relation_and_bonds,
+)
 from shoal.graph.cache.coherence import foresee
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.follows import FOLLOW, MAX_LANGUAGES, FollowTerms, MuteTerms, encode, follow_terms
@@ -225,8 +233,7 @@ async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
     async def attempt(claim: Claim) -> None:
         if await association(writes.graph, member_id, FOLLOWS_TAG, tag_id(tag)) is not None:
             return
-        held = await writes.graph.assoc_count((member_id,), (FOLLOWS_TAG,))
-        if held[FOLLOWS_TAG].get(member_id, 0) >= MAX_FOLLOWED_TAGS:
+        if await count_of(writes.graph, member_id, FOLLOWS_TAG) >= MAX_FOLLOWED_TAGS:
             raise NotAllowed(f"a member follows at most {MAX_FOLLOWED_TAGS} tags")
         await _begin(writes, member_id, FOLLOWS_TAG, tag_id(tag), tag.encode(), claim)
 

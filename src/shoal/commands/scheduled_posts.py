@@ -21,7 +21,7 @@ from shoal.core.events import PublishRefused
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Post, ScheduledPost
 from shoal.graph import media as life
-from shoal.graph.access import objects_of, own_object
+from shoal.graph.access import count_of, objects_of, own_object
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.media import hold
@@ -54,8 +54,7 @@ async def schedule(
     stored = _encode(await posts.checked(writes, owner_id, draft))
 
     async def attempt(claim: Claim) -> ScheduledPost | Post:
-        held = (await writes.graph.assoc_count((owner_id,), (SCHEDULES,)))[SCHEDULES].get(owner_id, 0)
-        if held >= writes.limits.scheduled:
+        if await count_of(writes.graph, owner_id, SCHEDULES) >= writes.limits.scheduled:
             raise InvalidInput(f"You have exceeded the limit of {writes.limits.scheduled} scheduled posts")
 
         async def add(media: Sequence[Media]) -> ScheduledPost:

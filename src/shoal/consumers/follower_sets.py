@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from shoal.consumers.context import Act
 from shoal.consumers.high_fan_out import Loudness
-from shoal.graph.access import pages_of
+from shoal.graph.access import association, count_of, pages_of
 from shoal.graph.cache.coherence import Stamps
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Graph, Reader
@@ -97,9 +97,7 @@ class ListedFollowers:
             size *= 2
 
     async def _is_loud(self, source: int) -> bool:
-        atype = followers(source)
-        counts = await self._graph.assoc_count((source,), (atype,))
-        if counts[atype].get(source, 0) <= self.loudness.threshold:
+        if await count_of(self._graph, source, followers(source)) <= self.loudness.threshold:
             return False
         await self.loudness.add(source)
         return True
@@ -188,7 +186,6 @@ class PackedFollowers:
         """Look up members who followed, unfollowed or became active while the set was being read."""
         while audience.touched:
             member = audience.touched.pop()
-            atype = following(source)
-            follows = (await self._graph.assoc_get(member, (atype,), (source,)))[atype]
+            follows = await association(self._graph, member, following(source), source)
             for seat in self._timelines.seats((member,)).tolist():
-                audience.add(seat) if follows else audience.discard(seat)
+                audience.add(seat) if follows is not None else audience.discard(seat)

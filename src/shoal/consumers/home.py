@@ -32,6 +32,7 @@ from shoal.core.events import (
     ShareDeleted,
 )
 from shoal.core.model import Post, Visibility
+from shoal.graph.access import association
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, followers, following, tag_id
 from shoal.timelines.contract import Seats
@@ -124,8 +125,7 @@ async def reconcile(effects: Effects, member: int, source: int) -> None:
 
 
 async def _follows(effects: Effects, member: int, source: int) -> bool:
-    atype = following(source)
-    return source in (await effects.graph.assoc_get(member, (atype,), (source,)))[atype]
+    return await association(effects.graph, member, following(source), source) is not None
 
 
 async def _merge(effects: Effects, member: int, source: int) -> None:

@@ -88,6 +88,10 @@ async def association(graph: Reader, id1: int, atype: AssocType, id2: int) -> As
     return (await graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
 
 
+async def count_of(graph: Reader, id1: int, atype: AssocType) -> int:
+    return (await graph.assoc_count((id1,), (atype,)))[atype].get(id1, 0)
+
+
 async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -> dict[int, Relation]:
     """Return the viewer's relationship to each member, as far as `core/visibility.py` needs it, in one read.
 

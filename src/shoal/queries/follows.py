@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, floor_at, milliseconds_of, now_ms
-from shoal.graph.access import association, members_by_id
+from shoal.graph.access import association, count_of, members_by_id
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.payloads.follows import FollowSpan, beginning, moments_until, periods
 from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWER_TIMES, FOLLOWS, HISTORY_KEPT, AssocType
@@ -132,7 +132,7 @@ async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersO
     today = now_ms() // _DAY_MS
     first = max(today - days + 1, _first_whole_day(await known_since(reads)))
     graph = reads.lasting
-    now = (await graph.assoc_count((member,), (FOLLOWED_BY,)))[FOLLOWED_BY].get(member, 0)
+    now = await count_of(graph, member, FOLLOWED_BY)
     begun, ended, aside = [
         await _newest(read, member, atype, first * _DAY_MS)
         for read, atype in (

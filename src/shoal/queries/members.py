@@ -23,7 +23,7 @@ from shoal.core.ids import now_ms
 from shoal.core.model import OPEN, Member, Share
 from shoal.core.text import check_user_name
 from shoal.core.visibility import Relation, may_see_share
-from shoal.graph.access import access_post, full_relations, members_by_id, relation, relations
+from shoal.graph.access import access_post, count_of, full_relations, members_by_id, relation, relations
 from shoal.graph.cache.responses import compared, good_until
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.member_lookup import declared_handles
@@ -195,7 +195,7 @@ def _read_ahead(reads: Reads, ids: Sequence[int]) -> None:
 async def likers(reads: Reads, viewer: int | None, post_id: int, newest: int = 5) -> Likers:
     """Return the number of likes of a post, in O(1), and the newest likers. Raises `NotFound` if the viewer may not see it."""
     post = await access_post(reads.graph, viewer, post_id)
-    total = (await reads.graph.assoc_count((post.id,), (LIKED_BY,)))[LIKED_BY].get(post.id, 0)
+    total = await count_of(reads.graph, post.id, LIKED_BY)
     found = await reads.graph.assoc_range(post.id, LIKED_BY, Cursor(limit=newest))
     return Likers(total, (await _people(reads, viewer, LIKED_BY, found))[0])
 
@@ -399,13 +399,9 @@ async def _shown(reads: Reads, viewer: int, claims: Sequence[_Claim]) -> list[Co
     if not held:
         return []
     stands = await full_relations(reads.graph, viewer, held)
-    listed = {id_: members[id_] for id_ in held if _may_be_shown(stands[id_])}
+    listed = {id_: members[id_] for id_ in held if not stands[id_].severed and not stands[id_].muting}
     known = await profiles(reads.graph, listed, viewer, stands)
     return [
         ContactMatch(known[id_], str(held[id_].given), held[id_].match, stands[id_].following, stands[id_].requested)
         for id_ in listed
     ]
-
-
-def _may_be_shown(stand: Relation) -> bool:
-    return not stand.severed and not stand.muting
