@@ -63,8 +63,8 @@ async def upload(
     try:
         return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
-        # If the caller is canceled, the commit continues and owns the files. Files are named by content, so an earlier import of this
-        # object has the same ones.
+        # If the caller is canceled, the commit continues and owns the files. Files are named by content, so an earlier import
+        # of this object has the same ones.
         if is_refusal(error) and not (id_ and id_ in await writes.graph.obj_get((id_,))):
             await writes.media.remove(files_of(media))
         raise

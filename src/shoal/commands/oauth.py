@@ -37,7 +37,7 @@ from shoal.core.model import HALFWAY, App, Grant, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.core.tokens import NOWHERE, Origin, TokenUse, decoded, fits, hash_of, new_secret, opened, text_of
-from shoal.graph.access import access_member, find_object
+from shoal.graph.access import access_member, find_object, objects_of
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, Cursor, Reader
 from shoal.graph.payloads.members import drop_login
@@ -421,76 +421,69 @@ def _proves(verifier: str, challenge: str) -> bool:
 
 
 _PAUSE_SECONDS = 1.0
-"""Seconds in which uses gather before they are written, so that they go into the store together."""
-_WAITING = 10_000
-"""Tokens whose use waits to be written; of any further one it is the next request that counts."""
+"""Delay before uses are written, so that they share a commit of the store."""
+_MOST_PENDING = 10_000
+"""Pending uses; beyond that, the next request with a token records its use."""
 _AT_ONCE = 32
 _UNUSED_LOOKED_AT = 20
-"""The oldest tokens of the member, which are checked for having been unused for too long."""
-
-
-class _Noted(NamedTuple):
-    token: Token
-    use: TokenUse
+"""Oldest tokens of the member that are checked for having been unused for too long."""
 
 
 class TokenUses:
-    """Writes the uses of tokens in the background. It needs no start: whatever is noted begins it.
+    """Writes the uses of tokens in the background. Needs no start.
 
-    In a process that only reads the store, `tell` has another one note them. It may be called for each request with the token until
-    that has happened.
+    In a process that only reads the store, `tell` passes a use to another process. It may be called for each request with the token
+    until the use has been written.
     """
 
     def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:
         self.writes = writes
         self._tell = tell
-        self._waiting: dict[int, _Noted] = {}
+        self._pending: dict[int, tuple[Token, TokenUse]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def note(self, token: Token, origin: Callable[[], Origin]) -> None:
-        """Note that a token is used now. It returns at once; of most requests nothing is to be written."""
+        """Record that a token is used now, and return immediately. Most requests have nothing to write."""
         now = self.writes.new_id.now()
-        if not token.use.is_due(now) or token.id in self._waiting or len(self._waiting) >= _WAITING:
+        if not token.use.is_due(now) or token.id in self._pending or len(self._pending) >= _MOST_PENDING:
             return
         if self._tell is not None:
             self._tell(token.id, origin())
             return
-        self._waiting[token.id] = _Noted(token, origin().after(token.use, now))
+        self._pending[token.id] = token, origin().after(token.use, now)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="shoal-token-uses")
 
     async def flush(self) -> None:
-        """Write what waits, now."""
-        while self._waiting:
-            noted = [self._waiting.pop(id_) for id_ in list(self._waiting)[:_AT_ONCE]]
-            await asyncio.gather(*map(self._write, noted))
+        """Write all pending uses now."""
+        while self._pending:
+            uses = [self._pending.pop(id_) for id_ in list(self._pending)[:_AT_ONCE]]
+            await asyncio.gather(*(self._write(token, use) for token, use in uses))
 
     async def close(self) -> None:
-        """Give up what waits: the next request of each token counts."""
+        """Discard pending uses: the next request with each token records one."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
     async def _run(self) -> None:
-        while self._waiting:
+        while self._pending:
             await asyncio.sleep(_PAUSE_SECONDS)
             await self.flush()
 
-    async def _write(self, noted: _Noted) -> None:
+    async def _write(self, token: Token, use: TokenUse) -> None:
         try:
-            await self._store(noted)
-        except Exception as error:  # noqa: BLE001 (a token that has ended meanwhile, or a store that is away)
+            await self._store(token, use)
+        except Exception as error:  # noqa: BLE001 (a token revoked concurrently, or an unavailable store)
             _log.debug("the use of a token was not written: %s", error)
 
-    async def _store(self, noted: _Noted) -> None:
-        token, graph = noted.token, self.writes.graph
-        owner = token.member_id or token.app_id
+    async def _store(self, token: Token, use: TokenUse) -> None:
+        graph, owner = self.writes.graph, token.member_id or token.app_id
         listed = await graph.assoc_range(owner, LOGGED_IN, Cursor(limit=_UNUSED_LOOKED_AT, oldest_first=True))
-        others = await graph.obj_get([one.id2 for one in listed if one.id2 != token.id])
         batch = Batch(shard_of(owner))
-        batch.obj_set(replace(token, use=noted.use, version=token.version + 1))
-        for other in others.values():
-            if isinstance(other, Token) and self.writes.lifetime.is_over(other.use, noted.use.at):
+        batch.obj_set(replace(token, use=use, version=token.version + 1))
+        for other in await objects_of(graph, Token, [one.id2 for one in listed if one.id2 != token.id]):
+            if self.writes.lifetime.is_over(other.use, use.at):
                 drop_login(batch, owner, other.id, self.writes.new_id(batch.shard))
         await graph.commit(batch)

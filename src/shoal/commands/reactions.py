@@ -49,22 +49,20 @@ from shoal.graph.schema import (
 
 
 async def like(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Like the post (or the post that a share shows). Raises `NotFound` for one that the member may not see."""
+    """Like the post, or the post that a share shows. Raises `NotFound` if the member may not see it."""
     return await _begin(writes, member_id, LIKES, post_id)
 
 
 async def unlike(writes: Writes, member_id: int, post_id: int) -> Post:
-    """End a like."""
     return await _end(writes, member_id, LIKES, post_id)
 
 
 async def bookmark(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Bookmark the post; nobody else learns of it."""
+    """Bookmark the post, which only the member can see."""
     return await _begin(writes, member_id, BOOKMARKS, post_id)
 
 
 async def unbookmark(writes: Writes, member_id: int, post_id: int) -> Post:
-    """End a bookmark."""
     return await _end(writes, member_id, BOOKMARKS, post_id)
 
 
@@ -115,7 +113,7 @@ async def share(
 
 
 async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
-    """End a share, which leaves the timelines. Takes the id of the post, or of the share."""
+    """Delete a share, by the id of the post or of the share. It is removed from the timelines."""
     post = await post_by_id(writes.graph, post_id)
     found = await association(writes.graph, member_id, SHARES, post.id)
     if found is not None:
@@ -156,14 +154,13 @@ async def _pin(writes: Writes, member_id: int, post_id: int, claim: Claim) -> No
 
 
 async def unpin(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Unpin an own post. Raises `NotFound` for anybody else's."""
+    """Unpin an own post. Raises `NotFound` for another member's."""
     post = await own_post(writes.graph, member_id, post_id)
     await _end_own(writes, member_id, PINS, post.id)
     return post
 
 
 async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Mute the thread that the post is part of."""
     post = await access_post(writes.graph, member_id, post_id)
     root = post.root_id or post.id
     if await association(writes.graph, member_id, MUTES_THREAD, root) is None:
@@ -174,7 +171,6 @@ async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def unmute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Unmute the thread that the post is part of."""
     post = await access_post(writes.graph, member_id, post_id)
     await _end_own(writes, member_id, MUTES_THREAD, post.root_id or post.id)
     return post

@@ -217,7 +217,7 @@ def _end_bonds(writes: Writes, batch: Batch, member_id: int, atypes: Sequence[As
 
 
 async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """End the other's follow of the member; they may follow again."""
+    """End the other member's follow of this member. They may follow again."""
     if await association(writes.graph, member_id, FOLLOWED_BY, other_id) is not None:
         batch = Batch(shard_of(member_id))
         for atype in (FOLLOWED_BY, WATCHED_BY):
@@ -282,7 +282,7 @@ async def block(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def unblock(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """End a block; follows do not come back."""
+    """End a block. The follows that it ended are not restored."""
     await _end(writes, member_id, BLOCKS, other_id)
     return await relation(writes.graph, member_id, other_id)
 
@@ -308,7 +308,6 @@ async def mute(
 
 
 async def unmute(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """End a mute."""
     await _end(writes, member_id, MUTES, other_id)
     return await relation(writes.graph, member_id, other_id)
 
@@ -325,7 +324,7 @@ async def note(writes: Writes, member_id: int, other_id: int, text: str) -> Rela
 
 
 async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Feature the other on the own profile. Raises `InvalidInput` for one whom the member does not follow."""
+    """Feature the other member on the own profile. Raises `InvalidInput` if the member does not follow them."""
     stand = await relation(writes.graph, member_id, other_id)
     if not stand.following:
         raise InvalidInput("You must be already following the account you want to endorse")
@@ -335,7 +334,6 @@ async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def unendorse(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Stop featuring the other on the own profile."""
     await _end(writes, member_id, ENDORSES, other_id)
     return await relation(writes.graph, member_id, other_id)
 
@@ -364,13 +362,13 @@ async def _commit(writes: Writes, batch: Batch, member_id: int, atype: AssocType
 
 
 async def authorize_request(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """The other follows the member from now on, as they wished. Raises `NotFound` where they have not asked.
+    """Accept the follow request of the other member, with its terms. Raises `NotFound` if there is none.
 
-    It is committed where the member is: that the other follows is the inverse of it, and may arrive a moment later.
+    The commit is on the shard of `member_id`; the other member's half of the follow is its inverse, and may arrive later.
     """
-    data = await _asked(writes, member_id, other_id)
+    data = await _request_of(writes, member_id, other_id)
     terms = follow_terms(data)
-    batch = _ended(writes, member_id, other_id)
+    batch = _without_request(writes, member_id, other_id)
     batch.assoc_add(
         member_id,
         FOLLOWED_BY,
@@ -386,20 +384,20 @@ async def authorize_request(writes: Writes, member_id: int, other_id: int) -> Re
 
 
 async def reject_request(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """The request ends; they may ask again. Raises `NotFound` where they have not asked."""
-    await _asked(writes, member_id, other_id)
-    await writes.graph.commit(_ended(writes, member_id, other_id))
+    """Delete the follow request of the other member, who may send another. Raises `NotFound` if there is none."""
+    await _request_of(writes, member_id, other_id)
+    await writes.graph.commit(_without_request(writes, member_id, other_id))
     return await relation(writes.graph, member_id, other_id)
 
 
-async def _asked(writes: Writes, member_id: int, other_id: int) -> bytes:
+async def _request_of(writes: Writes, member_id: int, other_id: int) -> bytes:
     found = await association(writes.graph, member_id, REQUESTED_BY, other_id)
     if found is None:
         raise NotFound("Record not found")
     return found.data
 
 
-def _ended(writes: Writes, member_id: int, other_id: int) -> Batch:
+def _without_request(writes: Writes, member_id: int, other_id: int) -> Batch:
     batch = Batch(shard_of(member_id))
     batch.assoc_del(member_id, REQUESTED_BY, other_id, writes.new_id(batch.shard))
     batch.emit(RequestChanged(member_id=other_id, other_id=member_id))
