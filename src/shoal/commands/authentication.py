@@ -165,7 +165,7 @@ async def passkey_options(
     return asking_options(site, challenge, login.passkeys if login else (), verified=purpose is Purpose.LOG_IN)
 
 
-async def _use_passkey(writes: Writes, site: Site, member: Member, text: str, purpose: Purpose) -> Login | None:
+async def use_passkey(writes: Writes, site: Site, member: Member, text: str, purpose: Purpose) -> Login | None:
     """Return the login after a valid passkey response for this purpose; None if it is invalid.
 
     A challenge is accepted once, even for concurrent requests. The owner gets a mail if the passkey seems to be cloned.
@@ -277,7 +277,7 @@ async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
     name = member.name if member else "-"
     before = await login_of(writes.graph, member) if member else None
     await _begin(writes, before, account_key(f"passkey of {member_id}"), name, asker, what="passkeys")
-    login = await _use_passkey(writes, asker.site, member, answer, Purpose.LOG_IN) if member else None
+    login = await use_passkey(writes, asker.site, member, answer, Purpose.LOG_IN) if member else None
     if member is None or login is None:
         await failed(writes, before, name, asker, "wrong passkey")
         raise Unauthenticated(_WRONG_PASSKEY)
@@ -313,7 +313,7 @@ async def code_counts(
         return kept
 
     if asker is not None and is_answer(code):
-        login = await _use_passkey(writes, asker.site, member, code, purpose)
+        login = await use_passkey(writes, asker.site, member, code, purpose)
     else:
         login = await retry_on_conflict(attempt)
     if login is None:

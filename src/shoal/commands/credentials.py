@@ -40,7 +40,7 @@ async def set_password(writes: Writes, member_id: int, password: str) -> None:
     if await members.login_of(writes, await access_member(writes.graph, member_id)) is None:
         raise Conflict("this member has no login")
     secret = await authentication.hashed(members.check_password(writes, password))
-    await _replace_password(writes, member_id, secret, AuditVerb.PASSWORD_SET)
+    await replace_password(writes, member_id, secret, AuditVerb.PASSWORD_SET)
 
 
 async def change_password(
@@ -58,10 +58,10 @@ async def change_password(
         raise InvalidInput(_WRONG_CURRENT, field="current_password")
     secret = await authentication.hashed(password)
     networks = authentication.networks_after(login, asker)
-    await _replace_password(writes, member_id, secret, AuditVerb.PASSWORD_CHANGED, login.password, networks)
+    await replace_password(writes, member_id, secret, AuditVerb.PASSWORD_CHANGED, login.password, networks)
 
 
-async def _replace_password(
+async def replace_password(
     writes: Writes,
     member_id: int,
     secret: str,
@@ -175,7 +175,7 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
     networks = authentication.networks_after(login, asker) if login is not None else ()
     theirs = writes.by(writes.actor.proved(member))
     verb = AuditVerb.PASSWORD_RESET
-    await _replace_password(theirs, member.id, secret, verb, networks=networks, beside=used)
+    await replace_password(theirs, member.id, secret, verb, networks=networks, beside=used)
     return await _access_as_is(writes, member.id)
 
 
