@@ -308,6 +308,7 @@ async def mute(
 
 
 async def unmute(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """End a mute."""
     await _end(writes, member_id, MUTES, other_id)
     return await relation(writes.graph, member_id, other_id)
 
@@ -334,6 +335,7 @@ async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def unendorse(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """Stop featuring the other member on the own profile."""
     await _end(writes, member_id, ENDORSES, other_id)
     return await relation(writes.graph, member_id, other_id)
 
