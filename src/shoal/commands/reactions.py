@@ -59,7 +59,7 @@ async def unlike(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def bookmark(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Bookmark the post, which only the member can see."""
+    """Bookmark the post. Only the member can see the bookmark."""
     return await _begin(writes, member_id, BOOKMARKS, post_id)
 
 
