@@ -38,7 +38,7 @@ from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.core.tokens import NOWHERE, Origin, TokenUse, decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.graph.access import access_member, find_object, objects_of
-from shoal.graph.changes import put_on, retry_on_conflict, take_off
+from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, Cursor, Reader
 from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN
@@ -155,17 +155,18 @@ async def keep_app(writes: Writes, app_id: int) -> None:
     if app is None or app.kept:
         return
 
-    async def attempt() -> None:
+    async def read() -> App:
         now = await find_object(writes.graph, App, app_id)
         if now is None:
             raise Unauthenticated(_UNKNOWN)
-        if not now.kept:
-            batch = Batch(shard_of(app_id))
-            take_off(batch, now.ticket_id, writes.new_id(batch.shard))
-            batch.obj_set(replace(now, ticket_id=0, kept=True, version=now.version + 1))
-            await writes.graph.commit(batch)
+        return now
 
-    await retry_on_conflict(attempt)
+    await change_object(
+        writes.graph,
+        read,
+        lambda now: now if now.kept else replace(now, ticket_id=0, kept=True),
+        lambda batch, before, _: take_off(batch, before.ticket_id, writes.new_id(batch.shard)),
+    )
 
 
 async def plan_end(writes: Writes, app_id: int) -> None:

@@ -22,7 +22,7 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Post, ScheduledPost
 from shoal.graph import media as life
 from shoal.graph.access import count_of, objects_of, own_object
-from shoal.graph.changes import put_on, retry_on_conflict, take_off
+from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.media import hold
 from shoal.graph.payloads.notifications import unpublished
@@ -91,19 +91,18 @@ async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> Scheduled
     shard = shard_of(owner_id)
     _check_moment(writes, at)
 
-    async def attempt() -> ScheduledPost:
-        before = await own_object(writes.graph, ScheduledPost, owner_id, id_)
-        now, ticket = writes.new_id(shard), writes.new_id(shard)
-        after = msgspec.structs.replace(before, at=at, ticket_id=ticket, refused="", version=before.version + 1)
-        batch = Batch(shard)
-        batch.obj_set(after)
+    def beside(batch: Batch, before: ScheduledPost, after: ScheduledPost) -> None:
+        now = writes.new_id(shard)
         _end_notice(batch, before, now)
         take_off(batch, before.ticket_id, now)
-        put_on(batch, ticket, at, after.id)
-        await writes.graph.commit(batch)
-        return after
+        put_on(batch, after.ticket_id, at, after.id)
 
-    return await retry_on_conflict(attempt)
+    return await change_object(
+        writes.graph,
+        lambda: own_object(writes.graph, ScheduledPost, owner_id, id_),
+        lambda before: msgspec.structs.replace(before, at=at, ticket_id=writes.new_id(shard), refused=""),
+        beside,
+    )
 
 
 async def cancel(writes: Writes, owner_id: int, id_: int) -> None:

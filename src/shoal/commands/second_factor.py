@@ -21,7 +21,7 @@ from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Role
 from shoal.graph.access import access_member
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch
 from shoal.graph.member_lookup import login_of
 
@@ -90,17 +90,15 @@ async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | No
     await _check_code(writes, member, code, asker)
     codes, hashes = new_recovery_codes()
 
-    async def attempt() -> None:
-        login = await _login(writes, member_id)
+    def renewed(login: Login) -> Login:
         if login.second is None:
             raise NotAllowed(_OFF)
-        batch = Batch(shard_of(member_id))
-        second = replace(login.second, recovery=hashes)
-        batch.obj_set(replace(login, second=second, version=login.version + 1))
-        note(writes, batch, AuditVerb.SECOND_FACTOR_CODES_RENEWED, member_target(member))
-        await writes.graph.commit(batch)
+        return replace(login, second=replace(login.second, recovery=hashes))
 
-    await retry_on_conflict(attempt)
+    def beside(batch: Batch, *_: Login) -> None:
+        note(writes, batch, AuditVerb.SECOND_FACTOR_CODES_RENEWED, member_target(member))
+
+    await change_object(writes.graph, lambda: _login(writes, member_id), renewed, beside)
     return codes
 
 

@@ -75,8 +75,8 @@ async def settle_links(effects: Effects, id1: int, atype: AssocType, id2s: Seque
     """Apply the inverses of an object's associations that have not arrived, whatever their times; one read if there are none."""
     if not id2s or not effects.across:
         return
-    for id2, assoc in (await effects.graph.assoc_get(id1, (atype,), id2s))[atype].items():
-        await _put(effects, AssocOp(id2, atype.inverse, id1, assoc.time, alive=True, data=assoc.data))
+    for assoc in (await effects.graph.assoc_get(id1, (atype,), id2s))[atype].values():
+        await _put_inverse(effects, id1, atype, assoc)
 
 
 async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
@@ -92,8 +92,7 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
         list(held), ASSOC_TYPES[atype.inverse], Cursor(before=times[0] + 1, after=times[0] - 1, limit=1)
     )
     for id2 in held.keys() - arrived.keys():
-        time, data = held[id2].time, held[id2].data
-        await _put(effects, AssocOp(id2, atype.inverse, id1, time, alive=True, data=data))
+        await _put_inverse(effects, id1, atype, held[id2])
 
 
 async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -> None:
@@ -102,7 +101,8 @@ async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -
     If only one is alive, it has not reached the other, or the other was ended since.
     """
     inverse = ASSOC_TYPES[atype.inverse]
-    here, there = await _held(effects, id1, atype, id2), await _held(effects, id2, inverse, id1)
+    here = await association(effects.graph, id1, atype, id2)
+    there = await association(effects.graph, id2, inverse, id1)
     if here is not None and there is None:
         await _settle_other(effects, AssocOp(id1, atype.number, id2, here.time, alive=True, data=here.data), inverse)
     elif there is not None and here is None:
@@ -112,13 +112,13 @@ async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -
 async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None:
     """Copy this half to the other, which refuses it if it was ended later; then end this half too."""
     await _put(effects, op._replace(id1=op.id2, atype=other.number, id2=op.id1))
-    if await _held(effects, op.id2, other, op.id1) is None:
+    if await association(effects.graph, op.id2, other, op.id1) is None:
         # The time ends this association, and none that began after it.
         await _put(effects, op._replace(time=op.time + 1, alive=False, data=b"", silent=True))
 
 
-async def _held(effects: Effects, id1: int, atype: AssocType, id2: int) -> Assoc | None:
-    return await association(effects.graph, id1, atype, id2)
+async def _put_inverse(effects: Effects, id1: int, atype: AssocType, assoc: Assoc) -> None:
+    await _put(effects, AssocOp(assoc.id2, atype.inverse, id1, assoc.time, alive=True, data=assoc.data))
 
 
 async def _put(effects: Effects, op: AssocOp) -> None:
@@ -151,26 +151,25 @@ async def end_bonds(effects: Effects, event: FollowChanged, mark: int) -> None:
         return
     await _end_request(effects, member, source)
     # Read before the follow: associations found here began earlier, and later ones must be kept.
-    watches, endorses = await _held(effects, member, WATCHES, source), await _held(effects, member, ENDORSES, source)
-    if (watches is None and endorses is None) or await _held(effects, member, FOLLOWS, source):
+    watches = await association(effects.graph, member, WATCHES, source)
+    endorses = await association(effects.graph, member, ENDORSES, source)
+    if (watches is None and endorses is None) or await association(effects.graph, member, FOLLOWS, source):
         return
     if endorses is not None:
-        await _end_just(effects, AssocOp(member, ENDORSES.number, source, endorses.time, alive=False))
+        await _end(effects, member, ENDORSES, source, endorses.time)
     if watches is not None:
         # The inverse half first: while the forward half exists, a repeated run finds the work again.
-        await _end_just(effects, AssocOp(source, WATCHED_BY.number, member, watches.time, alive=False))
-        await _end_just(effects, AssocOp(member, WATCHES.number, source, watches.time, alive=False))
+        await _end(effects, source, WATCHED_BY, member, watches.time)
+        await _end(effects, member, WATCHES, source, watches.time)
 
 
-async def _end_just(effects: Effects, op: AssocOp) -> None:
+async def _end(effects: Effects, id1: int, atype: AssocType, id2: int, time: int) -> None:
     """Delete an association with this time; one that began later stays."""
-    batch = Batch(shard_of(op.id1))
-    batch.put(op._replace(time=op.time + 1, plain=True))
-    await effects.graph.commit(batch)
+    await _put(effects, AssocOp(id1, atype.number, id2, time + 1, alive=False))
 
 
 async def _end_if_blocked(effects: Effects, member: int, source: int) -> None:
-    if not await _held(effects, member, FOLLOWS, source) or not await _severed(effects, member, source):
+    if not await association(effects.graph, member, FOLLOWS, source) or not await _severed(effects, member, source):
         return
     batch = Batch(shard_of(member))
     batch.assoc_del(member, FOLLOWS, source, effects.new_id(batch.shard))
@@ -179,9 +178,9 @@ async def _end_if_blocked(effects: Effects, member: int, source: int) -> None:
 
 
 async def _end_request(effects: Effects, member: int, other: int) -> None:
-    if not await _held(effects, member, REQUESTS, other):
+    if not await association(effects.graph, member, REQUESTS, other):
         return
-    if not (await _held(effects, member, FOLLOWS, other) or await _severed(effects, member, other)):
+    if not (await association(effects.graph, member, FOLLOWS, other) or await _severed(effects, member, other)):
         return
     batch = Batch(shard_of(member))
     batch.assoc_del(member, REQUESTS, other, effects.new_id(batch.shard))
@@ -190,7 +189,9 @@ async def _end_request(effects: Effects, member: int, other: int) -> None:
 
 
 async def _severed(effects: Effects, one: int, other: int) -> bool:
-    return bool(await _held(effects, one, BLOCKS, other) or await _held(effects, other, BLOCKS, one))
+    return bool(
+        await association(effects.graph, one, BLOCKS, other) or await association(effects.graph, other, BLOCKS, one)
+    )
 
 
 _LISTS = 1_000
@@ -227,13 +228,5 @@ async def trim_list(effects: Effects, event: ListChanged, mark: int) -> int | No
 async def _take_off_list(effects: Effects, list_id: int, members: Mapping[int, Assoc]) -> None:
     """Delete both halves, that of the list last: while it exists, a repeated run finds the work again."""
     for id_, listed in members.items():
-        await _end_membership(
-            effects, AssocOp(id_, LISTED_IN.number, list_id, listed.time + 1, alive=False, plain=True)
-        )
-        await _end_membership(effects, AssocOp(list_id, LISTS.number, id_, listed.time + 1, alive=False, plain=True))
-
-
-async def _end_membership(effects: Effects, op: AssocOp) -> None:
-    batch = Batch(shard_of(op.id1))
-    batch.put(op)
-    await effects.graph.commit(batch)
+        await _end(effects, id_, LISTED_IN, list_id, listed.time)
+        await _end(effects, list_id, LISTS, id_, listed.time)
