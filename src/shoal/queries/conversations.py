@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -37,6 +38,9 @@ class ConversationPage(NamedTuple):
     next: int | None
 
 
+_time = attrgetter("time")
+
+
 class _Row(NamedTuple):
     time: int
     talk: Talk
@@ -63,10 +67,6 @@ async def _shown(reads: Reads, viewer: int, found: Sequence[Assoc]) -> list[Conv
     others = {member for row in rows for member in _others(viewer, row.last.post)}
     known = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, [viewer, *others])}
     return [_made(viewer, row, known) for row in rows]
-
-
-def _time(one: Assoc | Conversation) -> int:
-    return one.time
 
 
 async def _with_last(reads: Reads, viewer: int, talks: Sequence[tuple[int, Talk]]) -> list[_Row]:

@@ -34,7 +34,6 @@ from shoal.queries.pipeline import (
     Page,
     Skeleton,
     folds_shares,
-    itself,
     read_folded,
     sieve_of,
     unfolded,
@@ -95,7 +94,7 @@ def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes, *, di
         return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
 
     def opened(cursor: Cursor) -> RowReader[int, Row]:
-        return RowReader(cursor, skeleton, sift, itself)
+        return RowReader(cursor, skeleton, sift, int)
 
     return Folds(seen, opened, partial(folds_shares, reads.graph, viewer), tastes.tags)
 

@@ -14,7 +14,7 @@ from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Row, Sight, sight
 from shoal.queries.pagination import RowReader, pull
-from shoal.queries.pipeline import NO_SIEVE, Folds, Page, folds_shares, itself, read_folded, unfolded
+from shoal.queries.pipeline import NO_SIEVE, Folds, Page, folds_shares, read_folded, unfolded
 
 MAX_LISTS = 1_000
 MAX_MEMBERS = 1_000
@@ -52,7 +52,7 @@ def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int],
         return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
 
     def opened(cursor: Cursor) -> RowReader[int, Row]:
-        return RowReader(cursor, skeleton, sift, itself)
+        return RowReader(cursor, skeleton, sift, int)
 
     return Folds(seen, opened, partial(folds_shares, reads.graph, viewer))
 

@@ -207,20 +207,15 @@ async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest:
     """
     found = await _placed(reads, viewer, post_id)
     lists = await reads.graph.assoc_ranges([place.id for place, _ in found], EMOJI_PUT_BY, Cursor(limit=newest))
-    ids = list({assoc.id2 for listed in lists.values() for assoc in listed})
-    stands = await relations(reads.graph, viewer, ids)
-    shown = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, ids)}
-    return [
-        EmojiReactors(
-            counted.emoji,
-            counted.count,
-            counted.me,
-            tuple(
-                shown[one.id2] for one in lists.get(place.id, ()) if one.id2 in shown and not stands[one.id2].severed
-            ),
-        )
-        for place, counted in found
-    ]
+    members = await members_by_id(reads.graph, list({assoc.id2 for listed in lists.values() for assoc in listed}))
+    stands = await relations(reads.graph, viewer, members)
+    there = {id_: one for id_, one in members.items() if not one.suspended and not stands[id_].severed}
+    shown = await profiles(reads.graph, there, viewer, stands)
+    reactors: list[EmojiReactors] = []
+    for place, counted in found:
+        newest_first = tuple(shown[one.id2] for one in lists.get(place.id, ()) if one.id2 in shown)
+        reactors.append(EmojiReactors(counted.emoji, counted.count, counted.me, newest_first))
+    return reactors
 
 
 async def emoji_page(

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -95,6 +96,7 @@ class NotificationQuery:
 
 
 ALL = NotificationQuery()
+_time = attrgetter("time")
 
 
 async def one(reads: Reads, viewer: int, time: int) -> Notification:
@@ -173,7 +175,8 @@ async def page(
         lists = await asyncio.gather(
             *(reads.graph.assoc_range(viewer, atype, at) for atype in ((NOTIFIED, HELD) if query.held else (NOTIFIED,)))
         )
-        return heapq.nsmallest(at.limit, chain(*lists), key=_time if at.oldest_first else _newest)
+        first = heapq.nsmallest if at.oldest_first else heapq.nlargest
+        return first(at.limit, chain(*lists), key=_time)
 
     async def sift(found: Sequence[Assoc]) -> list[tuple[Assoc, Notice]]:
         rows = [(assoc, notice) for assoc in found if (notice := notice_of(assoc))]
@@ -181,14 +184,6 @@ async def page(
 
     rows, show = RowReader(at, read, sift, _time), partial(shown, reads, viewer)
     return NotificationPage(*await read_items(at, rows, show, _time, fitting, at_once=at_once))
-
-
-def _time(one: Assoc | Notification) -> int:
-    return one.time
-
-
-def _newest(one: Assoc) -> int:
-    return -one.time
 
 
 async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:

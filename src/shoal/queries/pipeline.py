@@ -23,6 +23,7 @@ import asyncio
 import heapq
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -75,16 +76,8 @@ async def read_page(
         rows = await seen.look(ids, wanted)
         return rows if keep is None else await keep(seen, rows)
 
-    rows = RowReader(cursor, skeleton, sift, itself)
-    return Page(*await read_items(cursor, rows, seen.entries, entry_id))
-
-
-def itself(id_: int) -> int:
-    return id_
-
-
-def entry_id(entry: Entry) -> int:
-    return entry.id
+    rows = RowReader(cursor, skeleton, sift, int)
+    return Page(*await read_items(cursor, rows, seen.entries, attrgetter("id")))
 
 
 _MANY = 50
@@ -407,7 +400,7 @@ async def read_folded(folds: Folds, cursor: Cursor, sieve: Sieve, *, thorough: b
         found = await folds.seen.entries(rows)
         return await sieve.admitted(await _with_sharers(folds.seen, found, folding.shared_by))
 
-    return Page(*await read_items(cursor, folding, show, entry_id))
+    return Page(*await read_items(cursor, folding, show, attrgetter("id")))
 
 
 async def unfolded(folds: Folds, rows: Sequence[Row]) -> list[Row]:
