@@ -22,10 +22,12 @@ from shoal.graph.access import association
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Reader
 from shoal.graph.payloads.posts import encode_chosen
 from shoal.graph.schema import (
+    BOOKMARK,
     BOOKMARKED_BY,
     BOOKMARKS,
     LIKED_BY,
     LIKES,
+    POST_MARKS,
     POST_REPORTED_BY,
     REACTED_BY,
     SHARED_BY,
@@ -268,7 +270,7 @@ async def test_what_is_listed_of_a_deleted_post_with_nobody_who_says_so_is_clear
     clear = {
         LIKED_BY: cleanup.clear_likes,
         SHARED_BY: cleanup.clear_shares,
-        BOOKMARKED_BY: cleanup.clear_bookmarks,
+        BOOKMARKED_BY: cleanup.clear_marks[POST_MARKS.index(BOOKMARK)],
         REACTED_BY: cleanup.clear_reactions,
         POST_REPORTED_BY: cleanup.clear_reporters,
     }

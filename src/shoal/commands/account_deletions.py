@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -203,7 +204,7 @@ _COUNTED: dict[str, schema.AssocType] = {
     "follows": schema.FOLLOWS,
     "likes": schema.LIKES,
     "shares": schema.SHARES,
-    "bookmarks": schema.BOOKMARKS,
+    **{mark.noun: mark.atype for mark in schema.POST_MARKS},
     "reactions": schema.REACTS,
     "votes": schema.VOTES,
     "media": schema.OWNS,
@@ -425,7 +426,7 @@ _STEPS: Sequence[_Step] = (
     _by_verb(schema.REQUESTED_BY, relationships.reject_request),
     _by_verb(schema.FOLLOWS_TAG, relationships.end_followed_tag),
     _by_verb(schema.LIKES, reactions.unlike),
-    _by_verb(schema.BOOKMARKS, reactions.unbookmark),
+    *[_by_verb(mark.atype, partial(reactions.unmark, mark=mark)) for mark in schema.POST_MARKS],
     _reactions,
     _votes,
     _by_verb(schema.OWNS_LIST, lists.delete),

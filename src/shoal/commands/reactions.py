@@ -30,7 +30,6 @@ from shoal.graph.payloads.posts import (
     unshare_batch,
 )
 from shoal.graph.schema import (
-    BOOKMARKS,
     EMOJI_PUT_BY,
     LIKES,
     MUTES_THREAD,
@@ -42,6 +41,7 @@ from shoal.graph.schema import (
     SHOWS_EMOJI,
     AssocType,
     Key,
+    PostMark,
     emoji_id_key,
     emoji_place_key,
     share_key,
@@ -58,14 +58,14 @@ async def unlike(writes: Writes, member_id: int, post_id: int) -> Post:
     return await _end(writes, member_id, LIKES, post_id)
 
 
-async def bookmark(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Bookmark the post. Only the member can see the bookmark."""
-    return await _begin(writes, member_id, BOOKMARKS, post_id)
+async def mark(writes: Writes, member_id: int, post_id: int, mark: PostMark) -> Post:
+    """Mark the post, for example with a bookmark. Only the member can see the mark."""
+    return await _begin(writes, member_id, mark.atype, post_id)
 
 
-async def unbookmark(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Remove a bookmark."""
-    return await _end(writes, member_id, BOOKMARKS, post_id)
+async def unmark(writes: Writes, member_id: int, post_id: int, mark: PostMark) -> Post:
+    """Remove a mark, including one on a post that the member may no longer see."""
+    return await _end(writes, member_id, mark.atype, post_id)
 
 
 async def share(
@@ -215,7 +215,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
 
 
 def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
-    """Emit an event for a like. Bookmarks are private and have none."""
+    """Emit an event for a like. Marks are private and have none."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
 

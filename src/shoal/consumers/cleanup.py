@@ -197,7 +197,7 @@ _OF_NO_OBJECT = {schema.CHOSEN_BY.number, schema.EMOJI_PUT_BY.number}
 
 
 clear_likes = partial(_clear, schema.LIKED_BY, partial(_clear_link, schema.LIKES))
-clear_bookmarks = partial(_clear, schema.BOOKMARKED_BY, partial(_clear_link, schema.BOOKMARKS))
+clear_marks = tuple(partial(_clear, mark.inverse, partial(_clear_link, mark.atype)) for mark in schema.POST_MARKS)
 clear_reactions = partial(_clear, schema.REACTED_BY, _clear_reaction)
 clear_reporters = partial(_clear, schema.POST_REPORTED_BY, partial(_clear_link, schema.REPORTS_POST))
 """Delete the associations that hide a deleted post from its reporters. The reports stay."""
@@ -209,7 +209,7 @@ clear_tags = partial(_clear, schema.TAGGED, _clear_tag)
 
 _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
     schema.LIKED_BY.number: partial(_late_reaction, partial(_clear_link, schema.LIKES)),
-    schema.BOOKMARKED_BY.number: partial(_late_reaction, partial(_clear_link, schema.BOOKMARKS)),
+    **{mark.inverse.number: partial(_late_reaction, partial(_clear_link, mark.atype)) for mark in schema.POST_MARKS},
     schema.SHARED_BY.number: partial(_late_reaction, _clear_share),
     schema.REACTED_BY.number: partial(_late_reaction, _clear_reaction),
     schema.POST_REPORTED_BY.number: partial(_late_reaction, partial(_clear_link, schema.REPORTS_POST)),

@@ -79,7 +79,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         notifications.forget_reactions,
         cleanup.clear_shares,
         cleanup.clear_likes,
-        cleanup.clear_bookmarks,
+        *cleanup.clear_marks,
         cleanup.clear_reactions,
         cleanup.clear_reporters,
         cleanup.clear_emoji_places,
