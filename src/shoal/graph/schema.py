@@ -5,6 +5,7 @@ A feature such as bookmarks starts with a row here. Type numbers are stored and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -172,9 +173,18 @@ AUDITED = AssocType(
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
 """Types that lead from a member to a token or an authorization code, and are deleted with it."""
-ASSOC_TYPES: dict[int, AssocType] = {
-    value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
-}
+
+
+def by_number(types: Iterable[AssocType]) -> dict[int, AssocType]:
+    """Index association types by number. Raises `ValueError` if two have one number: stores would take one for the other."""
+    found: dict[int, AssocType] = {}
+    for atype in types:
+        if found.setdefault(atype.number, atype) is not atype:
+            raise ValueError(f"association types {found[atype.number]!r} and {atype!r} have the number {atype.number}")
+    return found
+
+
+ASSOC_TYPES = by_number(value for value in list(globals().values()) if isinstance(value, AssocType))
 
 
 class PostMark(msgspec.Struct, frozen=True):
