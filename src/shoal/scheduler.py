@@ -26,7 +26,7 @@ from shoal.core.blocklists import IpBlock
 from shoal.core.email import Proof
 from shoal.core.errors import Conflict, ShoalError, Unavailable
 from shoal.core.events import PollEnded
-from shoal.core.ids import floor_at, milliseconds_of, shard_of
+from shoal.core.ids import floor_at, milliseconds_of, now_ms, shard_of
 from shoal.core.model import App, Departure, Media, Poll, ScheduledPost
 from shoal.graph import media as life
 from shoal.graph.changes import take_off
@@ -43,17 +43,13 @@ _LONGEST_REST_MS = 300_000
 _REMEMBERED = 10_000
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class Agenda:
     """Background worker for due tickets between `start` and `stop`; `once` processes what is due now.
 
     `writes` uses the graph without its cache: changes made here are permanent.
     """
 
-    def __init__(self, writes: Writes, *, every: float = EVERY_SECONDS, clock: Callable[[], int] = _now_ms) -> None:
+    def __init__(self, writes: Writes, *, every: float = EVERY_SECONDS, clock: Callable[[], int] = now_ms) -> None:
         self._writes = writes
         self._every = every
         self._clock = clock
@@ -189,7 +185,7 @@ async def begin_histories(store: Store, tombstone_days: float) -> None:
     if (await store.assoc_get(EVERYBODY, (HISTORY_KEPT,), (EVERYBODY,)))[HISTORY_KEPT]:
         return
     if await store.obj_scan(_BELOW_ALL, 1):
-        await _note_histories(store, _days_before(_now_ms(), tombstone_days))
+        await _note_histories(store, _days_before(now_ms(), tombstone_days))
         return
     batch = _histories_since(1)
     # A new network has no tags that were not case-folded.
@@ -202,7 +198,7 @@ async def begin_token_uses(store: Store, *, read_only: bool) -> int:
     marks = (await store.assoc_get(EVERYBODY, (TOKEN_USES_KEPT,), (EVERYBODY,)))[TOKEN_USES_KEPT]
     if marks:
         return milliseconds_of(marks[EVERYBODY].time)
-    now = _now_ms()
+    now = now_ms()
     if not read_only:
         batch = Batch(shard_of(EVERYBODY))
         batch.put(AssocOp(EVERYBODY, TOKEN_USES_KEPT.number, EVERYBODY, floor_at(now), alive=True, plain=True))
@@ -266,7 +262,7 @@ class Upkeep:
         """Drop idle timelines, demote sources, mark inactive posts, and sweep expired rows."""
         await self._timelines.drop_idle(self._idle_days * _DAY_SECONDS)
         await self._review()
-        now = _now_ms()
+        now = now_ms()
         await self._forget(now)
         if self._audit_days:
             await self._drop_audited(_days_before(now, self._audit_days))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import msgspec
 import pytest
 
 from shoal.commands import notifications
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Role
 from shoal.graph.contract import Batch
 from shoal.graph.schema import HELD
@@ -238,12 +237,12 @@ def test_time_makes_a_follower_and_ends_being_new(
     if follows:
         shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
     shoal.settle()
-    now = time.time()
-    for passed in (0, days * 86_400 - 60):
-        monkeypatch.setattr("shoal.consumers.notifications.time.time", lambda at=now + passed: at)
+    now = now_ms()
+    for passed in (0, days * 86_400_000 - 60_000):
+        monkeypatch.setattr("shoal.consumers.notifications.now_ms", lambda at=now + passed: at)
         mention(shoal, ben, ann)
         assert heard(shoal, ann) == []
-    monkeypatch.setattr("shoal.consumers.notifications.time.time", lambda: now + days * 86_400 + 60)
+    monkeypatch.setattr("shoal.consumers.notifications.now_ms", lambda: now + days * 86_400_000 + 60_000)
     mention(shoal, ben, ann)
     assert heard(shoal, ann) == ["mention"]
 

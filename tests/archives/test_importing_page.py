@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from shoal.admin.archives.storage import KEPT_MS, MOST, ArchiveShelf, now_ms
+from shoal.admin.archives.storage import KEPT_MS, MOST, ArchiveShelf
 from shoal.admin.archives.worker import ArchiveDesk
 from shoal.commands import members
 from shoal.core.audit import AuditVerb
+from shoal.core.ids import now_ms
 from shoal.graph.schema import POSTED
 from tests.api.world import World, world
 from tests.archives import made

@@ -13,8 +13,9 @@ from typing import IO
 import pytest
 from msgspec.structs import replace
 
-from shoal.admin.archives.storage import KEPT_MS, LOOKED_MS, MOST, ArchiveShelf, ArchiveState, Discarded, Phase, now_ms
+from shoal.admin.archives.storage import KEPT_MS, LOOKED_MS, MOST, ArchiveShelf, ArchiveState, Discarded, Phase
 from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.ids import now_ms
 from shoal.core.model import Visibility
 
 ANN = 7

@@ -29,6 +29,7 @@ from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, Unauthenti
 from shoal.core.events import PollEnded
 from shoal.core.ids import shard_of
 from shoal.core.model import App, Member, Poll, Post, ScheduledPost
+from shoal.graph.access import own_object
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import AGENDA, DUE, SCHEDULES
@@ -140,7 +141,7 @@ async def test_a_post_is_written_at_its_moment_and_not_before() -> None:
         assert entry.poll.poll.expires_at - entry.post.created_at == 6_000_000
         assert await agenda(shoal, 11).once() == 0
         with pytest.raises(NotFound):
-            await scheduled_posts.own_scheduled(shoal.network.store, ann.id, made.id)
+            await own_object(shoal.network.store, ScheduledPost, ann.id, made.id)
         assert (await shoal.network.store.assoc_count((ann.id,), (SCHEDULES,)))[SCHEDULES] == {}
         assert (await check(shoal.network)).clean
 

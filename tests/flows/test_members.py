@@ -175,7 +175,7 @@ async def test_a_registration_that_dies_half_way_leaves_the_address_usable_after
             await shoal.register("ann", email="ann@example.org")
         assert await members.find(shoal.network.writes, "ann@example.org") is None
         later = time.time_ns() // 1_000_000 + members._HELD_MS + 10_000
-        monkeypatch.setattr("shoal.graph.memory._now_ms", lambda: later)
+        monkeypatch.setattr("shoal.graph.memory.now_ms", lambda: later)
         ann = await shoal.register("ann", email="ann@example.org")
         assert (await shoal.member("ann@example.org")).id == ann.id
 

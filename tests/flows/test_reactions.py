@@ -12,20 +12,22 @@ from shoal import Handle, Shoal, Visibility
 from shoal.admin.consistency.check import check
 from shoal.app.network import open_network
 from shoal.commands import members, posts, reactions
-from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
 from shoal.consumers import cleanup, relationships
 from shoal.core.errors import NotFound
 from shoal.core.events import InverseOp, InverseOwed, PostDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
+from shoal.graph.access import association
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Reader
 from shoal.graph.payloads.posts import encode_chosen
 from shoal.graph.schema import (
+    BOOKMARK,
     BOOKMARKED_BY,
     BOOKMARKS,
     LIKED_BY,
     LIKES,
+    POST_MARKS,
     POST_REPORTED_BY,
     REACTED_BY,
     SHARED_BY,
@@ -242,16 +244,16 @@ async def test_a_late_unshare_does_not_end_a_share_that_was_made_since(monkeypat
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("to be shared")
         await ben.share(post)
-        look = reactions._stands
+        look = association
 
-        async def look_and_be_overtaken(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Assoc | None:
-            found = await look(writes, member_id, atype, post_id)
+        async def look_and_be_overtaken(graph: Reader, member_id: int, atype: AssocType, post_id: int) -> Assoc | None:
+            found = await look(graph, member_id, atype, post_id)
             monkeypatch.undo()
             await ben.unshare(post)
             await ben.share(post)
             return found
 
-        monkeypatch.setattr(reactions, "_stands", look_and_be_overtaken)
+        monkeypatch.setattr(reactions, "association", look_and_be_overtaken)
         await ben.unshare(post)
         assert (await ben.read(post)).shared
         await ben.unshare(post)
@@ -268,7 +270,7 @@ async def test_what_is_listed_of_a_deleted_post_with_nobody_who_says_so_is_clear
     clear = {
         LIKED_BY: cleanup.clear_likes,
         SHARED_BY: cleanup.clear_shares,
-        BOOKMARKED_BY: cleanup.clear_bookmarks,
+        BOOKMARKED_BY: cleanup.clear_marks[POST_MARKS.index(BOOKMARK)],
         REACTED_BY: cleanup.clear_reactions,
         POST_REPORTED_BY: cleanup.clear_reporters,
     }

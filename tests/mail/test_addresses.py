@@ -188,8 +188,8 @@ async def test_an_address_that_is_a_members_again_is_not_freed_by_what_comes_lat
         freed = EmailChanged(member_id=ann.id, address=NEW, freed=(ANN,))
         lost = MailDue(kind=MailKind.UNDO, asked=1, member_id=ann.id, address=ANN)
         effects = shoal.network.effects
-        assert await addresses.free_former_address(effects, freed, 0) is None
-        assert await addresses.claim_address(effects, freed, 0) is None
+        await addresses.free_former_address(effects, freed, 0)
+        await addresses.claim_address(effects, freed, 0)
         assert await mails.send(effects, lost, 0) is None
         with pytest.raises(Taken):
             await shoal.register("eve", email=ANN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from shoal.core.errors import (
     Unauthenticated,
     Unconfirmed,
 )
+from shoal.core.ids import IdMaker, now_ms
 from shoal.core.model import Role
 from shoal.core.placement import place
 from shoal.core.signup import Invited
@@ -45,7 +45,7 @@ from tests.stores import all_objects
 
 def later(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
     """Let so much time pass for whoever opens a link."""
-    monkeypatch.setattr("shoal.commands.credentials.milliseconds_of", lambda _id: time.time_ns() // 1_000_000 + ms)
+    monkeypatch.setattr(IdMaker, "now", lambda _self: now_ms() + ms)
 
 
 @in_loop

@@ -169,7 +169,7 @@ def test_a_session_that_nobody_uses_for_a_year_is_told_nothing_and_goes(
 ) -> None:
     long_ago = time.time_ns() // 1_000_000 - 367 * 86_400_000
     # As if the network had begun to keep uses so long ago.
-    monkeypatch.setattr(scheduler, "_now_ms", lambda: long_ago)
+    monkeypatch.setattr(scheduler, "now_ms", lambda: long_ago)
     with world(push_key=new_key(), push_networks=["127.0.0.0/8"], base_url="https://shoal.test") as here:
         ann, ben = here.join("ann"), here.join("ben")
         other = again(here, ann)

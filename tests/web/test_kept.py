@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from shoal.commands import reactions, relationships
+from shoal.graph.schema import BOOKMARK
 from tests.api.world import World, world
 from tests.web.pictures import posted
 from tests.web.visitor import Page, found_in, member, visitor
@@ -33,7 +34,7 @@ def test_saved_and_liked_posts_have_pages_with_the_last_first(here: World) -> No
     assert "Nothing saved yet" in browser.open("/saved").text
     assert "Nothing liked yet" in browser.open("/saved").follow("Liked").text
     for post in (second, first):
-        here.run(reactions.bookmark(here.writes, ann.id, post.id))
+        here.run(reactions.mark(here.writes, ann.id, post.id, BOOKMARK))
         here.run(reactions.like(here.writes, ann.id, post.id))
     page = browser.open("/saved")
     assert said(page) == ["first", "second"]
@@ -44,7 +45,7 @@ def test_saved_and_liked_posts_have_pages_with_the_last_first(here: World) -> No
 def test_more_than_a_page_of_saved_posts_goes_on_by_a_link(here: World) -> None:
     cyd, dee = member(here, "cyd"), member(here, "dee")
     for n in range(23):
-        here.run(reactions.bookmark(here.writes, cyd.id, posted(here, dee, f"post {n}").id))
+        here.run(reactions.mark(here.writes, cyd.id, posted(here, dee, f"post {n}").id, BOOKMARK))
     page = visitor(here, "cyd").open("/saved")
     assert len(page.posts) == 20
     assert said(page.follow("Older posts")) == ["post 2", "post 1", "post 0"]

@@ -36,7 +36,6 @@ from shoal.graph.schema import (
     ASSOC_TYPES,
     AUDITED,
     BLOCKS,
-    BOOKMARKS,
     COLLECTS,
     ENDORSES,
     FEATURES_TAG,
@@ -54,6 +53,7 @@ from shoal.graph.schema import (
     OWNS_INVITATION,
     OWNS_LIST,
     PINS,
+    POST_MARKS,
     POSTED,
     REACTS,
     REQUESTED_BY,
@@ -218,7 +218,12 @@ _PEOPLE = {
     "notes": _People(NOTES, ("note",), _note),
     "endorsed": _People(ENDORSES),
 }
-_POSTS = {"likes": LIKES, "shares": SHARES, "bookmarks": BOOKMARKS, "muted_threads": MUTES_THREAD}
+_POSTS = {
+    "likes": LIKES,
+    "shares": SHARES,
+    **{mark.noun: mark.atype for mark in POST_MARKS},
+    "muted_threads": MUTES_THREAD,
+}
 _TAGS = {"followed_tags": FOLLOWS_TAG, "featured_tags": FEATURES_TAG}
 
 
@@ -535,8 +540,8 @@ async def _ranking(export: Export) -> None:
     export.document(
         "ranking",
         {
-            "on": tastes.taste is None or not tastes.taste.off,
-            "recipe": tastes.taste.recipe if tastes.taste is not None else None,
+            "on": not tastes.off,
+            "recipe": tastes.recipe,
             "interests": wishes.picked,
             "authors": {authors[id_].name: taps for id_, taps in wishes.authors.items() if id_ in authors},
             "tags": wishes.tags,

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.core.ids import floor_at, milliseconds_of
+from shoal.core.ids import floor_at, milliseconds_of, now_ms
 from shoal.core.model import Member, Post, Report, Share, Visibility
 from shoal.graph.contract import Assoc, Cursor, Reader, Store
 from shoal.graph.schema import LIKES, TAG_OF, AnyNode
@@ -370,7 +370,7 @@ class Ledger:
     async def _count(self) -> None:
         began = time.monotonic()
         try:
-            self._figures = await count(self._store, time.time_ns() // 1_000_000)
+            self._figures = await count(self._store, now_ms())
         except Exception:  # noqa: BLE001  # requests get the old figures
             _log.exception("counting the network by day failed")
         finally:

@@ -21,7 +21,7 @@ from shoal.commands.audit import note_alone
 from shoal.commands.context import Writes
 from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import ShoalError
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.graph.contract import Batch, KeyTaken, Store
 from shoal.graph.schema import EVERYBODY, tags_folded_key, tags_folding_key
 from shoal.tagcloud import rules
@@ -126,7 +126,7 @@ class TagUpgrade:
 
     async def _claim(self) -> None:
         batch = Batch(shard_of(EVERYBODY))
-        batch.key_add(tags_folding_key(), self._id, until=_now_ms() + int(_CLAIM_SECONDS * 1_000))
+        batch.key_add(tags_folding_key(), self._id, until=now_ms() + int(_CLAIM_SECONDS * 1_000))
         await self._store.commit(batch)
         self._claimed = time.monotonic()
 
@@ -136,7 +136,3 @@ class TagUpgrade:
             await self._claim()
         await asyncio.sleep(min(_LONGEST_REST, _REST * (now - self._worked_since)))
         self._worked_since = time.monotonic()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

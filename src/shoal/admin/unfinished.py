@@ -7,12 +7,11 @@ the import finishes, its lists lack their inverse associations.
 
 from __future__ import annotations
 
-import time
 from hashlib import blake2b
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
-from shoal.core.ids import EPOCH_MS, compose, milliseconds_of, shard_of
+from shoal.core.ids import EPOCH_MS, compose, milliseconds_of, now_ms, shard_of
 from shoal.graph.bulk import KeyRow
 from shoal.graph.contract import Batch, Graph, Reader
 from shoal.graph.schema import EVERYBODY, import_key
@@ -65,7 +64,7 @@ async def check_none(graph: Graph) -> None:
 
 
 async def begin(graph: Graph, files: int) -> Begun:
-    new = Begun(files, time.time_ns() // 1_000_000)
+    new = Begun(files, now_ms())
     batch = Batch(_SHARD)
     batch.key_add(_FILES, compose(EPOCH_MS + new.files, _SHARD))
     batch.key_add(_SINCE, compose(new.since, _SHARD))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -39,67 +40,16 @@ from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from shoal.core.events import FilesReleased, MemberRemoved, ProfileChanged, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
-from shoal.core.model import DAY_MS, RECEIPT_DAYS, Departure, Media, Member, Node, Poll, Post, Role, ScheduledPost
+from shoal.core.model import DAY_MS, RECEIPT_DAYS, Departure, Media, Member, Node, Poll, Post, Role
 from shoal.core.tokens import fits, hash_of, new_secret, opened, text_of
 from shoal.graph import media as media_life
-from shoal.graph.access import access_member
+from shoal.graph import schema
+from shoal.graph.access import access_member, find_object, get_object
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.member_lookup import redeclare
-from shoal.graph.payloads.members import tastes_of
-from shoal.graph.payloads.posts import chosen_of
-from shoal.graph.schema import (
-    ACCEPTS_NOTICES,
-    BLOCKED_BY,
-    BLOCKS,
-    BOOKMARKS,
-    CHOOSES,
-    CONVERSES,
-    DISMISSES,
-    ENDORSES,
-    EVERYBODY,
-    EXPIRING,
-    FEATURES_TAG,
-    FOLLOWED_BY,
-    FOLLOWS,
-    FOLLOWS_TAG,
-    HELD,
-    LEADING_TO_LOGINS,
-    LIKES,
-    LISTED_IN,
-    LOGGED_IN,
-    MARKED,
-    MUTES,
-    MUTES_THREAD,
-    NOTES,
-    NOTIFIED,
-    OWNS,
-    OWNS_ALBUM,
-    OWNS_FILTER,
-    OWNS_INVITATION,
-    OWNS_LIST,
-    PINS,
-    POSTED,
-    POSTED_ASIDE,
-    POSTED_TO_FOLLOWERS,
-    PUTS_EMOJI,
-    REACTS,
-    REPORT_DISMISSED,
-    REPORT_UPHELD,
-    REQUESTED_BY,
-    REQUESTS,
-    SCHEDULES,
-    SERVES,
-    SHARES,
-    VOTES,
-    WATCHED_BY,
-    WATCHES,
-    AssocType,
-    Key,
-    seen_key,
-    taste_key,
-    vote_key,
-)
+from shoal.graph.payloads.members import drop_login, tastes_of
+from shoal.graph.payloads.posts import chosen_of, unvote_batch, vote_keys
 
 _SECRET_BYTES = 16
 _BEGUN = "This account is being deleted"
@@ -133,7 +83,7 @@ async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
 
     async def attempt() -> Farewell:
         member = await _access(writes, member_id)
-        before = await departure_of(writes, member)
+        before = await find_object(writes.graph, Departure, member.departure_id)
         if before is not None and before.begun_at:
             raise NotAllowed(_BEGUN)
 
@@ -180,7 +130,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
 
     async def attempt() -> Member:
         member = await _access(writes, member_id)
-        departure = await departure_of(writes, member)
+        departure = await find_object(writes.graph, Departure, member.departure_id)
         if departure is None:
             check_welcome(member)
             raise NotAllowed("This account is not to be deleted")
@@ -205,25 +155,18 @@ async def keep(writes: Writes, member_id: int) -> Member:
 async def receipt(writes: Writes, text: str) -> Departure:
     """Return the departure with this receipt text. Raises `NotFound`."""
     id_, secret = opened(text)
-    node = (await writes.graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
-    if not isinstance(node, Departure) or not fits(node.secret_hash, secret):
+    departure = await get_object(writes.graph, Departure, id_)
+    if not fits(departure.secret_hash, secret):
         raise NotFound("Record not found")
-    return node
-
-
-async def departure_of(writes: Writes, member: Member) -> Departure | None:
-    if not member.departure_id:
-        return None
-    node = (await writes.graph.obj_get((member.departure_id,))).get(member.departure_id)
-    return node if isinstance(node, Departure) else None
+    return departure
 
 
 async def _access(writes: Writes, member_id: int) -> Member:
     """Return a member, including suspended and leaving ones. Raises `NotFound`, also for a pending member."""
-    node = (await writes.graph.obj_get((member_id,))).get(member_id)
-    if not isinstance(node, Member) or node.pending:
+    member = await get_object(writes.graph, Member, member_id)
+    if member.pending:
         raise NotFound("Record not found")
-    return node
+    return member
 
 
 def _hide(batch: Batch, member: Member, departure: Departure, now: int) -> None:
@@ -240,7 +183,7 @@ def _hide(batch: Batch, member: Member, departure: Departure, now: int) -> None:
     )
     batch.obj_set(gone)
     if member.role is not Role.NONE:
-        batch.assoc_del(member.id, SERVES, EVERYBODY, now)
+        batch.assoc_del(member.id, schema.SERVES, schema.EVERYBODY, now)
     _tell(batch, member.id)
 
 
@@ -255,52 +198,52 @@ _PLAIN_PAGE = 15
 _PAGES_AT_ONCE = 20
 """Pages per run, so that other agenda items get their turn."""
 
-_COUNTED: dict[str, AssocType] = {
-    "posts": POSTED,
-    "followers": FOLLOWED_BY,
-    "follows": FOLLOWS,
-    "likes": LIKES,
-    "shares": SHARES,
-    "bookmarks": BOOKMARKS,
-    "reactions": REACTS,
-    "votes": VOTES,
-    "media": OWNS,
-    "albums": OWNS_ALBUM,
-    "lists": OWNS_LIST,
-    "filters": OWNS_FILTER,
-    "invitations": OWNS_INVITATION,
-    "scheduled": SCHEDULES,
-    "blocks": BLOCKS,
-    "mutes": MUTES,
-    "notes": NOTES,
-    "tags": FOLLOWS_TAG,
-    "notifications": NOTIFIED,
-    "conversations": CONVERSES,
+_COUNTED: dict[str, schema.AssocType] = {
+    "posts": schema.POSTED,
+    "followers": schema.FOLLOWED_BY,
+    "follows": schema.FOLLOWS,
+    "likes": schema.LIKES,
+    "shares": schema.SHARES,
+    **{mark.noun: mark.atype for mark in schema.POST_MARKS},
+    "reactions": schema.REACTS,
+    "votes": schema.VOTES,
+    "media": schema.OWNS,
+    "albums": schema.OWNS_ALBUM,
+    "lists": schema.OWNS_LIST,
+    "filters": schema.OWNS_FILTER,
+    "invitations": schema.OWNS_INVITATION,
+    "scheduled": schema.SCHEDULES,
+    "blocks": schema.BLOCKS,
+    "mutes": schema.MUTES,
+    "notes": schema.NOTES,
+    "tags": schema.FOLLOWS_TAG,
+    "notifications": schema.NOTIFIED,
+    "conversations": schema.CONVERSES,
 }
 """What a receipt counts, by list. The list of posts includes shares, which the receipt subtracts."""
 
 _PLAIN = (
-    POSTED_ASIDE,
-    POSTED_TO_FOLLOWERS,
-    PINS,
-    BLOCKS,
-    BLOCKED_BY,
-    MUTES,
-    NOTES,
-    ENDORSES,
-    WATCHES,
-    WATCHED_BY,
-    DISMISSES,
-    FEATURES_TAG,
-    MUTES_THREAD,
-    LISTED_IN,
-    NOTIFIED,
-    HELD,
-    ACCEPTS_NOTICES,
-    CONVERSES,
-    MARKED,
-    REPORT_UPHELD,
-    REPORT_DISMISSED,
+    schema.POSTED_ASIDE,
+    schema.POSTED_TO_FOLLOWERS,
+    schema.PINS,
+    schema.BLOCKS,
+    schema.BLOCKED_BY,
+    schema.MUTES,
+    schema.NOTES,
+    schema.ENDORSES,
+    schema.WATCHES,
+    schema.WATCHED_BY,
+    schema.DISMISSES,
+    schema.FEATURES_TAG,
+    schema.MUTES_THREAD,
+    schema.LISTED_IN,
+    schema.NOTIFIED,
+    schema.HELD,
+    schema.ACCEPTS_NOTICES,
+    schema.CONVERSES,
+    schema.MARKED,
+    schema.REPORT_UPHELD,
+    schema.REPORT_DISMISSED,
 )
 """Associations that need no further cleanup. Reports filed by the member are kept."""
 
@@ -329,9 +272,9 @@ async def _begin(writes: Writes, departure: Departure) -> Departure:
     counts = await writes.graph.assoc_count((member,), tuple(_COUNTED.values()))
     found = {name: counts[atype].get(member, 0) for name, atype in _COUNTED.items()}
     found["posts"] -= found["shares"]
-    node = (await writes.graph.obj_get((member,))).get(member)
-    found["bytes"] = node.media_bytes if isinstance(node, Member) else 0
-    now = milliseconds_of(writes.new_id(shard_of(departure.id)))
+    node = await find_object(writes.graph, Member, member)
+    found["bytes"] = node.media_bytes if node else 0
+    now = writes.new_id.now()
     begun = replace(departure, counts=found, begun_at=now, version=departure.version + 1)
     batch = Batch(shard_of(departure.id))
     batch.obj_set(begun)
@@ -348,7 +291,7 @@ async def _page(writes: Writes, member: int) -> int:
 
 
 async def _entries(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, POSTED, Cursor(limit=_PAGE))
+    page = await writes.graph.assoc_range(member, schema.POSTED, Cursor(limit=_PAGE))
     nodes = await writes.graph.obj_get([entry.id2 for entry in page])
 
     async def end(entry: Assoc) -> None:
@@ -360,18 +303,7 @@ async def _entries(writes: Writes, member: int) -> int:
     return await _each(page, end)
 
 
-async def _scheduled(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, SCHEDULES, Cursor(limit=_PAGE))
-    nodes = await writes.graph.obj_get([plan.id2 for plan in page])
-
-    async def end(plan: Assoc) -> None:
-        if isinstance(node := nodes.get(plan.id2), ScheduledPost):
-            await scheduled_posts.drop(writes, node)
-
-    return await _each(page, end)
-
-
-def _by_verb(atype: AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
+def _by_verb(atype: schema.AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
     """Return a step that removes the associations of a type with the member's own command."""
 
     async def step(writes: Writes, member: int) -> int:
@@ -383,15 +315,6 @@ def _by_verb(atype: AssocType, verb: Callable[[Writes, int, int], Awaitable[obje
         return await _each(page, end)
 
     return step
-
-
-async def _followed_tags(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, FOLLOWS_TAG, Cursor(limit=_PAGE))
-
-    async def end(tag: Assoc) -> None:
-        await relationships.end_followed_tag(writes, member, tag.id2)
-
-    return await _each(page, end)
 
 
 async def _each(page: Sequence[Assoc], end: Callable[[Assoc], Awaitable[object]]) -> int:
@@ -409,21 +332,21 @@ async def _each(page: Sequence[Assoc], end: Callable[[Assoc], Awaitable[object]]
 
 
 async def _reactions(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, REACTS, Cursor(limit=_PAGE))
+    page = await writes.graph.assoc_range(member, schema.REACTS, Cursor(limit=_PAGE))
 
     async def end(reaction: Assoc) -> None:
         batch = Batch(shard_of(member))
         now = writes.new_id(batch.shard)
-        batch.assoc_del(member, REACTS, reaction.id2, now)
+        batch.assoc_del(member, schema.REACTS, reaction.id2, now)
         for place in chosen_of(reaction):
-            batch.assoc_del(member, PUTS_EMOJI, place.id, now)
+            batch.assoc_del(member, schema.PUTS_EMOJI, place.id, now)
         await writes.graph.commit(batch)
 
     return await _each(page, end)
 
 
 async def _votes(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, VOTES, Cursor(limit=_PAGE))
+    page = await writes.graph.assoc_range(member, schema.VOTES, Cursor(limit=_PAGE))
     nodes = await writes.graph.obj_get([vote.id2 for vote in page])
 
     async def end(vote: Assoc) -> None:
@@ -431,24 +354,14 @@ async def _votes(writes: Writes, member: int) -> int:
         if not isinstance(poll, Poll):
             # The cleanup of the deleted poll removes the vote, because it knows the options.
             return
-        held = await writes.graph.key_get(_vote_keys(member, poll))
-        batch = Batch(shard_of(member))
-        now = writes.new_id(batch.shard)
-        batch.assoc_del(member, VOTES, poll.id, now)
-        for option in poll.options:
-            batch.assoc_del(member, CHOOSES, option.id, now)
-        for key, id_ in held.items():
-            batch.key_del(key, id_)
-        await writes.graph.commit(batch)
+        held = await writes.graph.key_get(vote_keys(member, poll.id, len(poll.options)))
+        options = [option.id for option in poll.options]
+        await writes.graph.commit(unvote_batch(member, poll.id, options, held, writes.new_id(shard_of(member))))
 
     return await _each(page, end)
 
 
-def _vote_keys(member: int, poll: Poll) -> list[Key]:
-    return [vote_key(member, shard_of(member), poll.id, turn) for turn in range(max(1, len(poll.options)))]
-
-
-def _plain(atype: AssocType) -> _Step:
+def _plain(atype: schema.AssocType) -> _Step:
     """Return a step that deletes the associations of a type, many per commit."""
 
     async def step(writes: Writes, member: int) -> int:
@@ -461,10 +374,10 @@ def _plain(atype: AssocType) -> _Step:
 
 
 async def _media(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, OWNS, Cursor(limit=_PAGE))
+    page = await writes.graph.assoc_range(member, schema.OWNS, Cursor(limit=_PAGE))
     # One at a time: each deletion changes the member's byte count.
     for owned in page:
-        if isinstance(media := await media_life.media_of(writes.graph, owned.id2), Media):
+        if (media := await find_object(writes.graph, Media, owned.id2)) is not None:
             await media_life.delete(writes.graph, writes.new_id, media)
     return len(page)
 
@@ -473,20 +386,21 @@ async def _logins(writes: Writes, member: int) -> int:
     """Delete tokens, authorization codes and browser sessions."""
     found = [
         assoc.id2
-        for atype in (LOGGED_IN, EXPIRING)
+        for atype in (schema.LOGGED_IN, schema.EXPIRING)
         for assoc in await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE // 2))
     ]
     batch = Batch(shard_of(member))
     for id_ in dict.fromkeys(found):
-        batch.obj_del(id_)
-        for atype in LEADING_TO_LOGINS:
-            batch.assoc_del(member, atype, id_, writes.new_id(batch.shard))
+        drop_login(batch, member, id_, writes.new_id(batch.shard))
     return await _commit(writes, batch)
 
 
 async def _tastes(writes: Writes, member: int) -> int:
     found = await tastes_of(writes.graph, member)
-    held: list[tuple[Key, Node | None]] = [(taste_key(member), found.taste), (seen_key(member), found.seen)]
+    held: list[tuple[schema.Key, Node | None]] = [
+        (schema.taste_key(member), found.taste),
+        (schema.seen_key(member), found.seen),
+    ]
     batch = Batch(shard_of(member))
     for key, node in held:
         if node is not None:
@@ -504,21 +418,21 @@ async def _commit(writes: Writes, batch: Batch) -> int:
 
 
 _STEPS: Sequence[_Step] = (
-    _scheduled,
+    _by_verb(schema.SCHEDULES, scheduled_posts.cancel),
     _entries,
-    _by_verb(FOLLOWED_BY, relationships.remove_follower),
-    _by_verb(FOLLOWS, relationships.unfollow),
-    _by_verb(REQUESTS, relationships.unfollow),
-    _by_verb(REQUESTED_BY, relationships.reject_request),
-    _followed_tags,
-    _by_verb(LIKES, reactions.unlike),
-    _by_verb(BOOKMARKS, reactions.unbookmark),
+    _by_verb(schema.FOLLOWED_BY, relationships.remove_follower),
+    _by_verb(schema.FOLLOWS, relationships.unfollow),
+    _by_verb(schema.REQUESTS, relationships.unfollow),
+    _by_verb(schema.REQUESTED_BY, relationships.reject_request),
+    _by_verb(schema.FOLLOWS_TAG, relationships.end_followed_tag),
+    _by_verb(schema.LIKES, reactions.unlike),
+    *[_by_verb(mark.atype, partial(reactions.unmark, mark=mark)) for mark in schema.POST_MARKS],
     _reactions,
     _votes,
-    _by_verb(OWNS_LIST, lists.delete),
-    _by_verb(OWNS_ALBUM, albums.delete),
-    _by_verb(OWNS_FILTER, filters.delete),
-    _by_verb(OWNS_INVITATION, invitations.drop),
+    _by_verb(schema.OWNS_LIST, lists.delete),
+    _by_verb(schema.OWNS_ALBUM, albums.delete),
+    _by_verb(schema.OWNS_FILTER, filters.delete),
+    _by_verb(schema.OWNS_INVITATION, invitations.drop),
     _media,
     *map(_plain, _PLAIN),
     # Entries of the audit log are kept without their addresses.
@@ -530,11 +444,10 @@ _STEPS: Sequence[_Step] = (
 
 async def _end(writes: Writes, departure: Departure) -> None:
     """Delete the member and the login. The receipt is kept for a year."""
-    nodes = await writes.graph.obj_get((departure.member_id,))
-    member = nodes.get(departure.member_id)
+    member = await find_object(writes.graph, Member, departure.member_id)
     batch = Batch(shard_of(departure.id))
     now = writes.new_id(batch.shard)
-    if isinstance(member, Member):
+    if member is not None:
         login = await members.login_of(writes, member)
         batch.obj_del(member.id, member.version)
         batch.obj_del(member.login_id)

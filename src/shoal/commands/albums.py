@@ -16,9 +16,9 @@ from shoal.core.events import AlbumDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Album, Post, Visibility
 from shoal.core.text import check_text
-from shoal.graph.access import own_album, own_post
+from shoal.graph.access import count_of, own_object, own_post
 from shoal.graph.changes import change_object
-from shoal.graph.contract import Assoc, Batch, Cursor, Missing
+from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.members import MOST_PHOTOS, Collected, collected_of, encode_collected, in_order
 from shoal.graph.schema import COLLECTS, OWNS_ALBUM
 
@@ -29,8 +29,7 @@ async def create(writes: Writes, member_id: int, title: str, description: str = 
     shard = shard_of(member_id)
 
     async def attempt(claim: Claim) -> Album:
-        held = await writes.graph.assoc_count((member_id,), (OWNS_ALBUM,))
-        if held[OWNS_ALBUM].get(member_id, 0) >= writes.limits.albums:
+        if await count_of(writes.graph, member_id, OWNS_ALBUM) >= writes.limits.albums:
             raise InvalidInput(f"at most {writes.limits.albums} albums")
 
         def build(id_: int) -> tuple[Album, Batch]:
@@ -61,7 +60,7 @@ async def update(
             description=held.description if description is None else _checked_description(writes, description),
         )
 
-    return await change_object(writes.graph, lambda: own_album(writes.graph, member_id, album_id), change)
+    return await change_object(writes.graph, lambda: own_object(writes.graph, Album, member_id, album_id), change)
 
 
 async def delete(writes: Writes, member_id: int, album_id: int) -> None:
@@ -69,7 +68,7 @@ async def delete(writes: Writes, member_id: int, album_id: int) -> None:
 
     Raises `NotFound` for another member's album.
     """
-    await own_album(writes.graph, member_id, album_id)
+    await own_object(writes.graph, Album, member_id, album_id)
     batch = Batch(shard_of(member_id))
     batch.obj_del(album_id)
     batch.assoc_del(member_id, OWNS_ALBUM, album_id, writes.new_id(batch.shard))
@@ -83,7 +82,7 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
     Raises `NotFound` for an album or post of another member and for media that the post does not have, and `InvalidInput` for a
     post without media, a direct post, and an album that would be too large.
     """
-    await own_album(writes.graph, member_id, album_id)
+    await own_object(writes.graph, Album, member_id, album_id)
     post = await own_post(writes.graph, member_id, post_id)
     wanted = _wanted(post, media_ids)
 
@@ -102,17 +101,14 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
         first = 1 + max((collected_of(assoc).place for assoc in there), default=0)
         for place, id_ in enumerate(new, first):
             _place(writes, batch, album_id, id_, Collected(post.id, place))
-        try:
-            await writes.graph.commit(batch)
-        except Missing:
-            raise NotFound("Record not found") from None
+        await writes.commit(batch)
 
     await in_turn(writes, member_id, attempt)
 
 
 async def take_out(writes: Writes, member_id: int, album_id: int, media_ids: Sequence[int]) -> None:
     """Remove photos from an album, ignoring unknown ones. Raises `NotFound` for another member's album."""
-    await own_album(writes.graph, member_id, album_id)
+    await own_object(writes.graph, Album, member_id, album_id)
     held = (await writes.graph.assoc_get(album_id, (COLLECTS,), list(dict.fromkeys(media_ids))))[COLLECTS]
     if held:
         batch = Batch(shard_of(member_id))
@@ -126,7 +122,7 @@ async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequ
 
     Raises `NotFound` for another member's album.
     """
-    await own_album(writes.graph, member_id, album_id)
+    await own_object(writes.graph, Album, member_id, album_id)
 
     async def attempt(claim: Claim) -> None:
         there = {assoc.id2: assoc for assoc in in_order(await _held(writes, album_id))}

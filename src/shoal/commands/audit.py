@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from shoal.commands.context import Writes
 from shoal.core.audit import Actor, AuditTarget, AuditVerb, TargetKind, entry_of
 from shoal.core.errors import ShoalError
-from shoal.core.ids import IdMaker, milliseconds_of, shard_of
+from shoal.core.ids import IdMaker, shard_of
 from shoal.core.placement import place
 from shoal.core.text import MAX_USER_NAME
 from shoal.graph.changes import retry_on_conflict
@@ -54,7 +54,7 @@ async def note_failed_login(writes: Writes, member_id: int, name: str, network: 
     `member_id` is 0 if no member has the `name` that was typed; such names are counted together per `network`. Best effort: the
     response does not depend on it and, on a server, does not wait for it.
     """
-    now = milliseconds_of(writes.new_id(0))
+    now = writes.new_id.now()
     repeat = writes.failures.count(f"{member_id} {network} {why}", now)
     if repeat is None:
         return

@@ -53,11 +53,12 @@ from shoal.core.credentials import (
     used,
 )
 from shoal.core.email import MailKind
-from shoal.core.errors import Conflict, ShoalError, TooMany, Unauthenticated, Unavailable
+from shoal.core.errors import ShoalError, TooMany, Unauthenticated, Unavailable
 from shoal.core.events import MailDue
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.text import normalized
+from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken
 from shoal.graph.member_lookup import login_of
@@ -155,11 +156,6 @@ async def _challenge_secret(writes: Writes) -> bytes:
 _log = logging.getLogger("shoal.logins")
 
 
-def claimed_member(text: str) -> int:
-    """Return the member that a passkey response claims to be of; 0 for none. Raises `BadAnswer` if it is malformed."""
-    return read_assertion(text).member_id
-
-
 async def passkey_options(
     writes: Writes, site: Site, purpose: Purpose, member: Member | None = None
 ) -> dict[str, object]:
@@ -184,7 +180,8 @@ async def use_passkey(writes: Writes, site: Site, member: Member, text: str, pur
 
     async def attempt() -> Login | None:
         login = await login_of(writes.graph, member)
-        passkey = _passkey_of(login, found)
+        known = login.passkeys if login else ()
+        passkey = next((one for one in known if one.credential == found.credential), None)
         if login is None or passkey is None:
             return None
         try:
@@ -205,23 +202,14 @@ async def use_passkey(writes: Writes, site: Site, member: Member, text: str, pur
         return None if copied else replace(after, version=login.version + 1)
 
     try:
-        return await retry_on_conflict(attempt, _overtaken)
+        return await retry_on_conflict(attempt, lambda conflict: not isinstance(conflict, KeyTaken))
     except KeyTaken:
         return None
-
-
-def _passkey_of(login: Login | None, found: Assertion) -> Passkey | None:
-    known = login.passkeys if login else ()
-    return next((one for one in known if one.credential == found.credential), None)
 
 
 def _used(login: Login, passkey: Passkey, found: Assertion, now: int) -> Login:
     after = replace(passkey, count=found.signatures, used_at=now)
     return replace(login, passkeys=tuple(after if one is passkey else one for one in login.passkeys))
-
-
-def _overtaken(conflict: Conflict) -> bool:
-    return not isinstance(conflict, KeyTaken)
 
 
 _KNOWN = 8
@@ -282,11 +270,10 @@ async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
     Raises `Unauthenticated`, with one message for every reason, and `TooMany`: wrong responses have their own rate limit.
     """
     try:
-        member_id = claimed_member(answer)
+        member_id = read_assertion(answer).member_id
     except BadAnswer:
         raise Unauthenticated(_WRONG_PASSKEY) from None
-    node = (await writes.graph.obj_get((member_id,))).get(member_id)
-    member = node if isinstance(node, Member) else None
+    member = await find_object(writes.graph, Member, member_id)
     name = member.name if member else "-"
     before = await login_of(writes.graph, member) if member else None
     await _begin(writes, before, account_key(f"passkey of {member_id}"), name, asker, what="passkeys")
@@ -315,7 +302,7 @@ async def code_counts(
         login = await login_of(writes.graph, member)
         if login is None or login.second is None:
             return login
-        now = milliseconds_of(writes.new_id(shard_of(login.id)))
+        now = writes.new_id.now()
         after = used(login.second, code, now)
         if after is None:
             return None

@@ -10,7 +10,6 @@ and read the blocks again when it differs.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -38,11 +37,12 @@ from shoal.core.blocklists import (
     refusing,
 )
 from shoal.core.errors import Disallowed, NotFound, Reserved, ShoalError, Taken, Unfit
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Node
 from shoal.core.text import check_text
+from shoal.graph.access import association, count_of, find_object, get_object, objects_of, pages_of
 from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
-from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Reader
+from shoal.graph.contract import Batch, KeyTaken, Reader
 from shoal.graph.schema import (
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,
@@ -65,8 +65,7 @@ _SHARD = shard_of(EVERYBODY)
 
 async def check_room(graph: Reader, atype: AssocType, maximum: int) -> None:
     """Raise `Unfit` if a list is full. Concurrent additions may exceed the limit slightly, which is harmless."""
-    counted = await graph.assoc_count((EVERYBODY,), (atype,))
-    if counted[atype].get(EVERYBODY, 0) >= maximum:
+    if await count_of(graph, EVERYBODY, atype) >= maximum:
         raise Unfit(f"There are {maximum} such blocks already, which is the maximum")
 
 
@@ -163,22 +162,15 @@ async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
 
 
 async def unblock_domain(writes: Writes, block_id: int) -> EmailDomainBlock:
-    block = await access_email_block(writes.graph, EmailDomainBlock, block_id)
+    block = await get_object(writes.graph, EmailDomainBlock, block_id)
     await remove_blocks(writes, _DOMAINS, {email_domain_block_key(block.domain): block.id})
     return block
 
 
 async def unblock_address(writes: Writes, block_id: int) -> CanonicalEmailBlock:
-    block = await access_email_block(writes.graph, CanonicalEmailBlock, block_id)
+    block = await get_object(writes.graph, CanonicalEmailBlock, block_id)
     await remove_blocks(writes, _ADDRESSES, {email_block_key(block.digest): block.id})
     return block
-
-
-async def access_email_block(graph: Reader, kind: type[B], block_id: int) -> B:
-    node = (await graph.obj_get((block_id,))).get(block_id)
-    if not isinstance(node, kind):
-        raise NotFound("Record not found")
-    return node
 
 
 async def domain_block_of(graph: Reader, address: str) -> int:
@@ -211,12 +203,12 @@ async def check_email(writes: Writes, address: str, client: str) -> None:
 
 
 async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     # Concurrent attempts would only conflict with each other.
     async with writes.turns.of((f"email domain block {block_id}",)):
         await change_object(
             writes.graph,
-            lambda: access_email_block(writes.graph, EmailDomainBlock, block_id),
+            lambda: get_object(writes.graph, EmailDomainBlock, block_id),
             lambda block: attempted(block, client, now),
         )
 
@@ -224,8 +216,8 @@ async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
 async def matching_email_blocks(graph: Reader, address: str) -> Sequence[CanonicalEmailBlock]:
     """Return the block that matches the canonical form of an address, if any. Raises `InvalidInput`."""
     block_id = await address_block_of(graph, address)
-    node = (await graph.obj_get((block_id,))).get(block_id) if block_id else None
-    return (node,) if isinstance(node, CanonicalEmailBlock) else ()
+    block = await find_object(graph, CanonicalEmailBlock, block_id)
+    return (block,) if block is not None else ()
 
 
 MAX_NAMES = 20_000
@@ -305,7 +297,7 @@ async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges
     """Change a block. Raises like `block_ip`, and `NotFound`."""
 
     async def attempt() -> IpBlock:
-        before = await access_ip_block(writes.graph, block_id)
+        before = await get_object(writes.graph, IpBlock, block_id)
         after = _checked(before, changes)
         if after == before:
             return before
@@ -334,7 +326,7 @@ async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges
 
 async def unblock_ip(writes: Writes, block_id: int) -> IpBlock:
     async def attempt() -> IpBlock:
-        node = await access_ip_block(writes.graph, block_id)
+        node = await get_object(writes.graph, IpBlock, block_id)
         batch = _ending(writes, node)
         note(writes, batch, AuditVerb.IP_UNBLOCKED, ip_target(node), severity=node.severity.value)
         await writes.graph.commit(batch)
@@ -357,27 +349,16 @@ def _ending(writes: Writes, node: IpBlock) -> Batch:
     return batch
 
 
-async def access_ip_block(graph: Reader, block_id: int) -> IpBlock:
-    node = (await graph.obj_get((block_id,))).get(block_id)
-    if not isinstance(node, IpBlock):
-        raise NotFound("Record not found")
-    return node
-
-
 async def ip_blocks_version(graph: Reader) -> int:
     """Return a number that changes whenever the blocks may have changed."""
-    found = await graph.assoc_get(EVERYBODY, (IP_BLOCKS_CHANGED,), (EVERYBODY,))
-    mark = found[IP_BLOCKS_CHANGED].get(EVERYBODY)
+    mark = await association(graph, EVERYBODY, IP_BLOCKS_CHANGED, EVERYBODY)
     return mark.time if mark else 0
 
 
 async def all_ip_blocks(graph: Reader) -> list[IpBlock]:
     found: list[IpBlock] = []
-    before = MAX_TIME
-    while page := await graph.assoc_range(EVERYBODY, BLOCKS_IP, Cursor(before=before, limit=_PAGE)):
-        nodes = await graph.obj_get([assoc.id2 for assoc in page])
-        found += [node for assoc in page if isinstance(node := nodes.get(assoc.id2), IpBlock)]
-        before = page[-1].time
+    async for page in pages_of(graph, EVERYBODY, BLOCKS_IP, _PAGE):
+        found += await objects_of(graph, IpBlock, [assoc.id2 for assoc in page])
     return found
 
 
@@ -390,7 +371,7 @@ def _checked(before: IpBlock, changes: IpBlockChanges) -> IpBlock:
     if changes.comment is not None:
         after = replace(after, comment=check_text(changes.comment, field="comment", maximum=MAX_IP_BLOCK_COMMENT))
     if changes.seconds is not None:
-        expires_at = time.time_ns() // 1_000_000 + changes.seconds * 1_000 if changes.seconds else 0
+        expires_at = now_ms() + changes.seconds * 1_000 if changes.seconds else 0
         after = replace(after, expires_at=expires_at)
     return after
 

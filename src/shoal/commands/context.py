@@ -30,15 +30,15 @@ import msgspec
 from msgspec.structs import replace as _replace_struct
 
 from shoal.core.audit import NOBODY, Actor, RepeatCounter
-from shoal.core.errors import Conflict, Unavailable
+from shoal.core.errors import Conflict, NotFound, Unavailable
 from shoal.core.ids import IdMaker
 from shoal.core.model import Member, Node
 from shoal.core.signup import Inviters
 from shoal.core.tokens import FOR_EVER, TokenLifetime
-from shoal.graph.access import access_member
+from shoal.graph.access import access_member, find_object, get_object
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Graph, IdTaken, Reader
+from shoal.graph.contract import Batch, Graph, IdTaken, Missing
 from shoal.graph.schema import Key
 from shoal.locks import NamedTurns
 from shoal.media.library import MediaLibrary
@@ -78,7 +78,7 @@ class Background:
 async def _quietly(work: Coroutine[None, None, None]) -> None:
     try:
         await work
-    except Exception:  # noqa: BLE001  # nobody is there to be told, and the server goes on
+    except Exception:  # noqa: BLE001  # no response waits for the result
         _log.exception("something beside an answer failed")
 
 
@@ -87,15 +87,10 @@ _FIRST = 1 / 3
 """Delay at which refusing begins, as a fraction of the delay at which everything is refused."""
 
 
-def _never() -> float:
-    return 0.0
-
-
 def refused_part(wait: float, first: float, most: float) -> float:
-    """The part of what comes that is to be refused, 0 to 1: nothing up to a wait of `first` seconds, all from `most` on.
+    """Return the fraction of requests to refuse at a delay in seconds: 0 up to `first`, 1 from `most` on, linear between.
 
-    In between it grows with the wait, so with twice as much as can be done the queue stays where half is refused:
-    for 1 and 3 seconds, at a wait of 2.
+    With twice the load that can be processed, the queue settles where half is refused: for 1 and 3 seconds, at a delay of 2.
     """
     return min(1.0, max(0.0, (wait - first) / (most - first)))
 
@@ -108,7 +103,7 @@ class Pressure:
     scheduled posts do not check, because they were accepted earlier.
     """
 
-    behind: Callable[[], float] = _never
+    behind: Callable[[], float] = lambda: 0.0
     most: float = 0.0
     draw: Callable[[], float] = random.random
     """Returns a random number from 0 (inclusive) to 1 (exclusive)."""
@@ -224,6 +219,13 @@ class Writes:
         """Return a copy with a reason for the audit log. Raises `InvalidInput` if it is too long."""
         return replace(self, actor=self.actor.because(reason)) if reason else self
 
+    async def commit(self, batch: Batch) -> None:
+        """Commit a batch. Raises `NotFound` if an object that it expects was deleted, and otherwise like `Graph.commit`."""
+        try:
+            await self.graph.commit(batch)
+        except Missing as error:
+            raise NotFound("Record not found") from error
+
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:
     """Commit a new object.
@@ -237,7 +239,7 @@ async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, B
         batch.presumed_new, batch.new_id = True, new_id
         batch.fresh.add(new_id)
         try:
-            await writes.graph.commit(batch)
+            await writes.commit(batch)
         except IdTaken as error:
             if error.id not in batch.fresh:
                 raise
@@ -257,8 +259,7 @@ async def made_once(writes: Writes, key: Key, kind: type[N], make: Callable[[int
 
     async def attempt() -> N:
         id_ = (await writes.graph.key_get((key,))).get(key, 0)
-        node = (await writes.graph.obj_get((id_,))).get(id_) if id_ else None
-        return node if isinstance(node, kind) else await add_node(writes, key.shard, build)
+        return await find_object(writes.graph, kind, id_) or await add_node(writes, key.shard, build)
 
     return await retry_on_conflict(attempt)
 
@@ -268,25 +269,24 @@ T = TypeVar("T")
 Claim = Callable[[Batch], None]
 """Marks a batch on the member's shard as an addition: its commit is refused if another addition was first."""
 
-Access = Callable[[Reader, int], Awaitable[Member]]
-"""Return a member by id, or raise an error."""
-
 
 async def in_turn(
-    writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, access: Access = access_member
+    writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, active: bool = True
 ) -> T:
     """Run `attempt`, which counts and commits a claimed batch, until it does not conflict. Return its result.
 
-    As with `retry_on_conflict`, `attempt` must read again each time. `access` returns the member; the default raises `NotFound`
-    for an unknown one.
+    As with `retry_on_conflict`, `attempt` must read again each time. Raises `NotFound` for an unknown member and, if it must be an
+    `active` one, like `access_member`.
     """
 
+    graph = writes.graph
+
     async def once() -> T:
-        member = await access(writes.graph, member_id)
+        member = await (access_member(graph, member_id) if active else get_object(graph, Member, member_id))
         # Read the version before `attempt` counts, and both later than anything this request has read so far: another process may
         # have added in between.
         with another_request():
-            found = await writes.graph.obj_get((member.login_id,))
+            found = await graph.obj_get((member.login_id,))
             turn: Node = found.get(member.login_id, member)
 
             def claim(batch: Batch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoal.commands.context import Writes
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
+from shoal.graph.access import association
 from shoal.graph.contract import Assoc, AssocOp, Batch
 from shoal.graph.payloads.conversations import ended_talk, read_or_not, talk_id, talk_of
 from shoal.graph.schema import CONVERSES
@@ -23,10 +24,10 @@ async def remove(writes: Writes, member_id: int, root_id: int) -> None:
 
 
 async def _held(writes: Writes, member_id: int, root_id: int) -> Assoc:
-    found = (await writes.graph.assoc_get(member_id, (CONVERSES,), (talk_id(root_id),)))[CONVERSES]
-    if not found:
+    held = await association(writes.graph, member_id, CONVERSES, talk_id(root_id))
+    if held is None:
         raise NotFound("Record not found")
-    return next(iter(found.values()))
+    return held
 
 
 async def _put(writes: Writes, op: AssocOp) -> None:

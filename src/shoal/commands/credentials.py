@@ -27,7 +27,7 @@ from shoal.core.model import Member
 from shoal.core.placement import place
 from shoal.core.text import check_email, check_text
 from shoal.core.tokens import fits, opened
-from shoal.graph.access import access_member
+from shoal.graph.access import access_member, find_object, get_object
 from shoal.graph.changes import retry_on_conflict, take_off
 from shoal.graph.contract import Batch
 from shoal.graph.member_lookup import keep_address, redeclare, release_address
@@ -77,9 +77,7 @@ async def replace_password(
     ended = await sessions.all_ended(writes, member_id)
 
     async def attempt() -> None:
-        member = (await writes.graph.obj_get((member_id,))).get(member_id)
-        if not isinstance(member, Member):
-            raise NotFound("Record not found")
+        member = await get_object(writes.graph, Member, member_id)
         login = await members.login_of(writes, member)
         if login is None or known not in ("", login.password):
             raise InvalidInput(_WRONG_CURRENT, field="current_password")
@@ -133,16 +131,12 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
 async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
     """Return the valid email token of a link, of one of these kinds. Raises `Gone` if it is unknown, used or expired."""
     id_, secret = opened(text)
-    proof = (await writes.graph.obj_get((id_,))).get(id_) if id_ else None
-    if (
-        not isinstance(proof, Proof)
-        or not any(fits(one, secret) for one in proof.secret_hashes)
-        or proof.kind not in kinds
-    ):
+    proof = await find_object(writes.graph, Proof, id_)
+    if proof is None or not any(fits(one, secret) for one in proof.secret_hashes) or proof.kind not in kinds:
         raise Gone(_OVER)
-    member = (await writes.graph.obj_get((proof.member_id,))).get(proof.member_id)
-    now = milliseconds_of(writes.new_id(shard_of(proof.id)))
-    if not isinstance(member, Member) or now >= proof.expires_at:
+    member = await find_object(writes.graph, Member, proof.member_id)
+    now = writes.new_id.now()
+    if member is None or now >= proof.expires_at:
         raise Gone(_OVER)
     login = await members.login_of(writes, member)
     if login is None or _is_over(proof, member, login):
@@ -182,22 +176,22 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
     theirs = writes.by(writes.actor.proved(member))
     verb = AuditVerb.PASSWORD_RESET
     await replace_password(theirs, member.id, secret, verb, networks=networks, beside=used)
-    return await access_as_is(writes, member.id)
+    return await _access_as_is(writes, member.id)
 
 
-async def access_as_is(writes: Writes, member_id: int) -> Member:
+async def _access_as_is(writes: Writes, member_id: int) -> Member:
     """Return a member in any state. Raises `Gone` if there is none."""
-    node = (await writes.graph.obj_get((member_id,))).get(member_id)
-    if not isinstance(node, Member):
+    member = await find_object(writes.graph, Member, member_id)
+    if member is None:
         raise Gone(_OVER)
-    return node
+    return member
 
 
 async def ask_confirmation(writes: Writes, member: Member, language: str = "") -> None:
     """Send the confirmation mail (again); the link is valid for its full lifetime."""
 
     async def attempt() -> None:
-        now = await access_as_is(writes, member.id)
+        now = await _access_as_is(writes, member.id)
         login = await members.login_of(writes, now)
         batch = Batch(shard_of(member.id))
         asked = _emit(batch, writes, MailKind.CONFIRM, now, language=language)
@@ -224,7 +218,7 @@ async def ask_change(
         raise InvalidInput("the password is wrong", field="password")
     await blocklists.check_email(writes, address, asker.address if asker is not None else "")
     await members.check_free(writes, address, member_id)
-    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    now = writes.new_id.now()
     if login is not None and sum(until > now for _, until in login.kept) >= _KEPT:
         raise NotAllowed(_TOO_OFTEN)
     batch = Batch(shard_of(member_id))
@@ -286,7 +280,7 @@ async def set_email(writes: Writes, member_id: int, address: str) -> Member:
         raise Conflict("this member has no login")
 
     async def state() -> tuple[Proof | None, Member]:
-        return None, await access_as_is(writes, member_id)
+        return None, await _access_as_is(writes, member_id)
 
     return await _change(writes, _Change(member_id, address, state))
 
@@ -322,7 +316,7 @@ async def _change(writes: Writes, wanted: _Change) -> Member:
     member_id, address = wanted.member_id, wanted.address
     shard = shard_of(member_id)
     if address:
-        await members.hold_address(writes, address, member_id, milliseconds_of(writes.new_id(shard)))
+        await members.hold_address(writes, address, member_id, writes.new_id.now())
     salt = await contact_salt(writes)
     ended = await sessions.all_ended(writes, member_id)
 
@@ -405,7 +399,7 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
 
 
 async def _settle(writes: Writes, member_id: int, address: str, freed: Sequence[str]) -> None:
-    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    now = writes.new_id.now()
     if address:
         await keep_address(writes.graph, member_id, address)
         await release_address(writes.graph, member_id, address, now)
@@ -425,8 +419,8 @@ async def end(writes: Writes, proof: Proof) -> None:
 
 
 async def _end_unconfirmed(writes: Writes, proof: Proof) -> None:
-    member = (await writes.graph.obj_get((proof.member_id,))).get(proof.member_id)
-    if not isinstance(member, Member) or not member.unconfirmed:
+    member = await find_object(writes.graph, Member, proof.member_id)
+    if member is None or not member.unconfirmed:
         return
     # The member may be approved or deleted concurrently; if the mail was sent again, the later token decides.
     with contextlib.suppress(NotAllowed, NotFound):

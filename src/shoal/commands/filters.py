@@ -14,9 +14,9 @@ from shoal.commands.context import Claim, Writes, add_node, in_turn
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import FiltersChanged
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.text import check_text
-from shoal.graph.access import access_post
+from shoal.graph.access import access_post, own_object
 from shoal.graph.contract import Batch, IdTaken, Reader
 from shoal.graph.payloads.members import MAX_FILTERS, filters_of
 from shoal.graph.schema import OWNS_FILTER
@@ -90,7 +90,7 @@ async def update(writes: Writes, member_id: int, filter_id: int, change: FilterC
 
 
 async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
-    await own_filter(writes.graph, member_id, filter_id)
+    await own_object(writes.graph, Filter, member_id, filter_id)
     batch = Batch(shard_of(member_id))
     batch.obj_del(filter_id)
     batch.assoc_del(member_id, OWNS_FILTER, filter_id, writes.new_id(batch.shard))
@@ -123,13 +123,6 @@ async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
     await _change(writes, member_id, filter_.id, change)
 
 
-async def own_filter(graph: Reader, member_id: int, filter_id: int) -> Filter:
-    node = (await graph.obj_get((filter_id,))).get(filter_id)
-    if not isinstance(node, Filter) or node.owner_id != member_id:
-        raise NotFound("Record not found")
-    return node
-
-
 async def filter_of_keyword(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterKeyword]:
     """Return a keyword of this member by its id, and its filter. Raises `NotFound`."""
     for filter_ in await filters_of(graph, member_id):
@@ -152,7 +145,7 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
     """Apply a change to the current filter. Store nothing if it makes no difference."""
 
     async def attempt(claim: Claim) -> Filter:
-        before = await own_filter(writes.graph, member_id, filter_id)
+        before = await own_object(writes.graph, Filter, member_id, filter_id)
         after = change(before)
         if after == before:
             return before
@@ -178,7 +171,9 @@ def _checked_change(writes: Writes, change: FilterChange) -> Change:
     if contexts == ():
         raise InvalidInput("Context None or invalid context supplied", field="context")
     words = [_checked(word) for word in change.words]
-    expires_at = _end(writes, change.lasts)
+    expires_at = None
+    if change.lasts is not None:
+        expires_at = 0 if change.lasts < 0 else writes.new_id.now() + change.lasts * 1_000
 
     def apply(filter_: Filter) -> Filter:
         action = filter_.action if change.action is None else change.action
@@ -197,17 +192,8 @@ def _checked_change(writes: Writes, change: FilterChange) -> Change:
     return apply
 
 
-def _end(writes: Writes, lasts: int | None) -> int | None:
-    if lasts is None:
-        return None
-    # Ids carry the clock that all servers share.
-    return 0 if lasts < 0 else milliseconds_of(writes.new_id(0)) + lasts * 1000
-
-
 def _checked(word: KeywordChange) -> KeywordChange:
-    if word.gone:
-        return word
-    if word.keyword is None and word.id:
+    if word.gone or (word.keyword is None and word.id):
         return word
     return replace(word, keyword=_said(word.keyword or "", "keyword", "Keyword can't be blank"))
 

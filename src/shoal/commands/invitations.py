@@ -34,7 +34,7 @@ from shoal.core.signup import (
 )
 from shoal.core.text import check_user_name
 from shoal.core.tokens import fits, hash_of, new_secret, opened
-from shoal.graph.access import access_member, members_by_id
+from shoal.graph.access import access_member, find_object, get_object, members_by_id, objects_of, own_object
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
@@ -43,7 +43,6 @@ from shoal.graph.schema import OWNS_INVITATION
 _KEPT = 100
 """Invitations kept per member; beyond that, the oldest that are no longer open are deleted."""
 _UNKNOWN = "There is no such invitation"
-_NOT_THERE = "Record not found"
 _FIELD = "invite_code"
 
 
@@ -68,7 +67,7 @@ async def create(
 
     async def attempt(claim: Claim) -> Invitation:
         kept = await of_member(writes, member_id)
-        now = milliseconds_of(writes.new_id(shard))
+        now = writes.new_id.now()
         if sum(one.is_open(now) for one in kept) >= writes.limits.invitations:
             raise InvalidInput(f"at most {writes.limits.invitations} open invitations")
         closed = [one for one in kept if not one.is_open(now) and not one.holds]
@@ -118,14 +117,12 @@ def _check(owner: Member, uses: int, seconds: int) -> None:
 async def of_member(writes: Writes, member_id: int) -> list[Invitation]:
     """Return up to 100 invitations of a member, newest first, including expired and used ones."""
     listed = await writes.graph.assoc_range(member_id, OWNS_INVITATION, Cursor(limit=_KEPT))
-    nodes = await writes.graph.obj_get([assoc.id2 for assoc in listed]) if listed else {}
-    return await _settled(writes, [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Invitation)])
+    return await _settled(writes, await objects_of(writes.graph, Invitation, [assoc.id2 for assoc in listed]))
 
 
 async def end(writes: Writes, member_id: int, invitation_id: int) -> None:
     """Revoke an own invitation. Raises `NotFound` for another member's."""
-    if (await _access(writes, invitation_id)).owner_id != member_id:
-        raise NotFound(_NOT_THERE)
+    await own_object(writes.graph, Invitation, member_id, invitation_id)
     await _end(writes, invitation_id)
 
 
@@ -141,25 +138,18 @@ async def end_as_staff(writes: Writes, member_id: int, invitation_id: int) -> No
 
     Raises `NotFound`, and `NotAllowed` if the owner's role is not lower.
     """
-    invitation = await _access(writes, invitation_id)
+    invitation = await get_object(writes.graph, Invitation, invitation_id)
     people = await members_by_id(writes.graph, (member_id, invitation.owner_id))
     if member_id not in people:
-        raise NotFound(_NOT_THERE)
+        raise NotFound("Record not found")
     if invitation.owner_id != member_id and invitation.owner_id in people:
         check_may_act(people[member_id], people[invitation.owner_id])
     await _end(writes, invitation_id)
 
 
-async def _access(writes: Writes, invitation_id: int) -> Invitation:
-    node = (await writes.graph.obj_get((invitation_id,))).get(invitation_id)
-    if not isinstance(node, Invitation):
-        raise NotFound(_NOT_THERE)
-    return node
-
-
 async def _end(writes: Writes, invitation_id: int) -> None:
     async def attempt() -> None:
-        invitation = await _access(writes, invitation_id)
+        invitation = await get_object(writes.graph, Invitation, invitation_id)
         batch = Batch(shard_of(invitation.id))
         _take(writes, batch, invitation.owner_id, invitation.id, invitation.version)
         note(writes, batch, AuditVerb.INVITATION_ENDED, invitation_target(invitation))
@@ -222,7 +212,7 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
             member_id = writes.new_id(place(name).shard)
         if not invitation.admits(name):
             raise _used_up()
-        until = milliseconds_of(writes.new_id(shard_of(invitation.id))) + HOLD_MS
+        until = writes.new_id.now() + HOLD_MS
         await _commit(writes, replace(invitation, holds=(*invitation.holds, Hold(member_id, name, until))))
         return offer, member_id
 
@@ -238,7 +228,7 @@ async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: 
 
     async def attempt() -> None:
         with another_request():
-            invitation = await _access(writes, invitation_id)
+            invitation = await get_object(writes.graph, Invitation, invitation_id)
         after = invitation.without(member_id, came=came)
         if after != invitation:
             await _commit(writes, after)
@@ -263,12 +253,11 @@ async def _commit(writes: Writes, after: Invitation) -> None:
 async def _offer(writes: Writes, code: str) -> Offer:
     """Return the invitation with this code and its owner, even if it is used up."""
     id_, secret = opened(code)
-    nodes = await writes.graph.obj_get((id_,)) if id_ else {}
-    invitation = nodes.get(id_)
-    if not isinstance(invitation, Invitation) or not fits(hash_of(invitation.secret), secret):
+    invitation = await find_object(writes.graph, Invitation, id_)
+    if invitation is None or not fits(hash_of(invitation.secret), secret):
         raise InvalidInput(_UNKNOWN, field=_FIELD)
     inviter = (await members_by_id(writes.graph, (invitation.owner_id,))).get(invitation.owner_id)
-    now = milliseconds_of(writes.new_id(shard_of(id_)))
+    now = writes.new_id.now()
     if inviter is None or not may_invite(writes.inviters, inviter) or invitation.is_over(now):
         raise InvalidInput("This invitation is over", field=_FIELD)
     (settled,) = await _settled(writes, [invitation])
@@ -277,7 +266,7 @@ async def _offer(writes: Writes, code: str) -> Offer:
 
 async def _settled(writes: Writes, invitations: Sequence[Invitation]) -> list[Invitation]:
     """Return invitations with their expired holds settled: a hold counts as a use if its member exists."""
-    now = milliseconds_of(writes.new_id(0))
+    now = writes.new_id.now()
     ended = [hold.member_id for one in invitations for hold in one.holds if hold.until <= now]
     came = await members_by_id(writes.graph, ended) if ended else {}
     return [one.settled(now, came) for one in invitations]

@@ -15,9 +15,9 @@ from shoal.core.events import ListChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.core.text import check_text
-from shoal.graph.access import members_by_id, own_list
+from shoal.graph.access import count_of, members_by_id, own_object
 from shoal.graph.changes import change_object
-from shoal.graph.contract import Batch, Missing
+from shoal.graph.contract import Batch
 from shoal.graph.schema import FOLLOWS, LISTS, OWNS_LIST
 
 
@@ -34,8 +34,7 @@ async def create(
     shard = shard_of(member_id)
 
     async def attempt(claim: Claim) -> MemberList:
-        held = await writes.graph.assoc_count((member_id,), (OWNS_LIST,))
-        if held[OWNS_LIST].get(member_id, 0) >= writes.limits.lists:
+        if await count_of(writes.graph, member_id, OWNS_LIST) >= writes.limits.lists:
             raise InvalidInput(f"at most {writes.limits.lists} lists")
 
         def build(id_: int) -> tuple[MemberList, Batch]:
@@ -73,7 +72,7 @@ async def update(
 
     return await change_object(
         writes.graph,
-        lambda: own_list(writes.graph, member_id, list_id),
+        lambda: own_object(writes.graph, MemberList, member_id, list_id),
         change,
         lambda batch, *_: batch.emit(ListChanged(list_id=list_id, owner_id=member_id)),
     )
@@ -81,7 +80,7 @@ async def update(
 
 async def delete(writes: Writes, member_id: int, list_id: int) -> None:
     """Delete a list; its members are removed later. Raises `NotFound` for another member's list."""
-    await own_list(writes.graph, member_id, list_id)
+    await own_object(writes.graph, MemberList, member_id, list_id)
     batch = _changed(member_id, list_id)
     batch.obj_del(list_id)
     batch.assoc_del(member_id, OWNS_LIST, list_id, writes.new_id(batch.shard))
@@ -94,7 +93,7 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
     Raises `NotFound` for one that the owner does not follow (the owner may add themselves), `Taken` for one that is on it, and
     `InvalidInput` if it would be too long.
     """
-    await own_list(writes.graph, member_id, list_id)
+    await own_object(writes.graph, MemberList, member_id, list_id)
     wanted = list(dict.fromkeys(others))
     if not wanted:
         return
@@ -106,25 +105,21 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
     async def attempt(claim: Claim) -> None:
         if (await writes.graph.assoc_get(list_id, (LISTS,), wanted))[LISTS]:
             raise Taken("Account has already been taken", field="account_ids")
-        held = await writes.graph.assoc_count((list_id,), (LISTS,))
-        if held[LISTS].get(list_id, 0) + len(wanted) > writes.limits.list_members:
+        if await count_of(writes.graph, list_id, LISTS) + len(wanted) > writes.limits.list_members:
             raise InvalidInput(f"a list has at most {writes.limits.list_members} members", field="account_ids")
         batch = _changed(member_id, list_id)
         claim(batch)
         batch.expect(list_id)
         for id_ in wanted:
             batch.assoc_add(list_id, LISTS, id_, writes.new_id(batch.shard))
-        try:
-            await writes.graph.commit(batch)
-        except Missing:
-            raise NotFound("Record not found") from None
+        await writes.commit(batch)
 
     await in_turn(writes, member_id, attempt)
 
 
 async def take_off(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:
     """Remove members from a list, ignoring those that are not on it."""
-    await own_list(writes.graph, member_id, list_id)
+    await own_object(writes.graph, MemberList, member_id, list_id)
     held = (await writes.graph.assoc_get(list_id, (LISTS,), list(dict.fromkeys(others))))[LISTS]
     if held:
         batch = _changed(member_id, list_id)

@@ -16,7 +16,7 @@ from shoal.core.media_files import files_of, with_copies
 from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.core.text import check_text
 from shoal.graph import media as life
-from shoal.graph.access import access_member
+from shoal.graph.access import access_member, own_object
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Changed, IdTaken, Reader
 from shoal.graph.schema import import_key
@@ -53,7 +53,7 @@ async def upload(
     shard = shard_of(owner_id)
     key = import_key(shard, record)
     if record and (found := (await writes.graph.key_get((key,))).get(key)):
-        return await own_media(writes, owner_id, found)
+        return await own_object(writes.graph, Media, owner_id, found)
     if not record:
         check_room(writes, owner, 1)
     media_id = id_ or writes.new_id(shard)
@@ -63,8 +63,9 @@ async def upload(
     try:
         return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
-        # If the caller is canceled, the commit continues and owns the files.
-        if is_refusal(error) and not await _is_there(writes, id_):
+        # If the caller is canceled, the commit continues and owns the files. Files are named by content, so an earlier import
+        # of this object has the same ones.
+        if is_refusal(error) and not (id_ and id_ in await writes.graph.obj_get((id_,))):
             await writes.media.remove(files_of(media))
         raise
 
@@ -78,7 +79,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
         nonlocal id_
         owner = await access_member(writes.graph, media.owner_id)
         if record and (found := (await writes.graph.key_get((key,))).get(key)):
-            return await own_media(writes, owner.id, found)
+            return await own_object(writes.graph, Media, owner.id, found)
         if not record:
             check_room(writes, owner, media.stored)
         batch = Batch(shard)
@@ -117,11 +118,6 @@ def in_words(size: int) -> str:
         if size >= of:
             return f"{size / of:.1f} {unit}"
     return f"{size} bytes"
-
-
-async def _is_there(writes: Writes, id_: int) -> bool:
-    """Return whether an earlier import has stored this object. Files are named by content, so it refers to the same files."""
-    return bool(id_) and id_ in await writes.graph.obj_get((id_,))
 
 
 async def _place_picture(
@@ -167,7 +163,7 @@ async def describe(
 
     Raises `NotFound` for another member's media.
     """
-    media = await own_media(writes, owner_id, media_id)
+    media = await own_object(writes.graph, Media, owner_id, media_id)
     described(writes, media, description=description, focus=focus)
     poster: dict[str, Any] = {}
     if thumbnail:
@@ -176,7 +172,7 @@ async def describe(
         poster = msgspec.structs.asdict(await writes.media.place_poster(owner.name, media_id, thumbnail))
 
     async def attempt() -> Media:
-        held = await own_media(writes, owner_id, media_id)
+        held = await own_object(writes.graph, Media, owner_id, media_id)
         changed = msgspec.structs.replace(described(writes, held, description=description, focus=focus), **poster)
         if changed != held:
             changed = await _replace(writes, held, changed)
@@ -263,13 +259,6 @@ async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) ->
     if len(media) > 1 and any(node.kind is not MediaKind.IMAGE for node in media):
         raise Unfit(_NOT_TOGETHER, field="media_ids")
     return media
-
-
-async def own_media(writes: Writes, owner_id: int, media_id: int) -> Media:
-    node = (await writes.graph.obj_get((media_id,))).get(media_id)
-    if not isinstance(node, Media) or node.owner_id != owner_id:
-        raise NotFound("Record not found")
-    return node
 
 
 def _checked_focus(focus: tuple[float, float]) -> tuple[float, float]:

@@ -13,14 +13,15 @@ from shoal.commands import relationships
 from shoal.commands.audit import end_addresses, note
 from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb, member_target, post_target
-from shoal.core.credentials import Login
 from shoal.core.email import MailKind
-from shoal.core.errors import NotAllowed, NotFound
+from shoal.core.errors import NotAllowed
 from shoal.core.events import MailDue, MemberRemoved, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Role
+from shoal.graph.access import get_object
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
+from shoal.graph.member_lookup import login_of
 from shoal.graph.payloads.posts import hidden_batch
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
 
@@ -39,11 +40,11 @@ async def reveal(writes: Writes, post_id: int) -> Post:
 
 async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
     async def attempt() -> Post:
-        post = await _access_post(writes, post_id)
+        post = await get_object(writes.graph, Post, post_id)
         why = post.hidden | HIDDEN_BY_MODERATION if hidden else post.hidden & ~HIDDEN_BY_MODERATION
         if why == post.hidden:
             return post
-        after, batch = hidden_batch(post, why, milliseconds_of(writes.new_id(shard_of(post_id))))
+        after, batch = hidden_batch(post, why, writes.new_id.now())
         if hidden:
             batch.emit(PostHidden(post_id=post_id))
         verb = AuditVerb.POST_HIDDEN if hidden else AuditVerb.POST_REVEALED
@@ -70,17 +71,10 @@ async def _set_untrendable(writes: Writes, post_id: int, *, untrendable: bool) -
 
     return await change_object(
         writes.graph,
-        lambda: _access_post(writes, post_id),
+        lambda: get_object(writes.graph, Post, post_id),
         lambda post: replace(post, untrendable=untrendable),
         beside,
     )
-
-
-async def _access_post(writes: Writes, post_id: int) -> Post:
-    post = (await writes.graph.obj_get((post_id,))).get(post_id)
-    if not isinstance(post, Post):
-        raise NotFound("Record not found")
-    return post
 
 
 async def suspend(writes: Writes, member_id: int) -> Member:
@@ -109,8 +103,8 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
 
     async def attempt() -> Member:
         member = await _access_pending(writes, member_id)
-        login = (await writes.graph.obj_get((member.login_id,))).get(member.login_id)
-        by = login.confirm_by if isinstance(login, Login) else 0
+        login = await login_of(writes.graph, member)
+        by = login.confirm_by if login else 0
         if unconfirmed_at and not (member.unconfirmed and by <= unconfirmed_at):
             raise NotAllowed("This member does not wait for approval")
         # Any client may fail to log in under this name, so the entries may exceed one commit.
@@ -118,13 +112,12 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
             pass
         batch = Batch(shard_of(member_id))
         batch.obj_del(member_id, member.version)
-        batch.obj_del(member.login_id, login.version if isinstance(login, Login) else 0)
+        batch.obj_del(member.login_id, login.version if login else 0)
         batch.key_del(user_name_key(member.name), member_id)
-        tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_MAX_TOKENS))
-        for token in tokens:
+        for token in await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_MAX_TOKENS)):
             batch.obj_del(token.id2)
             batch.assoc_del(member_id, LOGGED_IN, token.id2, writes.new_id(batch.shard))
-        batch.emit(MemberRemoved(member_id=member_id, address=login.email if isinstance(login, Login) else ""))
+        batch.emit(MemberRemoved(member_id=member_id, address=login.email if login else ""))
         if not unconfirmed_at:
             note(writes, batch, AuditVerb.SIGN_UP_REJECTED, member_target(member))
         await writes.graph.commit(batch)
@@ -134,9 +127,7 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
 
 
 async def _access_pending(writes: Writes, member_id: int) -> Member:
-    member = (await writes.graph.obj_get((member_id,))).get(member_id)
-    if not isinstance(member, Member):
-        raise NotFound("Record not found")
+    member = await get_object(writes.graph, Member, member_id)
     if not member.pending:
         raise NotAllowed("This member does not wait for approval")
     return member
@@ -185,9 +176,7 @@ async def _become(writes: Writes, member_id: int, verb: AuditVerb, **changes: An
     """Apply changes to the current member. Store nothing if they make no difference."""
 
     async def attempt() -> Member:
-        before = (await writes.graph.obj_get((member_id,))).get(member_id)
-        if not isinstance(before, Member):
-            raise NotFound("Record not found")
+        before = await get_object(writes.graph, Member, member_id)
         after = replace(before, **changes)
         if (before.departure_id or before.unconfirmed) and changes.get("suspended"):
             # The member is hidden already; also prevent canceling the deletion or confirming the address.

@@ -15,7 +15,7 @@ from shoal.commands.context import Writes
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, NoticePolicy, Treatment
-from shoal.graph.access import access_member
+from shoal.graph.access import access_member, pages_of
 from shoal.graph.changes import change_object
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor
 from shoal.graph.payloads.members import CLEARED, Mark, encode_mark, mark_id, marks
@@ -39,15 +39,10 @@ async def dismiss(writes: Writes, member_id: int, time: int) -> None:
 
 async def dismiss_group(writes: Writes, member_id: int, group: Group) -> None:
     found: list[Assoc] = []
-    before = group.last
-    while len(found) < _MOST:
-        page = await writes.graph.assoc_range(
-            member_id, NOTIFIED, Cursor(before=before, after=group.first, limit=_PAGE)
-        )
+    async for page in pages_of(writes.graph, member_id, NOTIFIED, _PAGE, before=group.last, after=group.first):
         found += [assoc for assoc in page if (of := notice_of(assoc)) and group_of(of, assoc.time) == group]
-        if len(page) < _PAGE:
+        if len(found) >= _MOST:
             break
-        before = page[-1].time
     await _end(writes, member_id, found)
 
 
@@ -108,16 +103,14 @@ async def dismiss_requests(writes: Writes, member_id: int, senders: Collection[i
 async def _held_of(writes: Writes, member_id: int, senders: Collection[int]) -> list[Assoc]:
     found: list[Assoc] = []
     actors: set[int] = set()
-    before, looked = MAX_TIME, 0
-    while looked < _MAX_HELD:
-        page = await writes.graph.assoc_range(member_id, HELD, Cursor(before=before, limit=_PAGE))
+    looked = 0
+    async for page in pages_of(writes.graph, member_id, HELD, _PAGE):
         told = [(assoc, notice) for assoc in page if (notice := notice_of(assoc)) and notice.actor_id in senders]
         found += [assoc for assoc, _ in told]
         actors |= {notice.actor_id for _, notice in told}
         looked += len(page)
-        if len(page) < _PAGE:
+        if looked >= _MAX_HELD:
             break
-        before = page[-1].time
     if actors != set(senders):
         raise NotFound("Record not found")
     return found

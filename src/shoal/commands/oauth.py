@@ -37,10 +37,11 @@ from shoal.core.model import HALFWAY, App, Grant, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.core.tokens import NOWHERE, Origin, TokenUse, decoded, fits, hash_of, new_secret, opened, text_of
-from shoal.graph.access import access_member
-from shoal.graph.changes import put_on, retry_on_conflict, take_off
+from shoal.graph.access import access_member, find_object, objects_of
+from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, Cursor, Reader
-from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LEADING_TO_LOGINS, LOGGED_IN
+from shoal.graph.payloads.members import drop_login
+from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN
 
 _log = logging.getLogger("shoal.logins")
 
@@ -65,7 +66,7 @@ async def expired(writes: Writes, member_id: int) -> list[int]:
         return []
     newest = await graph.assoc_range(member_id, EXPIRING, Cursor(limit=_LOOKED_AT)) if len(oldest) == _LOOKED_AT else []
     ids = list(dict.fromkeys([assoc.id2 for assoc in (*oldest, *newest)]))
-    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    now = writes.new_id.now()
     found = await graph.obj_get(ids)
     return [id_ for id_ in ids if has_expired(found.get(id_), now)][:_DROPPED_AT_ONCE]
 
@@ -77,13 +78,6 @@ def has_expired(node: object, now: int) -> bool:
     return not isinstance(node, Token) or now >= milliseconds_of(node.id) + (
         HALFWAY_MS if HALFWAY in node.scopes else BROWSER_MS
     )
-
-
-def drop_expired(batch: Batch, member_id: int, ids: Sequence[int], now: int) -> None:
-    for id_ in ids:
-        batch.obj_del(id_)
-        for atype in LEADING_TO_LOGINS:
-            batch.assoc_del(member_id, atype, id_, now)
 
 
 _SECRET_BYTES = 24
@@ -157,28 +151,29 @@ async def keep_app(writes: Writes, app_id: int) -> None:
 
     Raises `Unauthenticated` if it was just deleted.
     """
-    app = await _app(writes, app_id)
+    app = await find_object(writes.graph, App, app_id)
     if app is None or app.kept:
         return
 
-    async def attempt() -> None:
-        now = await _app(writes, app_id)
+    async def read() -> App:
+        now = await find_object(writes.graph, App, app_id)
         if now is None:
             raise Unauthenticated(_UNKNOWN)
-        if not now.kept:
-            batch = Batch(shard_of(app_id))
-            take_off(batch, now.ticket_id, writes.new_id(batch.shard))
-            batch.obj_set(replace(now, ticket_id=0, kept=True, version=now.version + 1))
-            await writes.graph.commit(batch)
+        return now
 
-    await retry_on_conflict(attempt)
+    await change_object(
+        writes.graph,
+        read,
+        lambda now: now if now.kept else replace(now, ticket_id=0, kept=True),
+        lambda batch, before, _: take_off(batch, before.ticket_id, writes.new_id(batch.shard)),
+    )
 
 
 async def plan_end(writes: Writes, app_id: int) -> None:
     """Schedule the deletion of an app that is neither kept nor scheduled: after a day, unless it is used."""
 
     async def attempt() -> None:
-        app = await _app(writes, app_id)
+        app = await find_object(writes.graph, App, app_id)
         if app is None or app.kept:
             return
         planned = await writes.graph.assoc_get(app.ticket_id, (DUE_ON,), (AGENDA,)) if app.ticket_id else {}
@@ -201,17 +196,12 @@ async def drop_unused(writes: Writes, app: App) -> None:
     await writes.graph.commit(batch)
 
 
-async def _app(writes: Writes, app_id: int) -> App | None:
-    node = (await writes.graph.obj_get((app_id,))).get(app_id)
-    return node if isinstance(node, App) else None
-
-
 async def check_app(graph: Reader, app_id: int, secret: str) -> App:
     """Return the app with this id and secret. Raises `Unauthenticated`."""
-    node = (await graph.obj_get((app_id,))).get(app_id)
-    if not isinstance(node, App) or not fits(node.secret_hash, decoded(secret)):
+    app = await find_object(graph, App, app_id)
+    if app is None or not fits(app.secret_hash, decoded(secret)):
         raise Unauthenticated(_UNKNOWN)
-    return node
+    return app
 
 
 async def issue_token(
@@ -228,12 +218,10 @@ async def issue_token(
     A caller that checked a password passes the `generation` of the member at that time, so that a concurrent password change
     invalidates this token too; None means the current one.
     """
-    member: Member | None = None
-    if member_id and generation is None:
-        member = await access_member(writes.graph, member_id)
-    elif member_id:
-        member = await _member(writes, member_id)
-    if generation is None:
+    if generation is not None:
+        member = await find_object(writes.graph, Member, member_id)
+    else:
+        member = await access_member(writes.graph, member_id) if member_id else None
         generation = member.generation if member is not None else 0
     await keep_app(writes, app_id)
     secret = new_secret(_SECRET_BYTES)
@@ -282,16 +270,15 @@ def put_token(
 async def check_token(writes: Writes, text: str) -> Bearer:
     """Return the token with this text, and its member, with one read each. Raises `Unauthenticated`."""
     id_, secret = opened(text)
-    graph = writes.graph
-    token = (await graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
-    if not isinstance(token, Token) or not fits(token.secret_hash, secret):
+    token = await find_object(writes.graph, Token, id_) if len(secret) == _SECRET_BYTES else None
+    if token is None or not fits(token.secret_hash, secret):
         raise InvalidToken
     if writes.lifetime.is_over(token.use, writes.new_id.now()):
         raise InvalidToken
     if not token.member_id:
         return Bearer(token, None)
-    member = (await graph.obj_get((token.member_id,))).get(token.member_id)
-    if not isinstance(member, Member) or token.generation != member.generation:
+    member = await find_object(writes.graph, Member, token.member_id)
+    if member is None or token.generation != member.generation:
         raise InvalidToken
     return Bearer(token, member)
 
@@ -315,7 +302,7 @@ async def revoke_token(writes: Writes, token: Token) -> None:
         if not isinstance(now, Token):
             return
         batch = Batch(shard_of(token.member_id or token.app_id))
-        drop_token(batch, now, writes.new_id(batch.shard), now.version)
+        drop_login(batch, now.member_id or now.app_id, now.id, writes.new_id(batch.shard), now.version)
         if token.member_id:
             batch.emit(SessionsEnded(member_id=token.member_id, token_ids=(token.id,)))
         if isinstance(member, Member) and HALFWAY not in token.scopes:
@@ -323,19 +310,6 @@ async def revoke_token(writes: Writes, token: Token) -> None:
         await writes.graph.commit(batch)
 
     await retry_on_conflict(attempt)
-
-
-async def _member(writes: Writes, member_id: int) -> Member | None:
-    node = (await writes.graph.obj_get((member_id,))).get(member_id)
-    return node if isinstance(node, Member) else None
-
-
-def drop_token(batch: Batch, token: Token, now: int, version: int = 0) -> None:
-    """Delete a token in this version (0 for any), with all its associations."""
-    owner = token.member_id or token.app_id
-    batch.obj_del(token.id, version)
-    for atype in LEADING_TO_LOGINS:
-        batch.assoc_del(owner, atype, token.id, now)
 
 
 LIFE_MS = 10 * 60_000
@@ -381,7 +355,8 @@ async def issue_code(
         batch = Batch(shard)
         batch.obj_add(grant)
         batch.assoc_add(member.id, EXPIRING, id_, id_)
-        drop_expired(batch, member.id, old, id_)
+        for one in old:
+            drop_login(batch, member.id, one, id_)
         note(theirs, batch, AuditVerb.APP_AUTHORIZED, member_target(member), app=str(app_id))
         return grant, batch
 
@@ -395,7 +370,8 @@ async def exchange_code(
     """Exchange an authorization code for a token. Raises `Unauthenticated`, with one message for every reason."""
     grant = await _grant(writes, app_id, code)
     if grant.token_id:
-        await _take_back(writes, grant.token_id)
+        if (stolen := await find_object(writes.graph, Token, grant.token_id)) is not None:
+            await revoke_token(writes, stolen)
         raise Unauthenticated(_REFUSED)
     if not (grant.redirect_uri == redirect_uri and _proves(verifier, grant.challenge)):
         raise Unauthenticated(_REFUSED)
@@ -418,18 +394,18 @@ async def exchange_code(
 
 async def _grant(writes: Writes, app_id: int, code: str) -> Grant:
     id_, secret = opened(code)
-    node = (await writes.graph.obj_get((id_,))).get(id_) if len(secret) == _CODE_BYTES else None
-    if not isinstance(node, Grant) or not fits(node.secret_hash, secret) or node.app_id != app_id:
+    grant = await find_object(writes.graph, Grant, id_) if len(secret) == _CODE_BYTES else None
+    if grant is None or not fits(grant.secret_hash, secret) or grant.app_id != app_id:
         raise Unauthenticated(_REFUSED)
-    return node
+    return grant
 
 
 async def _check_member(writes: Writes, grant: Grant) -> None:
     """Refuse an expired code, or one whose member changed their password or was locked out since."""
-    member = (await writes.graph.obj_get((grant.member_id,))).get(grant.member_id)
+    member = await find_object(writes.graph, Member, grant.member_id)
     if (
-        milliseconds_of(writes.new_id(shard_of(grant.id))) >= grant.expires_at
-        or not isinstance(member, Member)
+        writes.new_id.now() >= grant.expires_at
+        or member is None
         or member.generation != grant.generation
         or member.suspended
         or member.disabled
@@ -445,83 +421,70 @@ def _proves(verifier: str, challenge: str) -> bool:
     return bool(_VERIFIER.fullmatch(verifier)) and hmac.compare_digest(digest, challenge.encode())
 
 
-async def _take_back(writes: Writes, token_id: int) -> None:
-    node = (await writes.graph.obj_get((token_id,))).get(token_id)
-    if isinstance(node, Token):
-        await revoke_token(writes, node)
-
-
 _PAUSE_SECONDS = 1.0
-"""Seconds in which uses gather before they are written, so that they go into the store together."""
-_WAITING = 10_000
-"""Tokens whose use waits to be written; of any further one it is the next request that counts."""
+"""Delay before uses are written, so that they share a commit of the store."""
+_MOST_PENDING = 10_000
+"""Pending uses; beyond that, the next request with a token records its use."""
 _AT_ONCE = 32
 _UNUSED_LOOKED_AT = 20
-"""The oldest tokens of the member, which are checked for having been unused for too long."""
-
-
-class _Noted(NamedTuple):
-    token: Token
-    use: TokenUse
+"""Oldest tokens of the member that are checked for having been unused for too long."""
 
 
 class TokenUses:
-    """Writes the uses of tokens in the background. It needs no start: whatever is noted begins it.
+    """Writes the uses of tokens in the background. Needs no start.
 
-    In a process that only reads the store, `tell` has another one note them. It may be called for each request with the token until
-    that has happened.
+    In a process that only reads the store, `tell` passes a use to another process. It may be called for each request with the token
+    until the use has been written.
     """
 
     def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:
         self.writes = writes
         self._tell = tell
-        self._waiting: dict[int, _Noted] = {}
+        self._pending: dict[int, tuple[Token, TokenUse]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def note(self, token: Token, origin: Callable[[], Origin]) -> None:
-        """Note that a token is used now. It returns at once; of most requests nothing is to be written."""
+        """Record that a token is used now, and return immediately. Most requests have nothing to write."""
         now = self.writes.new_id.now()
-        if not token.use.is_due(now) or token.id in self._waiting or len(self._waiting) >= _WAITING:
+        if not token.use.is_due(now) or token.id in self._pending or len(self._pending) >= _MOST_PENDING:
             return
         if self._tell is not None:
             self._tell(token.id, origin())
             return
-        self._waiting[token.id] = _Noted(token, origin().after(token.use, now))
+        self._pending[token.id] = token, origin().after(token.use, now)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="shoal-token-uses")
 
     async def flush(self) -> None:
-        """Write what waits, now."""
-        while self._waiting:
-            noted = [self._waiting.pop(id_) for id_ in list(self._waiting)[:_AT_ONCE]]
-            await asyncio.gather(*map(self._write, noted))
+        """Write all pending uses now."""
+        while self._pending:
+            uses = [self._pending.pop(id_) for id_ in list(self._pending)[:_AT_ONCE]]
+            await asyncio.gather(*(self._write(token, use) for token, use in uses))
 
     async def close(self) -> None:
-        """Give up what waits: the next request of each token counts."""
+        """Discard pending uses: the next request with each token records one."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
     async def _run(self) -> None:
-        while self._waiting:
+        while self._pending:
             await asyncio.sleep(_PAUSE_SECONDS)
             await self.flush()
 
-    async def _write(self, noted: _Noted) -> None:
+    async def _write(self, token: Token, use: TokenUse) -> None:
         try:
-            await self._store(noted)
-        except Exception as error:  # noqa: BLE001 (a token that has ended meanwhile, or a store that is away)
+            await self._store(token, use)
+        except Exception as error:  # noqa: BLE001 (a token revoked concurrently, or an unavailable store)
             _log.debug("the use of a token was not written: %s", error)
 
-    async def _store(self, noted: _Noted) -> None:
-        token, graph = noted.token, self.writes.graph
-        owner = token.member_id or token.app_id
+    async def _store(self, token: Token, use: TokenUse) -> None:
+        graph, owner = self.writes.graph, token.member_id or token.app_id
         listed = await graph.assoc_range(owner, LOGGED_IN, Cursor(limit=_UNUSED_LOOKED_AT, oldest_first=True))
-        others = await graph.obj_get([one.id2 for one in listed if one.id2 != token.id])
         batch = Batch(shard_of(owner))
-        batch.obj_set(replace(token, use=noted.use, version=token.version + 1))
-        for other in others.values():
-            if isinstance(other, Token) and self.writes.lifetime.is_over(other.use, noted.use.at):
-                drop_token(batch, other, self.writes.new_id(batch.shard))
+        batch.obj_set(replace(token, use=use, version=token.version + 1))
+        for other in await objects_of(graph, Token, [one.id2 for one in listed if one.id2 != token.id]):
+            if self.writes.lifetime.is_over(other.use, use.at):
+                drop_login(batch, owner, other.id, self.writes.new_id(batch.shard))
         await graph.commit(batch)

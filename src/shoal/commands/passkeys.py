@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -40,10 +40,6 @@ MOST = 20
 
 _MAILS = {AuditVerb.PASSKEY_ADDED: MailKind.PASSKEY_ADDED, AuditVerb.PASSKEY_REMOVED: MailKind.PASSKEY_REMOVED}
 _REFUSED = "The device did not make a passkey for this account in time; please try again"
-_TAKEN = "This device has a passkey for this account already"
-_MANY = "You have as many passkeys as there can be: remove one first"
-_NEEDED = "This passkey is your second factor: add another one first, or turn the second factor off"
-_NONE = "Record not found"
 
 
 async def of_member(writes: Writes, member_id: int) -> tuple[Passkey, ...]:
@@ -80,9 +76,9 @@ async def add(
 
     def add_to(login: Login, batch: Batch) -> Login:
         if any(one.credential == passkey.credential for one in login.passkeys):
-            raise InvalidInput(_TAKEN, field="answer")
+            raise InvalidInput("This device has a passkey for this account already", field="answer")
         if len(login.passkeys) >= MOST:
-            raise NotAllowed(_MANY)
+            raise NotAllowed("You have as many passkeys as there can be: remove one first")
         authentication.use_up_challenge(writes, batch, found.challenge)
         return replace(login, passkeys=(*login.passkeys, passkey))
 
@@ -97,7 +93,7 @@ async def rename(writes: Writes, member_id: int, id_: str, name: str) -> None:
     name = check_text(name, field="name", maximum=MOST_NAME) or "Passkey"
 
     def renamed(login: Login, _batch: Batch) -> Login:
-        before = _of(login, id_)
+        before = _passkey(login.passkeys, id_)
         after = replace(before, name=name)
         return replace(login, passkeys=tuple(after if one is before else one for one in login.passkeys))
 
@@ -109,16 +105,14 @@ async def remove(writes: Writes, member_id: int, id_: str, password: str, code: 
 
     Raises `InvalidInput` for a wrong password or code, `NotFound`, `NotAllowed`, and `TooMany`.
     """
-    name = next((one.name for one in await of_member(writes, member_id) if one.id == id_), None)
-    if name is None:
-        raise NotFound(_NONE)
+    name = _passkey(await of_member(writes, member_id), id_).name
     await second_factor.check_owner(writes, member_id, password, code, asker)
 
     def removed(login: Login, _batch: Batch) -> Login:
-        before = _of(login, id_)
+        before = _passkey(login.passkeys, id_)
         left = tuple(one for one in login.passkeys if one is not before)
         if not left and login.second is not None and not login.second.key:
-            raise NotAllowed(_NEEDED)
+            raise NotAllowed("This passkey is your second factor: add another one first, or turn the second factor off")
         return replace(login, passkeys=left)
 
     await _change(writes, member_id, removed, AuditVerb.PASSKEY_REMOVED, name)
@@ -135,7 +129,7 @@ async def _change(
         member = await access_member(writes.graph, member_id)
         login = await login_of(writes.graph, member)
         if login is None:
-            raise NotFound(_NONE)
+            raise NotFound("Record not found")
         batch = Batch(shard_of(member_id))
         batch.obj_set(replace(change(login, batch), version=login.version + 1))
         if verb is not None:
@@ -148,8 +142,8 @@ async def _change(
     await retry_on_conflict(attempt, lambda conflict: not isinstance(conflict, KeyTaken))
 
 
-def _of(login: Login, id_: str) -> Passkey:
-    found = next((one for one in login.passkeys if one.id == id_), None)
+def _passkey(passkeys: Sequence[Passkey], id_: str) -> Passkey:
+    found = next((one for one in passkeys if one.id == id_), None)
     if found is None:
-        raise NotFound(_NONE)
+        raise NotFound("Record not found")
     return found

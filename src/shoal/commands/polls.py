@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import msgspec
 
 from shoal.commands.context import Limits, Writes
-from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.errors import InvalidInput
 from shoal.core.events import PollRemoved
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Poll, PollOption, Post
 from shoal.core.text import check_text, visible
-from shoal.graph.access import access_poll, association
+from shoal.graph.access import access_poll, association, find_object
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Batch, KeyTaken, Missing, Reader
+from shoal.graph.contract import Batch, KeyTaken, Reader
 from shoal.graph.schema import CHOOSES, VOTES, vote_key
 
 _VOTED = "You have already voted on this poll"
@@ -98,8 +98,7 @@ def exchange(batch: Batch, old: Poll | None, new: Poll | None, now: int) -> None
 
 
 async def poll_of(graph: Reader, post: Post) -> Poll | None:
-    node = (await graph.obj_get((post.poll_id,))).get(post.poll_id) if post.poll_id else None
-    return node if isinstance(node, Poll) else None
+    return await find_object(graph, Poll, post.poll_id)
 
 
 def titles(poll: Poll | None) -> tuple[str, ...]:
@@ -130,13 +129,11 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
             batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now, poll.id.to_bytes(8))
         batch.expect(poll.id)
         try:
-            await writes.graph.commit(batch)
+            await writes.commit(batch)
         except KeyTaken as error:
             if poll.multiple:
                 raise
             raise InvalidInput(_VOTED, field="choices") from error
-        except Missing as error:
-            raise NotFound("Record not found") from error
         return poll
 
     return await retry_on_conflict(attempt)

@@ -17,7 +17,7 @@ from shoal.commands.context import Writes, add_node
 from shoal.commands.media import check_attachable, descriptions_of, with_media
 from shoal.commands.members import members_named, tags_named
 from shoal.commands.polls import PollDraft
-from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, TooLarge, UnexpectedMentions
+from shoal.core.errors import Conflict, Gone, InvalidInput, TooLarge, UnexpectedMentions
 from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
@@ -26,7 +26,7 @@ from shoal.core.text import check_text, text_length
 from shoal.core.visibility import narrowed
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, IdTaken, KeyTaken, Missing
+from shoal.graph.contract import Batch, IdTaken, KeyTaken
 from shoal.graph.media import attach
 from shoal.graph.payloads.posts import (
     enter_thread,
@@ -190,8 +190,6 @@ async def create(
     except KeyTaken as error:
         # Of two concurrent requests with one key, both get the post of the first.
         return _written(await first_made(writes, shard, error.id))
-    except Missing as error:
-        raise NotFound("Record not found") from error
 
 
 async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, created_at: int, record: str) -> Batch:
@@ -202,7 +200,7 @@ async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, cr
     """
     content, shard = _content(writes, draft), shard_of(author_id)
     content |= {"mentions": await members_named(writes, content["text"]), "tags": tags_named(content["text"])}
-    now = milliseconds_of(writes.new_id(shard))
+    now = writes.new_id.now()
     batch = _creation(Post(id=id_, author_id=author_id, dated=created_at, **content), shard, now)
     take_keys(batch, request_keys(writes, author_id, "", record), id_, now)
     if not content["mentions"]:
@@ -324,16 +322,13 @@ async def update(
             _tell_of_edit(batch, post, edited, now)
         polls.exchange(batch, old, new, now)
         if batch.objects:
-            await writes.graph.commit(batch)
+            await writes.commit(batch)
         return edited
 
     async def fresh(media: Sequence[Media]) -> Post:
         return await retry_on_conflict(partial(attempt, media), lambda conflict: isinstance(conflict, IdTaken))
 
-    try:
-        return await with_media(writes, author_id, content["media"], fresh)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+    return await with_media(writes, author_id, content["media"], fresh)
 
 
 def change(batch: Batch, post: Post, edited: Post, now: int) -> None:

@@ -11,14 +11,12 @@ from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
 from shoal.graph.access import association
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Cursor, Missing, Reader
+from shoal.graph.contract import Batch, Cursor, Reader
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import PUSHES
 from shoal.push import messages
 from shoal.push.encryption import check_key
 from shoal.push.messages import MAX_SUBSCRIPTIONS, PushPolicy, PushSubscription, check_endpoint
-
-_NONE = "Record not found"
 
 
 async def subscribe(writes: Writes, member_id: int, token_id: int, wanted: PushSubscription) -> None:
@@ -37,19 +35,16 @@ async def subscribe(writes: Writes, member_id: int, token_id: int, wanted: PushS
             batch.assoc_del(member_id, PUSHES, id_, writes.new_id(batch.shard))
         batch.expect(token_id)
         batch.assoc_add(member_id, PUSHES, token_id, writes.new_id(batch.shard), messages.encode(wanted))
-        await writes.graph.commit(batch)
+        await writes.commit(batch)
 
-    try:
-        await retry_on_conflict(attempt)
-    except Missing as error:
-        raise NotFound(_NONE) from error
+    await retry_on_conflict(attempt)
 
 
 async def found(graph: Reader, member_id: int, token_id: int) -> PushSubscription:
     """Return the subscription of a session. Raises `NotFound`."""
     held = await association(graph, member_id, PUSHES, token_id)
     if held is None:
-        raise NotFound(_NONE)
+        raise NotFound("Record not found")
     return messages.decode(held.data)
 
 

@@ -12,29 +12,36 @@ from collections.abc import Mapping, Sequence
 from shoal.commands.context import Claim, Writes, add_node, in_turn
 from shoal.core.emoji import checked_emoji
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.events import LikeChanged, ReactionChanged, ShareCreated, ShareDeleted
+from shoal.core.events import LikeChanged, ReactionChanged, ShareCreated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
-from shoal.graph.access import access_post, association, own_post, post_by_id
+from shoal.graph.access import access_post, association, count_of, get_object, own_post, post_by_id
 from shoal.graph.cache.coherence import another_request, foreseen_change
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing, Standing
-from shoal.graph.payloads.posts import EmojiPlace, chosen_of, emoji_places, encode_chosen, encode_place, relist
+from shoal.graph.contract import Batch, KeyTaken, Missing, Standing
+from shoal.graph.payloads.posts import (
+    EmojiPlace,
+    chosen_of,
+    emoji_places,
+    encode_chosen,
+    encode_place,
+    relist,
+    unshare_batch,
+)
 from shoal.graph.schema import (
-    BOOKMARKS,
     EMOJI_PUT_BY,
     LIKES,
     MUTES_THREAD,
     PINS,
     POSTED,
-    POSTED_TO_FOLLOWERS,
     PUTS_EMOJI,
     REACTS,
     SHARES,
     SHOWS_EMOJI,
     AssocType,
     Key,
+    PostMark,
     emoji_id_key,
     emoji_place_key,
     share_key,
@@ -42,23 +49,23 @@ from shoal.graph.schema import (
 
 
 async def like(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Like the post (or the post that a share shows). Raises `NotFound` for one that the member may not see."""
+    """Like the post, or the post that a share shows. Raises `NotFound` if the member may not see it."""
     return await _begin(writes, member_id, LIKES, post_id)
 
 
 async def unlike(writes: Writes, member_id: int, post_id: int) -> Post:
-    """End a like."""
+    """Undo a like."""
     return await _end(writes, member_id, LIKES, post_id)
 
 
-async def bookmark(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Bookmark the post; nobody else learns of it."""
-    return await _begin(writes, member_id, BOOKMARKS, post_id)
+async def mark(writes: Writes, member_id: int, post_id: int, mark: PostMark) -> Post:
+    """Mark the post, for example with a bookmark. Only the member can see the mark."""
+    return await _begin(writes, member_id, mark.atype, post_id)
 
 
-async def unbookmark(writes: Writes, member_id: int, post_id: int) -> Post:
-    """End a bookmark."""
-    return await _end(writes, member_id, BOOKMARKS, post_id)
+async def unmark(writes: Writes, member_id: int, post_id: int, mark: PostMark) -> Post:
+    """Remove a mark, including one on a post that the member may no longer see."""
+    return await _end(writes, member_id, mark.atype, post_id)
 
 
 async def share(
@@ -76,9 +83,9 @@ async def share(
     post = await access_post(writes.graph, member_id, post_id)
     if not may_share(member_id, post):
         raise NotFound("Record not found")
-    found = await _stands(writes, member_id, SHARES, post.id)
+    found = await association(writes.graph, member_id, SHARES, post.id)
     if found is not None:
-        return await _share(writes, int.from_bytes(found.data))
+        return await get_object(writes.graph, Share, int.from_bytes(found.data))
     shard = shard_of(member_id)
 
     def build(new_id: int) -> tuple[Share, Batch]:
@@ -104,26 +111,16 @@ async def share(
     try:
         return await add_node(writes, shard, build)
     except KeyTaken as error:
-        return await _share(writes, error.id)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+        return await get_object(writes.graph, Share, error.id)
 
 
 async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
-    """End a share, which leaves the timelines. Takes the id of the post, or of the share."""
+    """Delete a share, by the id of the post or of the share. It is removed from the timelines."""
     post = await post_by_id(writes.graph, post_id)
-    found = await _stands(writes, member_id, SHARES, post.id)
+    found = await association(writes.graph, member_id, SHARES, post.id)
     if found is not None:
-        shard = shard_of(member_id)
-        share_id, now = int.from_bytes(found.data), writes.new_id(shard)
-        batch = Batch(shard)
-        batch.obj_del(share_id)
-        batch.assoc_del(member_id, POSTED, share_id, now)
-        batch.assoc_del(member_id, POSTED_TO_FOLLOWERS, share_id, now)
-        batch.assoc_del(member_id, SHARES, post.id, now, tally=post.author_id)
-        batch.key_del(share_key(member_id, shard, post.id), share_id)
-        batch.expect(share_id)
-        batch.emit(ShareDeleted(share_id=share_id, author_id=member_id))
+        now = writes.new_id(shard_of(member_id))
+        batch = unshare_batch(member_id, int.from_bytes(found.data), post.id, post.author_id, now)
         # Of two concurrent requests, the second finds nothing to do, and must not delete a share created in between.
         with contextlib.suppress(Missing):
             await writes.graph.commit(batch)
@@ -147,22 +144,19 @@ async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def _pin(writes: Writes, member_id: int, post_id: int, claim: Claim) -> None:
-    if await _stands(writes, member_id, PINS, post_id) is not None:
+    if await association(writes.graph, member_id, PINS, post_id) is not None:
         return
-    if (await writes.graph.assoc_count((member_id,), (PINS,)))[PINS].get(member_id, 0) >= writes.limits.pins:
+    if await count_of(writes.graph, member_id, PINS) >= writes.limits.pins:
         raise InvalidInput("You have already pinned the maximum number of posts")
     batch = Batch(shard_of(member_id))
     claim(batch)
     batch.assoc_add(member_id, PINS, post_id, writes.new_id(batch.shard))
     batch.expect(post_id)
-    try:
-        await writes.graph.commit(batch)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+    await writes.commit(batch)
 
 
 async def unpin(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Unpin an own post. Raises `NotFound` for anybody else's."""
+    """Unpin an own post. Raises `NotFound` for another member's."""
     post = await own_post(writes.graph, member_id, post_id)
     await _end_own(writes, member_id, PINS, post.id)
     return post
@@ -172,7 +166,7 @@ async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
     """Mute the thread that the post is part of."""
     post = await access_post(writes.graph, member_id, post_id)
     root = post.root_id or post.id
-    if await _stands(writes, member_id, MUTES_THREAD, root) is None:
+    if await association(writes.graph, member_id, MUTES_THREAD, root) is None:
         batch = Batch(shard_of(member_id))
         batch.assoc_add(member_id, MUTES_THREAD, root, writes.new_id(batch.shard))
         await writes.graph.commit(batch)
@@ -187,7 +181,7 @@ async def unmute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def _end_own(writes: Writes, member_id: int, atype: AssocType, id_: int) -> None:
-    if await _stands(writes, member_id, atype, id_) is not None:
+    if await association(writes.graph, member_id, atype, id_) is not None:
         batch = Batch(shard_of(member_id))
         batch.assoc_del(member_id, atype, id_, writes.new_id(batch.shard))
         await writes.graph.commit(batch)
@@ -202,11 +196,8 @@ async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int)
         batch.expect(post.id)
         batch.presumed_new = True
         _tell(batch, atype, member_id, post, now)
-        try:
-            with contextlib.suppress(Standing):
-                await writes.graph.commit(batch)
-        except Missing as error:
-            raise NotFound("Record not found") from error
+        with contextlib.suppress(Standing):
+            await writes.commit(batch)
     return post
 
 
@@ -214,7 +205,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
     """Remove a reaction, including one on a post that the member may no longer see."""
     with foreseen_change(member_id, of=post_id):
         post = await post_by_id(writes.graph, post_id)
-        if await _stands(writes, member_id, atype, post.id) is not None:
+        if await association(writes.graph, member_id, atype, post.id) is not None:
             batch = Batch(shard_of(member_id))
             batch.assoc_del(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
             _tell(batch, atype, member_id, post)
@@ -224,20 +215,9 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
 
 
 def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
-    """Emit an event for a like. Bookmarks are private and have none."""
+    """Emit an event for a like. Marks are private and have none."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
-
-
-async def _stands(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Assoc | None:
-    return await association(writes.graph, member_id, atype, post_id)
-
-
-async def _share(writes: Writes, share_id: int) -> Share:
-    node = (await writes.graph.obj_get((share_id,))).get(share_id)
-    if not isinstance(node, Share):
-        raise NotFound("Record not found")
-    return node
 
 
 _NEW_MS = 120_000
@@ -285,10 +265,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
             batch.assoc_del(member_id, PUTS_EMOJI, ended.id, now)
     batch.expect(post.id)
     batch.emit(_changed(member_id, post, place, now))
-    try:
-        await writes.graph.commit(batch)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+    await writes.commit(batch)
 
 
 async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> bool:
@@ -350,10 +327,7 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
     batch.fresh.add(made.id)
     batch.assoc_add(post.id, SHOWS_EMOJI, made.id, made.id, encode_place(number, emoji))
     batch.expect(post.id)
-    try:
-        await writes.graph.commit(batch)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+    await writes.commit(batch)
     return made
 
 
@@ -363,7 +337,7 @@ async def _without_unused(
     """Delete the positions of emoji without reactions on the post. Raises `InvalidInput` if there are none."""
     counts = (await writes.graph.assoc_count([place.id for place in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
     # A reaction to a new position may be in progress.
-    made_before = milliseconds_of(writes.new_id(shard_of(post.id))) - _NEW_MS
+    made_before = writes.new_id.now() - _NEW_MS
     unused = {place.id for place in there if place.id not in counts and milliseconds_of(place.id) <= made_before}
     if not unused:
         raise InvalidInput(f"A post cannot have more than {len(taken)} different emoji", field="emoji")

@@ -5,21 +5,28 @@ Every command is idempotent. Following a locked member creates a follow request,
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import msgspec
 from msgspec import structs
 
 from shoal.commands.context import Claim, Writes, in_turn
-from shoal.commands.tags import MAX_FOLLOWED_TAGS, any_member, held_tags
+from shoal.commands.tags import MAX_FOLLOWED_TAGS, held_tags
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.events import Blocked, FollowChanged, RequestChanged
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member
 from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
-from shoal.graph.access import access_member, association, members_by_id, relation, relation_and_bonds
+from shoal.graph.access import (
+    access_member,
+    association,
+    count_of,
+    get_object,
+    members_by_id,
+    relation,
+    relation_and_bonds,
+)
 from shoal.graph.cache.coherence import foresee
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.follows import FOLLOW, MAX_LANGUAGES, FollowTerms, MuteTerms, encode, follow_terms
@@ -210,8 +217,8 @@ def _end_bonds(writes: Writes, batch: Batch, member_id: int, atypes: Sequence[As
 
 
 async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """End the other's follow of the member; they may follow again."""
-    if await _stands(writes, member_id, FOLLOWED_BY, other_id):
+    """End the other member's follow of this member. They may follow again."""
+    if await association(writes.graph, member_id, FOLLOWED_BY, other_id) is not None:
         batch = Batch(shard_of(member_id))
         for atype in (FOLLOWED_BY, WATCHED_BY):
             batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
@@ -224,10 +231,9 @@ async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> None:
-        if await _stands(writes, member_id, FOLLOWS_TAG, tag_id(tag)):
+        if await association(writes.graph, member_id, FOLLOWS_TAG, tag_id(tag)) is not None:
             return
-        held = await writes.graph.assoc_count((member_id,), (FOLLOWS_TAG,))
-        if held[FOLLOWS_TAG].get(member_id, 0) >= MAX_FOLLOWED_TAGS:
+        if await count_of(writes.graph, member_id, FOLLOWS_TAG) >= MAX_FOLLOWED_TAGS:
             raise NotAllowed(f"a member follows at most {MAX_FOLLOWED_TAGS} tags")
         await _begin(writes, member_id, FOLLOWS_TAG, tag_id(tag), tag.encode(), claim)
 
@@ -248,7 +254,7 @@ async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
             claim(batch)
             await writes.graph.commit(batch)
 
-    await in_turn(writes, member_id, attempt, access=any_member)
+    await in_turn(writes, member_id, attempt, active=False)
     return tag
 
 
@@ -276,7 +282,7 @@ async def block(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def unblock(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """End a block; follows do not come back."""
+    """End a block. The follows that it ended are not restored."""
     await _end(writes, member_id, BLOCKS, other_id)
     return await relation(writes.graph, member_id, other_id)
 
@@ -293,7 +299,7 @@ async def mute(
         raise NotAllowed("This action is not allowed")
     if not 0 <= seconds <= MAX_MUTE_SECONDS:
         raise InvalidInput(f"duration: 0 to {MAX_MUTE_SECONDS} seconds", field="duration")
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     data = encode(MuteTerms(notifications, now + 1_000 * seconds if seconds else 0))
     held = await association(writes.graph, member_id, MUTES, other_id)
     if held is None or held.data != data:
@@ -319,7 +325,7 @@ async def note(writes: Writes, member_id: int, other_id: int, text: str) -> Rela
 
 
 async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Feature the other on the own profile. Raises `InvalidInput` for one whom the member does not follow."""
+    """Feature the other member on the own profile. Raises `InvalidInput` if the member does not follow them."""
     stand = await relation(writes.graph, member_id, other_id)
     if not stand.following:
         raise InvalidInput("You must be already following the account you want to endorse")
@@ -329,13 +335,9 @@ async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def unendorse(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Stop featuring the other on the own profile."""
+    """Stop featuring the other member on the own profile."""
     await _end(writes, member_id, ENDORSES, other_id)
     return await relation(writes.graph, member_id, other_id)
-
-
-async def _stands(writes: Writes, member_id: int, atype: AssocType, other_id: int) -> bool:
-    return other_id in (await writes.graph.assoc_get(member_id, (atype,), (other_id,)))[atype]
 
 
 async def _begin(
@@ -349,7 +351,7 @@ async def _begin(
 
 
 async def _end(writes: Writes, member_id: int, atype: AssocType, other_id: int) -> None:
-    if await _stands(writes, member_id, atype, other_id):
+    if await association(writes.graph, member_id, atype, other_id) is not None:
         batch = Batch(shard_of(member_id))
         batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
         await _commit(writes, batch, member_id, atype, other_id)
@@ -362,13 +364,13 @@ async def _commit(writes: Writes, batch: Batch, member_id: int, atype: AssocType
 
 
 async def authorize_request(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """The other follows the member from now on, as they wished. Raises `NotFound` where they have not asked.
+    """Accept the follow request of the other member, with its terms. Raises `NotFound` if there is none.
 
-    It is committed where the member is: that the other follows is the inverse of it, and may arrive a moment later.
+    The commit is on the shard of `member_id`; the other member's half of the follow is its inverse, and may arrive later.
     """
-    data = await _asked(writes, member_id, other_id)
+    data = await _request_of(writes, member_id, other_id)
     terms = follow_terms(data)
-    batch = _ended(writes, member_id, other_id)
+    batch = _without_request(writes, member_id, other_id)
     batch.assoc_add(
         member_id,
         FOLLOWED_BY,
@@ -384,20 +386,20 @@ async def authorize_request(writes: Writes, member_id: int, other_id: int) -> Re
 
 
 async def reject_request(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """The request ends; they may ask again. Raises `NotFound` where they have not asked."""
-    await _asked(writes, member_id, other_id)
-    await writes.graph.commit(_ended(writes, member_id, other_id))
+    """Delete the follow request of the other member, who may send another. Raises `NotFound` if there is none."""
+    await _request_of(writes, member_id, other_id)
+    await writes.graph.commit(_without_request(writes, member_id, other_id))
     return await relation(writes.graph, member_id, other_id)
 
 
-async def _asked(writes: Writes, member_id: int, other_id: int) -> bytes:
+async def _request_of(writes: Writes, member_id: int, other_id: int) -> bytes:
     found = await association(writes.graph, member_id, REQUESTED_BY, other_id)
     if found is None:
         raise NotFound("Record not found")
     return found.data
 
 
-def _ended(writes: Writes, member_id: int, other_id: int) -> Batch:
+def _without_request(writes: Writes, member_id: int, other_id: int) -> Batch:
     batch = Batch(shard_of(member_id))
     batch.assoc_del(member_id, REQUESTED_BY, other_id, writes.new_id(batch.shard))
     batch.emit(RequestChanged(member_id=other_id, other_id=member_id))
@@ -406,8 +408,7 @@ def _ended(writes: Writes, member_id: int, other_id: int) -> Batch:
 
 async def dismiss_suggestion(writes: Writes, member_id: int, other_id: int) -> None:
     """Never suggest this member again. Idempotent. Raises `NotFound` for an unknown member."""
-    other = (await writes.graph.obj_get((other_id,))).get(other_id)
-    if not isinstance(other, Member) or other.pending:
+    if (await get_object(writes.graph, Member, other_id)).pending:
         raise NotFound("Record not found")
     batch = Batch(shard_of(member_id))
     batch.assoc_add(member_id, DISMISSES, other_id, writes.new_id(batch.shard))

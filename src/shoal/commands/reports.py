@@ -13,19 +13,18 @@ from shoal.commands.context import Writes, add_node
 from shoal.core.audit import AuditVerb, report_target
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import ReportFiled, VerdictChanged
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Report
 from shoal.core.text import check_text
 from shoal.core.visibility import may_see
-from shoal.graph.access import access_member, relation
+from shoal.graph.access import access_member, get_object, relation
 from shoal.graph.changes import change_object
-from shoal.graph.contract import Batch, Missing, Reader
+from shoal.graph.contract import Batch, Reader
 from shoal.graph.payloads.posts import encode_reports
 from shoal.graph.schema import EVERYBODY, FILED, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST, AssocType
 
 MAX_COMMENT = 1_000
 MAX_POSTS = 100
-CATEGORIES = ("spam", "legal", "violation", "other")
 
 
 class Complaint(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,10 +69,7 @@ async def file(
         batch.emit(ReportFiled(report_id=id_))
         return report, batch
 
-    try:
-        return await add_node(writes, shard, build)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+    return await add_node(writes, shard, build)
 
 
 async def assign(writes: Writes, report_id: int, to: int) -> Report:
@@ -93,7 +89,7 @@ async def resolve(writes: Writes, report_id: int, by: int, *, upheld: bool | Non
     def change(report: Report) -> Report:
         if report.closed_at:
             return report
-        now = milliseconds_of(writes.new_id(shard_of(report_id)))
+        now = writes.new_id.now()
         return replace(report, closed_at=now, closed_by=by, upheld=upheld)
 
     return await _change(writes, report_id, AuditVerb.REPORT_RESOLVED, change)
@@ -146,10 +142,10 @@ async def sort(
 
 async def access_report(graph: Reader, report_id: int, *, about: int = 0) -> Report:
     """Return a report. Raises `NotFound`, also for one that is not `about` this member (0: any)."""
-    node = (await graph.obj_get((report_id,))).get(report_id)
-    if not isinstance(node, Report) or about not in {0, node.target_id}:
+    report = await get_object(graph, Report, report_id)
+    if about not in {0, report.target_id}:
         raise NotFound("Record not found")
-    return node
+    return report
 
 
 def _category(category: str, rule_ids: Collection[str]) -> str:

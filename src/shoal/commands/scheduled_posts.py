@@ -14,15 +14,16 @@ import msgspec
 
 from shoal.commands import posts
 from shoal.commands.context import Claim, Writes, add_node, in_turn
-from shoal.commands.media import own_media, with_media
+from shoal.commands.media import with_media
 from shoal.commands.posts import Draft, first_made, made_before, plan_key, request_keys, take_keys
 from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError, Unfit
 from shoal.core.events import PublishRefused
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Post, ScheduledPost
 from shoal.graph import media as life
-from shoal.graph.changes import put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader
+from shoal.graph.access import count_of, objects_of, own_object
+from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
+from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.media import hold
 from shoal.graph.payloads.notifications import unpublished
 from shoal.graph.schema import ATTACHED, NOTIFIED, SCHEDULES
@@ -46,15 +47,14 @@ async def schedule(
     any other time and for too many scheduled posts, and like `posts.create`.
     """
     shard = shard_of(owner_id)
-    _check_moment(writes, at, shard)
+    _check_moment(writes, at)
     keys = request_keys(writes, owner_id, request)
     if keys and (found := await made_before(writes, keys)) is not None:
         return found
     stored = _encode(await posts.checked(writes, owner_id, draft))
 
     async def attempt(claim: Claim) -> ScheduledPost | Post:
-        held = (await writes.graph.assoc_count((owner_id,), (SCHEDULES,)))[SCHEDULES].get(owner_id, 0)
-        if held >= writes.limits.scheduled:
+        if await count_of(writes.graph, owner_id, SCHEDULES) >= writes.limits.scheduled:
             raise InvalidInput(f"You have exceeded the limit of {writes.limits.scheduled} scheduled posts")
 
         async def add(media: Sequence[Media]) -> ScheduledPost:
@@ -89,25 +89,24 @@ async def schedule(
 async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> ScheduledPost:
     """Move a scheduled post to another time. Raises `NotFound`, and `InvalidInput` like `schedule`."""
     shard = shard_of(owner_id)
-    _check_moment(writes, at, shard)
+    _check_moment(writes, at)
 
-    async def attempt() -> ScheduledPost:
-        before = await own_scheduled(writes.graph, owner_id, id_)
-        now, ticket = writes.new_id(shard), writes.new_id(shard)
-        after = msgspec.structs.replace(before, at=at, ticket_id=ticket, refused="", version=before.version + 1)
-        batch = Batch(shard)
-        batch.obj_set(after)
+    def beside(batch: Batch, before: ScheduledPost, after: ScheduledPost) -> None:
+        now = writes.new_id(shard)
         _end_notice(batch, before, now)
         take_off(batch, before.ticket_id, now)
-        put_on(batch, ticket, at, after.id)
-        await writes.graph.commit(batch)
-        return after
+        put_on(batch, after.ticket_id, at, after.id)
 
-    return await retry_on_conflict(attempt)
+    return await change_object(
+        writes.graph,
+        lambda: own_object(writes.graph, ScheduledPost, owner_id, id_),
+        lambda before: msgspec.structs.replace(before, at=at, ticket_id=writes.new_id(shard), refused=""),
+        beside,
+    )
 
 
 async def cancel(writes: Writes, owner_id: int, id_: int) -> None:
-    await drop(writes, await own_scheduled(writes.graph, owner_id, id_))
+    await drop(writes, await own_object(writes.graph, ScheduledPost, owner_id, id_))
 
 
 async def drop(writes: Writes, scheduled: ScheduledPost) -> None:
@@ -164,19 +163,12 @@ def _reason(error: ShoalError) -> str:
 
 async def planned_media(writes: Writes, owner_id: int) -> set[int]:
     plans = await writes.graph.assoc_range(owner_id, SCHEDULES, Cursor(limit=writes.limits.scheduled))
-    nodes = await writes.graph.obj_get([plan.id2 for plan in plans])
-    return {id_ for node in nodes.values() if isinstance(node, ScheduledPost) for id_ in draft_of(node).media}
+    scheduled = await objects_of(writes.graph, ScheduledPost, [plan.id2 for plan in plans])
+    return {id_ for one in scheduled for id_ in draft_of(one).media}
 
 
 def draft_of(scheduled: ScheduledPost) -> Draft:
     return _decoder.decode(scheduled.draft)
-
-
-async def own_scheduled(graph: Reader, owner_id: int, id_: int) -> ScheduledPost:
-    node = (await graph.obj_get((id_,))).get(id_)
-    if not isinstance(node, ScheduledPost) or node.owner_id != owner_id:
-        raise NotFound("Record not found")
-    return node
 
 
 def moment_of_text(text: str) -> int | None:
@@ -200,8 +192,8 @@ def _end_notice(batch: Batch, scheduled: ScheduledPost, now: int) -> None:
         batch.assoc_del(scheduled.owner_id, NOTIFIED, unpublished(scheduled).id, now)
 
 
-def _check_moment(writes: Writes, at: int, shard: int) -> None:
-    ahead = at - milliseconds_of(writes.new_id(shard))
+def _check_moment(writes: Writes, at: int) -> None:
+    ahead = at - writes.new_id.now()
     if ahead < LEAST_MS:
         raise InvalidInput("Scheduled at must be at least 5 minutes in the future", field="scheduled_at")
     if ahead > _MOST_MS:
@@ -219,9 +211,9 @@ async def discard_media(writes: Writes, owner_id: int, media_id: int) -> None:
 
     async def attempt() -> None:
         # Read posts and scheduled posts after the media: a later one changes the version of the media, which causes a `Conflict`.
-        media = await own_media(writes, owner_id, media_id)
+        media = await own_object(writes.graph, Media, owner_id, media_id)
         put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, Cursor(limit=_MOST_POSTS))]
-        if any(isinstance(node, Post) for node in (await writes.graph.obj_get(put)).values()):
+        if await objects_of(writes.graph, Post, put):
             raise Unfit("Media attachment is currently used by a status")
         if media_id in await planned_media(writes, owner_id):
             raise Unfit("Media attachment is currently used by a scheduled status")

@@ -18,10 +18,10 @@ from shoal.core.credentials import Login, Purpose, SecondFactor, is_answer, key_
 from shoal.core.email import MailKind
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded
 from shoal.core.events import MailDue
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import Member, Role
 from shoal.graph.access import access_member
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch
 from shoal.graph.member_lookup import login_of
 
@@ -39,7 +39,7 @@ async def turn_on(
     `core.second_factor.new_key` that was given to the app, `code` the app's current code. Raises `InvalidInput` for a wrong
     password or code, `NotAllowed` if it is on already, and `TooMany` if the `asker` is rate-limited.
     """
-    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    now = writes.new_id.now()
     begun = used(SecondFactor(key=key_of(key)), code, now) if key_of(key) else None
     if begun is None:
         raise InvalidInput(_WRONG_CODE, field="code")
@@ -90,17 +90,15 @@ async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | No
     await _check_code(writes, member, code, asker)
     codes, hashes = new_recovery_codes()
 
-    async def attempt() -> None:
-        login = await _login(writes, member_id)
+    def renewed(login: Login) -> Login:
         if login.second is None:
             raise NotAllowed(_OFF)
-        batch = Batch(shard_of(member_id))
-        second = replace(login.second, recovery=hashes)
-        batch.obj_set(replace(login, second=second, version=login.version + 1))
-        note(writes, batch, AuditVerb.SECOND_FACTOR_CODES_RENEWED, member_target(member))
-        await writes.graph.commit(batch)
+        return replace(login, second=replace(login.second, recovery=hashes))
 
-    await retry_on_conflict(attempt)
+    def beside(batch: Batch, *_: Login) -> None:
+        note(writes, batch, AuditVerb.SECOND_FACTOR_CODES_RENEWED, member_target(member))
+
+    await change_object(writes.graph, lambda: _login(writes, member_id), renewed, beside)
     return codes
 
 

@@ -13,7 +13,6 @@ from shoal.commands.oauth import (
     NewToken,
     check_token,
     check_welcome,
-    drop_expired,
     expired,
     has_expired,
     put_token,
@@ -22,10 +21,12 @@ from shoal.commands.oauth import (
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.events import SessionsEnded
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import HALFWAY, App, Member, Token
 from shoal.core.tokens import NOWHERE, Origin, new_secret, text_of
-from shoal.graph.contract import MAX_TIME, Batch, Cursor
+from shoal.graph.access import get_object, objects_of, pages_of
+from shoal.graph.contract import Batch, Cursor
+from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import LOGGED_IN
 
 _SECRET_BYTES = 24
@@ -66,7 +67,8 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
     def build(id_: int) -> tuple[Token, Batch]:
         batch = Batch(shard)
         token = put_token(batch, id_, secret, 0, member.id, scopes, member.generation, origin)
-        drop_expired(batch, member.id, old, id_)
+        for one in old:
+            drop_login(batch, member.id, one, id_)
         if not scopes:
             note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member))
         return token, batch
@@ -75,19 +77,16 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
     return NewToken(token, text_of(token.id, secret))
 
 
-async def browser(writes: Writes, text: str) -> Member | None:
-    """Return the member of this browser token; None for an invalid one. Raises `NotAllowed` if the member may not log in."""
-    found = await of_browser(writes, text)
-    return None if found is None else found.member
-
-
 async def of_browser(writes: Writes, text: str) -> BrowserSession | None:
-    """Return the session of this browser token; None if it is invalid or incomplete. Raises like `browser`."""
+    """Return the session of this browser token; None if it is invalid or incomplete.
+
+    Raises `NotAllowed` if the member may not log in.
+    """
     return await _of_browser(writes, text, ())
 
 
 async def halfway(writes: Writes, text: str) -> BrowserSession | None:
-    """Return the incomplete session of this browser token, which needs a code; None for any other. Raises like `browser`."""
+    """Return the incomplete session of this browser token, which needs a code. None and errors as in `of_browser`."""
     return await _of_browser(writes, text, (HALFWAY,))
 
 
@@ -98,7 +97,7 @@ async def _of_browser(writes: Writes, text: str, scopes: tuple[str, ...]) -> Bro
         return None
     if token.app_id or token.scopes != scopes or member is None:
         return None
-    if has_expired(token, milliseconds_of(writes.new_id(shard_of(token.id)))):
+    if has_expired(token, writes.new_id.now()):
         return None
     check_welcome(member)
     return BrowserSession(token, member)
@@ -116,7 +115,7 @@ async def leave(writes: Writes, text: str) -> None:
 
 async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
     """Return a page of the member's sessions, newest first in either direction."""
-    graph, now = writes.graph, milliseconds_of(writes.new_id(shard_of(member_id)))
+    graph, now = writes.graph, writes.new_id.now()
     listed = await graph.assoc_range(member_id, LOGGED_IN, at)
     listed.sort(key=lambda assoc: -assoc.time)
     found = await graph.obj_get([member_id, *(assoc.id2 for assoc in listed)])
@@ -137,10 +136,10 @@ async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
 
 async def end(writes: Writes, member_id: int, token_id: int) -> None:
     """End one of the member's sessions. Raises `NotFound` for another member's."""
-    node = (await writes.graph.obj_get((token_id,))).get(token_id)
-    if not isinstance(node, Token) or node.member_id != member_id:
+    token = await get_object(writes.graph, Token, token_id)
+    if token.member_id != member_id:
         raise NotFound("Record not found")
-    await revoke_token(writes, node)
+    await revoke_token(writes, token)
 
 
 async def all_ended(writes: Writes, member_id: int) -> SessionsEnded:
@@ -151,12 +150,9 @@ async def all_ended(writes: Writes, member_id: int) -> SessionsEnded:
 
 async def end_others(writes: Writes, member_id: int, kept: int) -> int:
     """End all of the member's sessions except that of the token `kept`, and return their number."""
-    before, ended = MAX_TIME, 0
-    while listed := await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(before=before, limit=_PAGE)):
-        nodes = await writes.graph.obj_get([assoc.id2 for assoc in listed if assoc.id2 != kept])
-        for node in nodes.values():
-            if isinstance(node, Token):
-                await revoke_token(writes, node)
-                ended += 1
-        before = listed[-1].time
+    ended = 0
+    async for listed in pages_of(writes.graph, member_id, LOGGED_IN, _PAGE):
+        for token in await objects_of(writes.graph, Token, [assoc.id2 for assoc in listed if assoc.id2 != kept]):
+            await revoke_token(writes, token)
+            ended += 1
     return ended

@@ -9,7 +9,6 @@ from shoal.commands.context import Claim, Writes, in_turn
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import FollowChanged
 from shoal.core.ids import shard_of
-from shoal.core.model import Member
 from shoal.core.text import canonical_tag, check_tag
 from shoal.graph.contract import Assoc, Batch, Cursor, Reader
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, AssocType, tag_id
@@ -52,7 +51,7 @@ async def fold_lists(writes: Writes, member_id: int) -> None:
                 await writes.graph.commit(batch)
             return bool(batch.assocs)
 
-        while await in_turn(writes, member_id, attempt, access=any_member):
+        while await in_turn(writes, member_id, attempt, active=False):
             continue
 
 
@@ -72,14 +71,6 @@ def _moves(writes: Writes, member_id: int, atype: AssocType, held: list[Assoc]) 
         for source in changed:
             batch.emit(FollowChanged(follower_id=member_id, source_id=source))
     return batch
-
-
-async def any_member(graph: Reader, member_id: int) -> Member:
-    """Return a member, including a suspended or pending one. Raises `NotFound`."""
-    member = (await graph.obj_get((member_id,))).get(member_id)
-    if not isinstance(member, Member):
-        raise NotFound("Record not found")
-    return member
 
 
 async def feature(writes: Writes, member_id: int, name: str) -> Assoc:

@@ -7,12 +7,11 @@ minute, however many members react.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shoal.core.errors import Unavailable
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Post
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Graph, Missing
@@ -34,7 +33,7 @@ class _Wanted:
 class Activity:
     """The entries written by one process. `written` counts them; `clock` returns Unix milliseconds."""
 
-    def __init__(self, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(self, clock: Callable[[], int] = now_ms) -> None:
         self.written = 0
         self._clock = clock
         self._known: Recent[int, int] = Recent(_REMEMBERED)

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
-from shoal.consumers.context import Effects
+from shoal.consumers.context import Effects, page_of
 from shoal.consumers.notifications import forget
 from shoal.core.events import (
     AlbumDeleted,
@@ -21,47 +21,17 @@ from shoal.core.events import (
     PostDeleted,
     PostNarrowed,
     ShareCreated,
-    ShareDeleted,
 )
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.model import OPEN, Post, Revision, Share, Visibility
 from shoal.core.visibility import may_share
-from shoal.graph.access import association
-from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Cursor, Missing
+from shoal.graph import schema
+from shoal.graph.access import association, find_object
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing
 from shoal.graph.media import release
 from shoal.graph.payloads.members import collected_of
 from shoal.graph.payloads.notifications import Kind, Notice
-from shoal.graph.payloads.posts import chosen_of, key_of_place
-from shoal.graph.schema import (
-    BOOKMARKED_BY,
-    BOOKMARKS,
-    CHOOSES,
-    CHOSEN_BY,
-    COLLECTED_IN,
-    COLLECTS,
-    EMOJI_PUT_BY,
-    LIKED_BY,
-    LIKES,
-    POST_REPORTED_BY,
-    POSTED,
-    POSTED_TO_FOLLOWERS,
-    PUTS_EMOJI,
-    REACTED_BY,
-    REACTS,
-    REPORTS_POST,
-    REVISED,
-    SHARED_BY,
-    SHARES,
-    SHOWS_EMOJI,
-    TAGGED,
-    VOTED_BY,
-    VOTES,
-    AssocType,
-    Key,
-    emoji_id_key,
-    share_key,
-    vote_key,
-)
+from shoal.graph.payloads.posts import chosen_of, key_of_place, unshare_batch, unvote_batch, vote_keys
 
 _PAGE = 200
 _CLOCKS_MS = 60_000
@@ -70,56 +40,24 @@ _CLOCKS_MS = 60_000
 Clear = Callable[[Effects, PostDeleted, Assoc], Coroutine[None, None, None]]
 
 
-async def clear_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    return await _clear(effects, event, LIKED_BY, partial(_clear_link, LIKES))
-
-
-async def clear_bookmarks(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    return await _clear(effects, event, BOOKMARKED_BY, partial(_clear_link, BOOKMARKS))
-
-
-async def clear_reactions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    return await _clear(effects, event, REACTED_BY, _clear_reaction)
-
-
-async def clear_reporters(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Delete the associations that hide a deleted post from its reporters. The reports stay."""
-    return await _clear(effects, event, POST_REPORTED_BY, partial(_clear_link, REPORTS_POST))
-
-
 async def clear_emoji_places(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    page = await effects.graph.assoc_range(event.post_id, SHOWS_EMOJI, Cursor(limit=_PAGE))
+    page = await effects.graph.assoc_range(event.post_id, schema.SHOWS_EMOJI, Cursor(limit=_PAGE))
     batch = Batch(shard_of(event.post_id))
     for place in page:
-        batch.assoc_del(event.post_id, SHOWS_EMOJI, place.id2, effects.new_id(batch.shard))
+        batch.assoc_del(event.post_id, schema.SHOWS_EMOJI, place.id2, effects.new_id(batch.shard))
         batch.key_del(key_of_place(event.post_id, place), place.id2)
-        batch.key_del(emoji_id_key(batch.shard, place.id2), place.id2)
+        batch.key_del(schema.emoji_id_key(batch.shard, place.id2), place.id2)
     if page:
         await effects.graph.commit(batch)
     return 1 if len(page) == _PAGE else None
 
 
-async def clear_shares(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Delete the shares of a deleted post. An event per share removes it from the timelines."""
-    return await _clear(effects, event, SHARED_BY, _clear_share)
-
-
-async def clear_revisions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    return await _clear(effects, event, REVISED, _clear_revision)
-
-
-async def release_media(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def release_media(effects: Effects, event: PostDeleted, mark: int) -> None:
     """Release the media of a deleted post, which have one use less."""
     await _release(effects, event, event.media_ids)
-    return None
 
 
-async def clear_tags(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Delete tags that an edit added while the post was being deleted."""
-    return await _clear(effects, event, TAGGED, _clear_tag)
-
-
-async def _clear(effects: Effects, event: PostDeleted, atype: AssocType, clear: Clear) -> int | None:
+async def _clear(atype: schema.AssocType, clear: Clear, effects: Effects, event: PostDeleted, mark: int) -> int | None:
     """Clear one page. Cleared items leave the list, so the next page starts at the top again."""
     page = await effects.graph.assoc_range(event.post_id, atype, Cursor(limit=_PAGE))
     waiting: list[Awaitable[None]] = [clear(effects, event, assoc) for assoc in page]
@@ -128,7 +66,9 @@ async def _clear(effects: Effects, event: PostDeleted, atype: AssocType, clear: 
     return 1 if len(page) == _PAGE else None
 
 
-async def _end_strays(effects: Effects, id1: int, atype: AssocType, page: Sequence[Assoc], tally: int = 0) -> None:
+async def _end_strays(
+    effects: Effects, id1: int, atype: schema.AssocType, page: Sequence[Assoc], tally: int = 0
+) -> None:
     """Delete associations that are still listed after clearing: their forward half is missing, or has not arrived yet.
 
     Otherwise the next page would be the same one forever.
@@ -142,7 +82,7 @@ async def _end_strays(effects: Effects, id1: int, atype: AssocType, page: Sequen
         await effects.graph.commit(batch)
 
 
-async def _clear_link(atype: AssocType, effects: Effects, event: PostDeleted, member: Assoc) -> None:
+async def _clear_link(atype: schema.AssocType, effects: Effects, event: PostDeleted, member: Assoc) -> None:
     """Delete an association of a member with the post that needs no further cleanup."""
     batch = Batch(shard_of(member.id2))
     batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), tally=event.author_id)
@@ -152,39 +92,31 @@ async def _clear_link(atype: AssocType, effects: Effects, event: PostDeleted, me
 async def _clear_reaction(effects: Effects, event: PostDeleted, member: Assoc) -> None:
     batch = Batch(shard_of(member.id2))
     now = effects.new_id(batch.shard)
-    batch.assoc_del(member.id2, REACTS, event.post_id, now)
+    batch.assoc_del(member.id2, schema.REACTS, event.post_id, now)
     for place in chosen_of(member):
-        batch.assoc_del(member.id2, PUTS_EMOJI, place.id, now)
+        batch.assoc_del(member.id2, schema.PUTS_EMOJI, place.id, now)
     await effects.graph.commit(batch)
 
 
 async def _clear_share(effects: Effects, event: PostDeleted, sharer: Assoc) -> None:
-    await end_share(effects, event.post_id, event.author_id, sharer)
+    await _end_share(effects, event.post_id, event.author_id, sharer)
 
 
-async def end_share(effects: Effects, post_id: int, author_id: int, sharer: Assoc) -> None:
+async def _end_share(effects: Effects, post_id: int, author_id: int, sharer: Assoc) -> None:
     """Delete a member's share of a post by this author. An event removes it from the timelines."""
-    share_id = int.from_bytes(sharer.data)
-    batch = Batch(shard_of(sharer.id2))
-    now = effects.new_id(batch.shard)
-    batch.assoc_del(sharer.id2, SHARES, post_id, now, tally=author_id)
-    batch.assoc_del(sharer.id2, POSTED, share_id, now)
-    batch.assoc_del(sharer.id2, POSTED_TO_FOLLOWERS, share_id, now)
-    batch.obj_del(share_id)
-    batch.key_del(share_key(sharer.id2, batch.shard, post_id), share_id)
-    batch.expect(share_id)
-    batch.emit(ShareDeleted(share_id=share_id, author_id=sharer.id2))
+    now = effects.new_id(shard_of(sharer.id2))
+    batch = unshare_batch(sharer.id2, int.from_bytes(sharer.data), post_id, author_id, now)
     # The sharer deleted it concurrently, so nothing is left to clear.
     with contextlib.suppress(Missing):
         await effects.graph.commit(batch)
 
 
 async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc) -> None:
-    node = (await effects.graph.obj_get((revision.id2,))).get(revision.id2)
-    if isinstance(node, Revision):
+    node = await find_object(effects.graph, Revision, revision.id2)
+    if node is not None:
         await _release(effects, event, node.media)
     batch = Batch(shard_of(event.post_id))
-    batch.assoc_del(event.post_id, REVISED, revision.id2, effects.new_id(batch.shard))
+    batch.assoc_del(event.post_id, schema.REVISED, revision.id2, effects.new_id(batch.shard))
     batch.obj_del(revision.id2)
     await effects.graph.commit(batch)
 
@@ -197,37 +129,23 @@ async def _release(effects: Effects, event: PostDeleted, media_ids: Sequence[int
 
 async def _clear_tag(effects: Effects, event: PostDeleted, tag: Assoc) -> None:
     batch = Batch(shard_of(event.post_id))
-    batch.assoc_del(event.post_id, TAGGED, tag.id2, effects.new_id(batch.shard))
+    batch.assoc_del(event.post_id, schema.TAGGED, tag.id2, effects.new_id(batch.shard))
     await effects.graph.commit(batch)
 
 
 async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | None:
-    page = await effects.graph.assoc_range(event.poll_id, VOTED_BY, Cursor(limit=_PAGE))
-    keys = {voter.id2: _vote_keys(voter.id2, event) for voter in page}
+    page = await effects.graph.assoc_range(event.poll_id, schema.VOTED_BY, Cursor(limit=_PAGE))
+    keys = {voter.id2: vote_keys(voter.id2, event.poll_id, len(event.option_ids)) for voter in page}
     held = await effects.graph.key_get([key for each in keys.values() for key in each]) if keys else {}
-    await asyncio.gather(
-        *(
-            _clear_vote(effects, event, voter, {key: held[key] for key in each if key in held})
-            for voter, each in keys.items()
-        )
-    )
-    await _end_strays(effects, event.poll_id, VOTED_BY, page)
+
+    async def clear(voter: int, each: Sequence[schema.Key]) -> None:
+        votes = {key: held[key] for key in each if key in held}
+        now = effects.new_id(shard_of(voter))
+        await effects.graph.commit(unvote_batch(voter, event.poll_id, event.option_ids, votes, now))
+
+    await asyncio.gather(*(clear(voter, each) for voter, each in keys.items()))
+    await _end_strays(effects, event.poll_id, schema.VOTED_BY, page)
     return 1 if len(page) == _PAGE else None
-
-
-def _vote_keys(voter: int, event: PollRemoved) -> list[Key]:
-    return [vote_key(voter, shard_of(voter), event.poll_id, turn) for turn in range(max(1, len(event.option_ids)))]
-
-
-async def _clear_vote(effects: Effects, event: PollRemoved, voter: int, held: Mapping[Key, int]) -> None:
-    batch = Batch(shard_of(voter))
-    now = effects.new_id(batch.shard)
-    batch.assoc_del(voter, VOTES, event.poll_id, now)
-    for option in event.option_ids:
-        batch.assoc_del(voter, CHOOSES, option, now)
-    for key, vote in held.items():
-        batch.key_del(key, vote)
-    await effects.graph.commit(batch)
 
 
 async def clear_late(effects: Effects, op: InverseOp) -> None:
@@ -239,7 +157,7 @@ async def clear_late(effects: Effects, op: InverseOp) -> None:
     if op.atype not in _LATE or not op.alive or not of:
         return
     node = (await effects.graph.obj_get((of,))).get(of)
-    vain = op.atype == SHARED_BY.number and isinstance(node, Post) and not may_share(op.id2, node)
+    vain = op.atype == schema.SHARED_BY.number and isinstance(node, Post) and not may_share(op.id2, node)
     if node is None or vain:
         await _LATE[op.atype](effects, op)
 
@@ -250,9 +168,9 @@ async def _late_reaction(clear: Clear, effects: Effects, op: InverseOp) -> None:
 
 async def _late_vote(effects: Effects, op: InverseOp) -> None:
     # The data are the chosen options, which bound the number of votes.
-    held = await effects.graph.key_get(_vote_keys(op.id2, PollRemoved(poll_id=op.id1, option_ids=(0,) * len(op.data))))
+    held = await effects.graph.key_get(vote_keys(op.id2, op.id1, len(op.data)))
     options = await _chosen(effects, op.id2, op.id1)
-    await _clear_vote(effects, PollRemoved(poll_id=op.id1, option_ids=tuple(options)), op.id2, held)
+    await effects.graph.commit(unvote_batch(op.id2, op.id1, options, held, effects.new_id(shard_of(op.id2))))
 
 
 async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
@@ -260,7 +178,7 @@ async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
     at = Cursor(after=floor_at(milliseconds_of(poll_id) - _CLOCKS_MS), limit=_PAGE, oldest_first=True)
     options: set[int] = set()
     while True:
-        page = await effects.graph.assoc_range(voter, CHOOSES, at)
+        page = await effects.graph.assoc_range(voter, schema.CHOOSES, at)
         options.update(choice.id2 for choice in page if choice.data == poll_id.to_bytes(8))
         if len(page) < _PAGE:
             return options
@@ -268,50 +186,60 @@ async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
         at = at.past(page[-1].time - 1)
 
 
-async def _late_end(atype: AssocType, effects: Effects, op: InverseOp) -> None:
+async def _late_end(atype: schema.AssocType, effects: Effects, op: InverseOp) -> None:
     batch = Batch(shard_of(op.id2))
     batch.assoc_del(op.id2, atype, op.id1, effects.new_id(batch.shard))
     await effects.graph.commit(batch)
 
 
-_OF_NO_OBJECT = {CHOSEN_BY.number, EMOJI_PUT_BY.number}
+_OF_NO_OBJECT = {schema.CHOSEN_BY.number, schema.EMOJI_PUT_BY.number}
 """Associations with an option or an emoji position, which are not objects: the data is the id of the poll or post."""
 
 
+clear_likes = partial(_clear, schema.LIKED_BY, partial(_clear_link, schema.LIKES))
+clear_marks = tuple(partial(_clear, mark.inverse, partial(_clear_link, mark.atype)) for mark in schema.POST_MARKS)
+clear_reactions = partial(_clear, schema.REACTED_BY, _clear_reaction)
+clear_reporters = partial(_clear, schema.POST_REPORTED_BY, partial(_clear_link, schema.REPORTS_POST))
+"""Delete the associations that hide a deleted post from its reporters. The reports stay."""
+clear_shares = partial(_clear, schema.SHARED_BY, _clear_share)
+"""Delete the shares of a deleted post. An event per share removes it from the timelines."""
+clear_revisions = partial(_clear, schema.REVISED, _clear_revision)
+clear_tags = partial(_clear, schema.TAGGED, _clear_tag)
+"""Delete tags that an edit added while the post was being deleted."""
+
 _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
-    LIKED_BY.number: partial(_late_reaction, partial(_clear_link, LIKES)),
-    BOOKMARKED_BY.number: partial(_late_reaction, partial(_clear_link, BOOKMARKS)),
-    SHARED_BY.number: partial(_late_reaction, _clear_share),
-    REACTED_BY.number: partial(_late_reaction, _clear_reaction),
-    POST_REPORTED_BY.number: partial(_late_reaction, partial(_clear_link, REPORTS_POST)),
-    EMOJI_PUT_BY.number: partial(_late_end, PUTS_EMOJI),
-    VOTED_BY.number: _late_vote,
-    CHOSEN_BY.number: partial(_late_end, CHOOSES),
+    schema.LIKED_BY.number: partial(_late_reaction, partial(_clear_link, schema.LIKES)),
+    **{mark.inverse.number: partial(_late_reaction, partial(_clear_link, mark.atype)) for mark in schema.POST_MARKS},
+    schema.SHARED_BY.number: partial(_late_reaction, _clear_share),
+    schema.REACTED_BY.number: partial(_late_reaction, _clear_reaction),
+    schema.POST_REPORTED_BY.number: partial(_late_reaction, partial(_clear_link, schema.REPORTS_POST)),
+    schema.EMOJI_PUT_BY.number: partial(_late_end, schema.PUTS_EMOJI),
+    schema.VOTED_BY.number: _late_vote,
+    schema.CHOSEN_BY.number: partial(_late_end, schema.CHOOSES),
 }
 """Cleanup of each late association, by the number of its inverse."""
 
 
 async def end_shares_of_narrowed(effects: Effects, event: PostNarrowed, mark: int) -> int | None:
-    page = await effects.graph.assoc_range(event.post_id, SHARED_BY, Cursor(before=mark or MAX_TIME, limit=_PAGE))
-    post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id) if page else None
-    if not isinstance(post, Post):
+    page, next_mark = await page_of(effects, event.post_id, schema.SHARED_BY, mark, _PAGE)
+    post = await find_object(effects.graph, Post, event.post_id) if page else None
+    if post is None:
         return None
     shares = await effects.graph.obj_get([int.from_bytes(sharer.data) for sharer in page])
     vain = {share.author_id for share in shares.values() if isinstance(share, Share) and _is_invalidated(share, post)}
     await _end_invalidated(effects, post, [sharer for sharer in page if sharer.id2 in vain])
-    return page[-1].time if len(page) == _PAGE else None
+    return next_mark
 
 
-async def end_late_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
+async def end_late_share(effects: Effects, event: ShareCreated, mark: int) -> None:
     """Delete a share that was created while its post was being narrowed."""
     found = await effects.graph.obj_get((event.share_id, event.shared_id))
     share, post = found.get(event.share_id), found.get(event.shared_id)
     if not isinstance(share, Share) or not isinstance(post, Post) or not _is_invalidated(share, post):
-        return None
-    held = await association(effects.graph, share.author_id, SHARES, post.id)
+        return
+    held = await association(effects.graph, share.author_id, schema.SHARES, post.id)
     if held is not None:
         await _end_invalidated(effects, post, [Assoc(share.author_id, held.time, held.data)])
-    return None
 
 
 def _is_invalidated(share: Share, post: Post) -> bool:
@@ -321,7 +249,7 @@ def _is_invalidated(share: Share, post: Post) -> bool:
 
 
 async def _end_invalidated(effects: Effects, post: Post, sharers: Sequence[Assoc]) -> None:
-    await asyncio.gather(*(end_share(effects, post.id, post.author_id, sharer) for sharer in sharers))
+    await asyncio.gather(*(_end_share(effects, post.id, post.author_id, sharer) for sharer in sharers))
     await forget(effects, post.author_id, [Notice(Kind.SHARE, sharer.id2, post.id) for sharer in sharers])
 
 
@@ -331,25 +259,24 @@ _ALBUMS = 1_000
 """More than a member may have."""
 
 
-async def drop_photos(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def drop_photos(effects: Effects, event: PostDeleted, mark: int) -> None:
     """Remove the photos of a deleted post from all albums, unless another post with the same media added them."""
     for media_id in event.media_ids:
-        there = await effects.graph.assoc_range(media_id, COLLECTED_IN, Cursor(limit=_ALBUMS))
+        there = await effects.graph.assoc_range(media_id, schema.COLLECTED_IN, Cursor(limit=_ALBUMS))
         batch = Batch(shard_of(media_id))
         for assoc in there:
-            held = await association(effects.graph, assoc.id2, COLLECTS, media_id)
+            held = await association(effects.graph, assoc.id2, schema.COLLECTS, media_id)
             if held is None or collected_of(held).post_id == event.post_id:
-                batch.assoc_del(assoc.id2, COLLECTS, media_id, effects.new_id(batch.shard))
+                batch.assoc_del(assoc.id2, schema.COLLECTS, media_id, effects.new_id(batch.shard))
         if batch.assocs:
             await effects.graph.commit(batch)
-    return None
 
 
 async def empty_album(effects: Effects, event: AlbumDeleted, mark: int) -> int | None:
-    page = await effects.graph.assoc_range(event.album_id, COLLECTS, Cursor(limit=_ALBUM_PAGE))
+    page = await effects.graph.assoc_range(event.album_id, schema.COLLECTS, Cursor(limit=_ALBUM_PAGE))
     batch = Batch(shard_of(event.album_id))
     for assoc in page:
-        batch.assoc_del(event.album_id, COLLECTS, assoc.id2, effects.new_id(batch.shard))
+        batch.assoc_del(event.album_id, schema.COLLECTS, assoc.id2, effects.new_id(batch.shard))
     if page:
         await effects.graph.commit(batch)
     return 1 if len(page) == _ALBUM_PAGE else None

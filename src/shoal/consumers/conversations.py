@@ -12,7 +12,7 @@ from shoal.core.errors import Conflict
 from shoal.core.events import PostCreated, PostNarrowed, PostUpdated
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Visibility
-from shoal.graph.access import association
+from shoal.graph.access import association, find_object
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.conversations import knows, root_of, talk_id, went_on
@@ -20,23 +20,21 @@ from shoal.graph.schema import CONVERSES
 from shoal.streaming import updates
 
 
-async def go_on(effects: Effects, event: PostCreated | PostNarrowed, mark: int) -> int | None:
+async def go_on(effects: Effects, event: PostCreated | PostNarrowed, mark: int) -> None:
     """Update conversations with a direct post: read for its author, unread for the mentioned members."""
     if event.visibility is Visibility.DIRECT:
         await _tell(effects, event.post_id, {event.author_id, *event.mention_ids})
-    return None
 
 
-async def draw_in(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+async def draw_in(effects: Effects, event: PostUpdated, mark: int) -> None:
     """Add newly mentioned members to the conversation."""
     if event.visibility is Visibility.DIRECT and event.mentions_added:
         await _tell(effects, event.post_id, event.mentions_added)
-    return None
 
 
 async def _tell(effects: Effects, post_id: int, members: Iterable[int]) -> None:
-    post = (await effects.graph.obj_get((post_id,))).get(post_id)
-    if isinstance(post, Post):
+    post = await find_object(effects.graph, Post, post_id)
+    if post is not None:
         there = {post.author_id, *(mention.id for mention in post.mentions)}
         await asyncio.gather(*(_tell_one(effects, post, member) for member in there.intersection(members)))
 

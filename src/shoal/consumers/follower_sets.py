@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 from shoal.consumers.context import Act
 from shoal.consumers.high_fan_out import Loudness
+from shoal.graph.access import association, count_of, pages_of
 from shoal.graph.cache.coherence import Stamps
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Graph, Reader
@@ -83,8 +84,7 @@ class ListedFollowers:
     def joined(self, source: int, member: int) -> None:
         """Do nothing: the list is read again."""
 
-    def left(self, source: int, member: int) -> None:
-        """Do nothing: the list is read again."""
+    left = joined
 
     async def _list(self, source: int, size: int, left: int) -> tuple[Sequence[Assoc], bool]:
         """Return a page from position `left` downwards that always ends past it, and whether there may be more."""
@@ -97,9 +97,7 @@ class ListedFollowers:
             size *= 2
 
     async def _is_loud(self, source: int) -> bool:
-        atype = followers(source)
-        counts = await self._graph.assoc_count((source,), (atype,))
-        if counts[atype].get(source, 0) <= self.loudness.threshold:
+        if await count_of(self._graph, source, followers(source)) <= self.loudness.threshold:
             return False
         await self.loudness.add(source)
         return True
@@ -175,16 +173,11 @@ class PackedFollowers:
     async def _read_audience(self, source: int) -> Audience | None:
         """Read the follower set; None if it is too large: then it is incomplete and must not be cached."""
         audience = self.audiences.begin(source)
-        before = MAX_TIME
-        while len(audience) <= self.loudness.threshold:
-            page = await self._graph.assoc_range(source, followers(source), Cursor(before=before, limit=self._read))
+        async for page in pages_of(self._graph, source, followers(source), self._read):
             audience.extend(self._timelines.seats([follower.id2 for follower in page]))
-            if len(page) < self._read:
-                break
-            before = page[-1].time
+            if len(audience) > self.loudness.threshold:
+                return None
             await asyncio.sleep(0)
-        if len(audience) > self.loudness.threshold:
-            return None
         await self._touch_up(source, audience)
         self.audiences.finish(source, audience)
         return audience
@@ -193,7 +186,6 @@ class PackedFollowers:
         """Look up members who followed, unfollowed or became active while the set was being read."""
         while audience.touched:
             member = audience.touched.pop()
-            atype = following(source)
-            follows = (await self._graph.assoc_get(member, (atype,), (source,)))[atype]
+            follows = await association(self._graph, member, following(source), source)
             for seat in self._timelines.seats((member,)).tolist():
-                audience.add(seat) if follows else audience.discard(seat)
+                audience.add(seat) if follows is not None else audience.discard(seat)

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from shoal.core.events import LoudnessLost
 from shoal.core.ids import IdMaker, shard_of
-from shoal.graph.access import association
-from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Cursor, Graph
+from shoal.graph.access import association, pages_of
+from shoal.graph.contract import Assoc, AssocOp, Batch, Graph
 from shoal.graph.schema import EVERYBODY, LOUD, followers, is_tag
 
 _SHARD = shard_of(EVERYBODY)
@@ -83,15 +83,10 @@ class Loudness:
 
     async def review(self) -> None:
         """Start the demotion of every high-fan-out source with few followers: without unfollows there is no other trigger."""
-        before = MAX_TIME
-        while True:
-            page = await self._graph.assoc_range(EVERYBODY, LOUD, Cursor(before=before, limit=_REVIEWED_AT_ONCE))
+        async for page in pages_of(self._graph, EVERYBODY, LOUD, _REVIEWED_AT_ONCE):
             sources = [mark.id2 for mark in page if not mark.data]
             for source in await self._with_few(sources):
                 await self.ease(source)
-            if len(page) < _REVIEWED_AT_ONCE:
-                return
-            before = page[-1].time
 
     async def _with_few(self, sources: Sequence[int]) -> list[int]:
         few: list[int] = []

@@ -32,6 +32,7 @@ from shoal.core.events import (
     ShareDeleted,
 )
 from shoal.core.model import Post, Visibility
+from shoal.graph.access import association
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, followers, following, tag_id
 from shoal.timelines.contract import Seats
@@ -69,9 +70,8 @@ async def remove_share(effects: Effects, event: ShareDeleted, mark: int) -> int 
     return await _remove(effects, event.share_id, (event.author_id,), mark)
 
 
-async def drop_timeline(effects: Effects, event: MemberRemoved, mark: int) -> int | None:
+async def drop_timeline(effects: Effects, event: MemberRemoved, mark: int) -> None:
     await effects.timelines.drop((event.member_id,))
-    return None
 
 
 def _sources(author: int, tag_ids: tuple[int, ...], visibility: Visibility) -> tuple[int, ...]:
@@ -105,11 +105,10 @@ async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page:
     return None
 
 
-async def reconcile_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def reconcile_follow(effects: Effects, event: FollowChanged, mark: int) -> None:
     """Make a member's timeline contain a source's posts exactly if they follow it now."""
     await effects.followers.changed(event.source_id)
     await reconcile(effects, event.follower_id, event.source_id)
-    return None
 
 
 async def reconcile(effects: Effects, member: int, source: int) -> None:
@@ -126,8 +125,7 @@ async def reconcile(effects: Effects, member: int, source: int) -> None:
 
 
 async def _follows(effects: Effects, member: int, source: int) -> bool:
-    atype = following(source)
-    return source in (await effects.graph.assoc_get(member, (atype,), (source,)))[atype]
+    return await association(effects.graph, member, following(source), source) is not None
 
 
 async def _merge(effects: Effects, member: int, source: int) -> None:
@@ -176,10 +174,9 @@ async def _still_brought(effects: Effects, member: int, ids: Collection[int]) ->
     return {post for post, found in sources.items() if not brings.isdisjoint(found)}
 
 
-async def begin_demotion(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def begin_demotion(effects: Effects, event: FollowChanged, mark: int) -> None:
     """Demote a high-fan-out source that has lost most of its followers."""
     await effects.loudness.ease(event.source_id)
-    return None
 
 
 async def merge_demoted(effects: Effects, event: LoudnessLost, mark: int) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from shoal.consumers.context import Effects
+from shoal.consumers.context import Effects, page_of
 from shoal.core.events import (
     LikeChanged,
     MediaDescribed,
@@ -24,10 +24,9 @@ from shoal.core.events import (
     SuspensionChanged,
     TagsUsed,
 )
-from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_WITH_AUTHOR, OPEN, Member, Post
+from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.payloads.posts import hidden_batch
 from shoal.graph.schema import ATTACHED, POSTED
 from shoal.outbox.runner import Outcome
@@ -36,21 +35,14 @@ from shoal.tagcloud.contract import TagChange, Use
 _PAGE = 100
 
 
-async def count_tags(effects: Effects, event: TagsUsed, mark: int) -> asyncio.Future[None]:
-    """Count the tags. The future completes when the increment is durable, and the event with it."""
-    changes = tuple(TagChange(*change) for change in event.changes)
-    return effects.tags.count(Use(event.post_id, event.version, event.author_id, event.written, event.at, changes))
-
-
 async def hide_or_reveal_posts(effects: Effects, event: SuspensionChanged, mark: int) -> int | None:
     """Hide or reveal a member's posts after a suspension change, newest first, one page at a time."""
-    author = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
-    if not isinstance(author, Member):
+    author = await find_object(effects.graph, Member, event.member_id)
+    if author is None:
         return None
-    before = mark or MAX_TIME
-    page = await effects.graph.assoc_range(author.id, POSTED, Cursor(before=before, limit=_PAGE))
+    page, next_mark = await page_of(effects, author.id, POSTED, mark, _PAGE)
     await asyncio.gather(*(_follow(effects, entry.id2, author.id) for entry in page))
-    return page[-1].time if len(page) == _PAGE else None
+    return next_mark
 
 
 async def _follow(effects: Effects, post_id: int, author_id: int) -> None:
@@ -67,7 +59,7 @@ async def _follow_once(effects: Effects, post_id: int, author_id: int) -> bool:
     why = post.hidden | HIDDEN_WITH_AUTHOR if author.suspended else post.hidden & ~HIDDEN_WITH_AUTHOR
     if why == post.hidden:
         return False
-    at = milliseconds_of(effects.new_id(shard_of(author_id)))
+    at = effects.new_id.now()
     await effects.graph.commit(hidden_batch(post, why, at)[1])
     return True
 
@@ -91,19 +83,22 @@ async def look_at_member(
 
 async def look_at_posts_with(effects: Effects, event: MediaDescribed, mark: int) -> Outcome:
     """Reindex the posts of media with a changed description, page by page, newest first."""
-    page = await effects.graph.assoc_range(event.media_id, ATTACHED, Cursor(before=mark or MAX_TIME, limit=_INDEX_PAGE))
+    page, next_mark = await page_of(effects, event.media_id, ATTACHED, mark, _INDEX_PAGE)
     if not page:
         return None
     safe = effects.search.look(effects.graph, [put.id2 for put in page])
-    if len(page) < _INDEX_PAGE:
+    if next_mark is None:
         return safe
     # The future is shared: canceling this step must not cancel the other waiters.
     await asyncio.shield(safe)
-    return page[-1].time
+    return next_mark
 
 
 async def count_and_look(effects: Effects, event: TagsUsed, mark: int) -> asyncio.Future[None]:
-    counted = await count_tags(effects, event, mark)
+    """Count the tags and index the post. The future completes when both are durable, and the event with it."""
+    changes = tuple(TagChange(*change) for change in event.changes)
+    use = Use(event.post_id, event.version, event.author_id, event.written, event.at, changes)
+    counted = effects.tags.count(use)
     return asyncio.ensure_future(_both(counted, effects.search.look(effects.graph, (event.post_id,))))
 
 

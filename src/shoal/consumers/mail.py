@@ -19,6 +19,7 @@ from shoal.core.events import MailDue
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Member
 from shoal.core.tokens import hash_of, new_secret, text_of
+from shoal.graph.access import find_object
 from shoal.graph.changes import put_on, retry_on_conflict
 from shoal.graph.contract import Batch, Graph, IdTaken
 from shoal.graph.member_lookup import login_of, member_called, release_address
@@ -45,7 +46,7 @@ async def send(effects: Effects, event: MailDue, mark: int) -> asyncio.Future[No
     if postman is None:
         await _give_up(effects, event)
         return None
-    if _now(effects) >= given_up_at(event.kind, milliseconds_of(event.asked)):
+    if effects.new_id.now() >= given_up_at(event.kind, milliseconds_of(event.asked)):
         _log.warning("a mail (%s) to member %d is given up", event.kind, event.member_id)
         await _give_up(effects, event)
         return None
@@ -85,8 +86,7 @@ async def _send(effects: Effects, postman: Postman, event: MailDue) -> None:
 async def _whom(graph: Graph, event: MailDue) -> Whom | None:
     """Return the recipient; None if there is none, or the mail is no longer needed."""
     if event.member_id:
-        node = (await graph.obj_get((event.member_id,))).get(event.member_id)
-        member = node if isinstance(node, Member) else None
+        member = await find_object(graph, Member, event.member_id)
     else:
         member = await member_called(graph, event.account)
     login = await login_of(graph, member) if member is not None else None
@@ -153,7 +153,3 @@ def _proof(event: MailDue, whom: Whom, id_: int, secret_hash: bytes) -> Proof:
         expires_at=milliseconds_of(event.asked) + PROOF_MS[event.kind],
         ticket_id=id_,
     )
-
-
-def _now(effects: Effects) -> int:
-    return milliseconds_of(effects.new_id(0))

@@ -16,6 +16,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.events import FilesReleased, MediaUploaded
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, MediaState, Member
+from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
 from shoal.graph.media import charge
@@ -28,7 +29,7 @@ async def convert(effects: Effects, event: MediaUploaded, mark: int) -> asyncio.
 
 
 async def _make(effects: Effects, media_id: int) -> None:
-    library, media = effects.workshop.library, await _media(effects, media_id)
+    library, media = effects.workshop.library, await find_object(effects.graph, Media, media_id)
     if media is None:
         return
     if media.state is not MediaState.PROCESSING:
@@ -38,19 +39,14 @@ async def _make(effects: Effects, media_id: int) -> None:
     try:
         placed = await library.place_clip(media.original_key)
     except InvalidInput as error:
-        reason = str(error)
-        await _changed(effects, media_id, lambda media: _failed(media, reason))
+        failed = {"state": MediaState.FAILED, "failure": str(error), "file_bytes": 0}
+        await _changed(effects, media_id, lambda media: msgspec.structs.replace(media, **failed))
         await library.remove((media.original_key,))
         return
     shown = await _changed(effects, media_id, lambda media: _ready(media, placed))
     keys = {media.original_key, placed.key, placed.poster.preview_key}
     # Media deleted meanwhile leave no files behind; media with their own preview need no other.
     await library.remove(keys - ({shown.key, shown.preview_key} if shown else set()))
-
-
-async def _media(effects: Effects, media_id: int) -> Media | None:
-    node = (await effects.graph.obj_get((media_id,))).get(media_id)
-    return node if isinstance(node, Media) else None
 
 
 async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Media]) -> Media | None:
@@ -60,23 +56,19 @@ async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Me
     """
 
     async def attempt() -> Media | None:
-        media = await _media(effects, media_id)
+        media = await find_object(effects.graph, Media, media_id)
         if media is None or media.state is not MediaState.PROCESSING:
             return media
         changed = msgspec.structs.replace(change(media), version=media.version + 1)
         batch = Batch(shard_of(media.owner_id))
         batch.obj_set(changed)
-        owner = (await effects.graph.obj_get((media.owner_id,))).get(media.owner_id)
-        if isinstance(owner, Member):
+        owner = await find_object(effects.graph, Member, media.owner_id)
+        if owner is not None:
             charge(batch, owner, changed.stored - media.stored)
         await effects.graph.commit(batch)
         return changed
 
     return await retry_on_conflict(attempt)
-
-
-def _failed(media: Media, reason: str) -> Media:
-    return msgspec.structs.replace(media, state=MediaState.FAILED, failure=reason, file_bytes=0)
 
 
 def _ready(media: Media, placed: PlacedClip) -> Media:
@@ -101,7 +93,6 @@ def _ready(media: Media, placed: PlacedClip) -> Media:
     )
 
 
-async def remove_files(effects: Effects, event: FilesReleased, mark: int) -> int | None:
+async def remove_files(effects: Effects, event: FilesReleased, mark: int) -> None:
     """Delete the files, ignoring missing ones."""
     await effects.workshop.library.remove(event.keys)
-    return None

@@ -10,46 +10,41 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from shoal.consumers.context import Effects
+from shoal.consumers.context import Effects, page_of
 from shoal.core.events import EmailChanged, MemberRegistered, MemberRemoved, SessionsEnded, SuspensionChanged
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Member, Token
-from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken
+from shoal.graph.access import find_object
+from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.member_lookup import free_address, keep_address, release_address
-from shoal.graph.schema import EXPIRING, LEADING_TO_LOGINS, LOGGED_IN, OWNS_INVITATION, AssocType
+from shoal.graph.payloads.members import drop_login
+from shoal.graph.schema import EXPIRING, LOGGED_IN, OWNS_INVITATION, AssocType
 
 _log = logging.getLogger(__name__)
 
 
-async def claim_address(effects: Effects, event: MemberRegistered | EmailChanged, mark: int) -> int | None:
+async def claim_address(effects: Effects, event: MemberRegistered | EmailChanged, mark: int) -> None:
     """Claim the address for the member. If the hold expired and another member took it, only the user name works at login."""
     if not event.address:
-        return None
+        return
     try:
         await keep_address(effects.graph, event.member_id, event.address)
     except KeyTaken:
         _log.warning("the e-mail address of member %d was taken by another before it was theirs", event.member_id)
-        return None
+        return
     # A member rejected meanwhile is deleted before their address is freed, so one of the two frees it last; a late event does not
     # restore an address that was replaced since.
-    await release_address(effects.graph, event.member_id, event.address, _now(effects, event.member_id))
-    return None
+    await release_address(effects.graph, event.member_id, event.address, effects.new_id.now())
 
 
-async def free_former_address(effects: Effects, event: EmailChanged, mark: int) -> int | None:
+async def free_former_address(effects: Effects, event: EmailChanged, mark: int) -> None:
     for address in event.freed:
-        await release_address(effects.graph, event.member_id, address, _now(effects, event.member_id))
-    return None
+        await release_address(effects.graph, event.member_id, address, effects.new_id.now())
 
 
-def _now(effects: Effects, member_id: int) -> int:
-    return milliseconds_of(effects.new_id(shard_of(member_id)))
-
-
-async def free_address_of_deleted(effects: Effects, event: MemberRemoved, mark: int) -> int | None:
+async def free_address_of_deleted(effects: Effects, event: MemberRemoved, mark: int) -> None:
     if event.address:
         await free_address(effects.graph, event.member_id, event.address)
-    return None
 
 
 _PAGE = 20
@@ -58,8 +53,8 @@ _PAGE = 20
 async def end_invitations_of_suspended(effects: Effects, event: SuspensionChanged, mark: int) -> int | None:
     """Revoke the invitations of a suspended member, one page at a time. Those of a leaving member stay, as they may return."""
     owner, graph = event.member_id, effects.graph
-    member = (await graph.obj_get((owner,))).get(owner)
-    if not isinstance(member, Member) or not member.suspended or member.departure_id:
+    member = await find_object(graph, Member, owner)
+    if member is None or not member.suspended or member.departure_id:
         return None
     page = await graph.assoc_range(owner, OWNS_INVITATION, Cursor(limit=_PAGE))
     if not page:
@@ -88,23 +83,20 @@ async def clear_grants(effects: Effects, event: SessionsEnded, mark: int) -> int
 async def _clear(effects: Effects, event: SessionsEnded, atype: AssocType, mark: int) -> int | None:
     """Clear one page, newest first; `mark` is its start."""
     owner, graph = event.member_id, effects.graph
-    page = await graph.assoc_range(owner, atype, Cursor(before=mark or MAX_TIME, limit=_TOKEN_PAGE))
+    page, next_mark = await page_of(effects, owner, atype, mark, _TOKEN_PAGE)
     found = await graph.obj_get([owner, *(assoc.id2 for assoc in page)])
     member = found.get(owner)
     if not isinstance(member, Member):
         return None
     nodes = [node for assoc in page if isinstance(node := found.get(assoc.id2), Token | Grant)]
     await drop_tokens(effects, owner, [node.id for node in nodes if node.generation < member.generation])
-    return page[-1].time if len(page) == _TOKEN_PAGE else None
+    return next_mark
 
 
 async def drop_tokens(effects: Effects, owner: int, ids: Sequence[int]) -> None:
     async def drop(id_: int) -> None:
         batch = Batch(shard_of(owner))
-        now = effects.new_id(batch.shard)
-        batch.obj_del(id_)
-        for atype in LEADING_TO_LOGINS:
-            batch.assoc_del(owner, atype, id_, now)
+        drop_login(batch, owner, id_, effects.new_id(batch.shard))
         await effects.graph.commit(batch)
 
     await asyncio.gather(*map(drop, ids))

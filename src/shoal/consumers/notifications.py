@@ -10,11 +10,10 @@ post or voted in its poll. Readers skip these; retraction only keeps lists from 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
 from shoal.consumers import push
-from shoal.consumers.context import Effects
+from shoal.consumers.context import Effects, page_of
 from shoal.core.events import (
     FollowChanged,
     LikeChanged,
@@ -30,7 +29,7 @@ from shoal.core.events import (
     RequestChanged,
     ShareCreated,
 )
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import milliseconds_of, now_ms, shard_of
 from shoal.core.model import (
     ACCEPT_ALL,
     Member,
@@ -45,8 +44,8 @@ from shoal.core.model import (
     Visibility,
 )
 from shoal.core.visibility import Relation, may_see, may_see_share
-from shoal.graph.access import association, relations
-from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor
+from shoal.graph.access import association, find_object, relations
+from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.conversations import root_of
 from shoal.graph.payloads.follows import follow_terms
 from shoal.graph.payloads.notifications import NEVER_HELD, Kind, Notice, begun, end_of_poll, ended, release, unpublished
@@ -91,7 +90,7 @@ async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post
     return await _meeting(effects, member_id, actor_id, post) is not None
 
 
-async def reception(effects: Effects, member_id: int, notice: Notice, post: Post | None) -> Treatment:
+async def _reception(effects: Effects, member_id: int, notice: Notice, post: Post | None) -> Treatment:
     """Return the treatment of a notification: `DROP` if it is not welcome, otherwise that of the member's policy.
 
     Takes three reads, and two more if there is a policy.
@@ -105,10 +104,11 @@ async def reception(effects: Effects, member_id: int, notice: Notice, post: Post
     between = await effects.graph.assoc_get(member_id, (ACCEPTS_NOTICES, FOLLOWED_BY), (actor.id,))
     if actor.id in between[ACCEPTS_NOTICES]:
         return Treatment.ACCEPT
-    now = int(time.time() * 1000)
+    now = now_ms()
     fan = between[FOLLOWED_BY].get(actor.id)
     follows_since = milliseconds_of(follow_terms(fan.data).began(fan.time)) if fan else now
-    answers = not _is_private(notice, post) or await _began_thread(effects, member_id, post)
+    private = notice.kind is Kind.MENTION and post is not None and post.visibility is Visibility.DIRECT
+    answers = not private or await _began_thread(effects, member_id, post)
     rules = _rules(member.notices, actor, stand, now, follows_since, answers=answers)
     return max(rules, key=list(Treatment).index, default=Treatment.ACCEPT)
 
@@ -130,15 +130,11 @@ def _rules(
         yield policy.private_mentions
 
 
-def _is_private(notice: Notice, post: Post | None) -> bool:
-    return notice.kind is Kind.MENTION and post is not None and post.visibility is Visibility.DIRECT
-
-
 async def _began_thread(effects: Effects, member_id: int, post: Post | None) -> bool:
     if post is None or not post.parent_id:
         return False
-    root = (await effects.graph.obj_get((post.root_id,))).get(post.root_id)
-    return post.parent_author_id == member_id or (isinstance(root, Post) and root.author_id == member_id)
+    root = await find_object(effects.graph, Post, post.root_id)
+    return post.parent_author_id == member_id or (root is not None and root.author_id == member_id)
 
 
 async def _meeting(
@@ -187,7 +183,7 @@ async def tell_newly_mentioned(effects: Effects, event: PostUpdated, mark: int) 
 
 
 async def _tell_named(effects: Effects, post_id: int, members: Sequence[int], time: int) -> None:
-    post = await _post(effects, post_id)
+    post = await find_object(effects.graph, Post, post_id)
     if post is not None:
         named = {mention.id for mention in post.mentions}.intersection(members)
         await _tell_each(effects, named, Notice(Kind.MENTION, post.author_id, post.id), time, post)
@@ -198,42 +194,40 @@ async def tell_watchers(effects: Effects, event: PostCreated, mark: int) -> int 
     if event.visibility is Visibility.DIRECT:
         return None
     # Read the watchers first: most authors have none, and then the post need not be read.
-    page = await _page(effects, event.author_id, WATCHED_BY, mark)
-    post = await _post(effects, event.post_id) if page else None
+    page, next_mark = await page_of(effects, event.author_id, WATCHED_BY, mark, _PAGE)
+    post = await find_object(effects.graph, Post, event.post_id) if page else None
     if post is None or (post.parent_id and post.parent_author_id != post.author_id):
         return None
     watchers = [watcher.id2 for watcher in page if watcher.id2 not in event.mention_ids]
     await _tell_each(effects, watchers, Notice(Kind.POST, post.author_id, post.id), post.id, post)
-    return _next(page)
+    return next_mark
 
 
 async def tell_sharers(effects: Effects, event: PostUpdated, mark: int) -> int | None:
     """Notify the members who shared an edited post, unless the edit mentions them for the first time."""
-    post = await _post(effects, event.post_id)
+    post = await find_object(effects.graph, Post, event.post_id)
     if post is None or not event.revision_id:
         return None
-    page = await _page(effects, post.id, SHARED_BY, mark)
+    page, next_mark = await page_of(effects, post.id, SHARED_BY, mark, _PAGE)
     sharers = [sharer.id2 for sharer in page if sharer.id2 not in event.mentions_added]
     await _tell_each(effects, sharers, Notice(Kind.EDIT, post.author_id, post.id), event.revision_id, post)
-    return _next(page)
+    return next_mark
 
 
 async def tell_of_like(effects: Effects, event: LikeChanged, mark: int) -> Outcome:
-    return None if event.member_id == event.author_id else await effects.aside.begin(_tell_of_like(effects, event))
-
-
-async def _tell_of_like(effects: Effects, event: LikeChanged) -> None:
+    if event.member_id == event.author_id:
+        return None
     notice = Notice(Kind.LIKE, event.member_id, event.post_id)
-    await _settle_of_post(effects, event, notice, _stands(effects, event.member_id, LIKES, event.post_id))
+    done = _stands(effects, event.member_id, LIKES, event.post_id)
+    return await effects.aside.begin(_settle_of_post(effects, event, notice, done))
 
 
 async def tell_of_reaction(effects: Effects, event: ReactionChanged, mark: int) -> Outcome:
-    return None if event.member_id == event.author_id else await effects.aside.begin(_tell_of_reaction(effects, event))
-
-
-async def _tell_of_reaction(effects: Effects, event: ReactionChanged) -> None:
+    if event.member_id == event.author_id:
+        return None
     notice = Notice(Kind.REACTION, event.member_id, event.post_id, event.emoji)
-    await _settle_of_post(effects, event, notice, _stands(effects, event.member_id, PUTS_EMOJI, event.place_id))
+    done = _stands(effects, event.member_id, PUTS_EMOJI, event.place_id)
+    return await effects.aside.begin(_settle_of_post(effects, event, notice, done))
 
 
 async def _settle_of_post(
@@ -241,9 +235,10 @@ async def _settle_of_post(
 ) -> None:
     async def stands() -> int | None:
         # Reactions to a deleted post are deleted too, a little later.
-        return await done() if await _post(effects, event.post_id) is not None else None
+        return await done() if await find_object(effects.graph, Post, event.post_id) is not None else None
 
-    await _settle(effects, event.author_id, notice, stands, await _post(effects, event.post_id))
+    post = await find_object(effects.graph, Post, event.post_id)
+    await _settle(effects, event.author_id, notice, stands, post)
 
 
 async def tell_of_share(effects: Effects, event: ShareCreated, mark: int) -> asyncio.Future[None]:
@@ -254,7 +249,7 @@ async def tell_of_share(effects: Effects, event: ShareCreated, mark: int) -> asy
 async def _tell_of_share(effects: Effects, event: ShareCreated) -> None:
     found = await effects.graph.obj_get((event.share_id, event.author_id))
     share, sharer = found.get(event.share_id), found.get(event.author_id)
-    post = await _post(effects, share.post_id) if isinstance(share, Share) else None
+    post = await find_object(effects.graph, Post, share.post_id) if isinstance(share, Share) else None
     if post is None or not isinstance(share, Share) or not isinstance(sharer, Member):
         return
     stand = (await relations(effects.graph, post.author_id, (sharer.id,)))[sharer.id]
@@ -270,7 +265,7 @@ async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> O
     return await effects.aside.begin(_settle(effects, event.source_id, notice, stands, None))
 
 
-async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) -> None:
     """Notify the recipient of a follow request. Either side may have ended the request on its own shard."""
     asks = _began(effects, event.member_id, REQUESTS, event.other_id)
     asked = _stands(effects, event.other_id, REQUESTED_BY, event.member_id)
@@ -279,26 +274,24 @@ async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) ->
         return await asks() if await asked() is not None else None
 
     await _settle(effects, event.other_id, Notice(Kind.REQUEST, event.member_id), stands, None)
-    return None
 
 
 async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | None:
-    poll = (await effects.graph.obj_get((event.poll_id,))).get(event.poll_id)
-    post = await _post(effects, poll.post_id) if isinstance(poll, Poll) else None
-    if post is None or not isinstance(poll, Poll):
+    poll = await find_object(effects.graph, Poll, event.poll_id)
+    post = await find_object(effects.graph, Post, poll.post_id) if poll is not None else None
+    if poll is None or post is None:
         return None
-    page = await _page(effects, poll.id, VOTED_BY, mark)
+    page, next_mark = await page_of(effects, poll.id, VOTED_BY, mark, _PAGE)
     members = {voter.id2 for voter in page} | {poll.owner_id}
     time = end_of_poll(poll.id, poll.expires_at)
     await _tell_each(effects, members, Notice(Kind.POLL, poll.owner_id, post.id), time, post)
-    return _next(page)
+    return next_mark
 
 
-async def tell_of_refusal(effects: Effects, event: PublishRefused, mark: int) -> int | None:
-    node = (await effects.graph.obj_get((event.scheduled_id,))).get(event.scheduled_id)
-    if isinstance(node, ScheduledPost) and node.refused:
-        await note(effects, node.owner_id, unpublished(node), event.time)
-    return None
+async def tell_of_refusal(effects: Effects, event: PublishRefused, mark: int) -> None:
+    scheduled = await find_object(effects.graph, ScheduledPost, event.scheduled_id)
+    if scheduled is not None and scheduled.refused:
+        await note(effects, scheduled.owner_id, unpublished(scheduled), event.time)
 
 
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
@@ -322,7 +315,7 @@ async def _end(effects: Effects, member_id: int, told: Told) -> None:
 
 async def tell(effects: Effects, member_id: int, notice: Notice, time: int, post: Post | None) -> None:
     """Notify a member according to their policy: immediately, held, or not at all."""
-    treatment = await reception(effects, member_id, notice, post)
+    treatment = await _reception(effects, member_id, notice, post)
     if treatment is Treatment.ACCEPT:
         await note(effects, member_id, notice, time)
     elif treatment is Treatment.FILTER:
@@ -396,26 +389,12 @@ async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, t
     await asyncio.gather(*(tell(effects, member, notice, time, post) for member in others))
 
 
-async def _page(effects: Effects, id1: int, atype: AssocType, mark: int) -> list[Assoc]:
-    return await effects.graph.assoc_range(id1, atype, Cursor(before=mark or MAX_TIME, limit=_PAGE))
-
-
-def _next(page: Sequence[Assoc]) -> int | None:
-    return page[-1].time if len(page) == _PAGE else None
-
-
-async def _post(effects: Effects, post_id: int) -> Post | None:
-    node = (await effects.graph.obj_get((post_id,))).get(post_id)
-    return node if isinstance(node, Post) else None
-
-
 _RETRACTION_PAGE = 200
 
 
-async def forget_mentions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def forget_mentions(effects: Effects, event: PostDeleted, mark: int) -> None:
     notice = Notice(Kind.MENTION, event.author_id, event.post_id)
     await asyncio.gather(*(forget(effects, member, (notice,)) for member in event.mention_ids))
-    return None
 
 
 async def forget_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:
@@ -444,41 +423,35 @@ async def _forget(effects: Effects, event: PostDeleted, atype: AssocType, kind: 
 async def _forget_page(
     effects: Effects, event: PostDeleted, atype: AssocType, notices: Callable[[Assoc], list[Notice]], mark: int
 ) -> int | None:
-    page = await effects.graph.assoc_range(
-        event.post_id, atype, Cursor(before=mark or MAX_TIME, limit=_RETRACTION_PAGE)
-    )
+    page, next_mark = await page_of(effects, event.post_id, atype, mark, _RETRACTION_PAGE)
     await forget(effects, event.author_id, [notice for who in page for notice in notices(who)])
-    return page[-1].time if len(page) == _RETRACTION_PAGE else None
+    return next_mark
 
 
-_STAFF_PAGE = 100
 _RECENT_MS = 86_400_000
 """Milliseconds for which a member is new: changes of older profiles are not notified."""
 
 
 async def tell_of_member(effects: Effects, event: MemberRegistered | ProfileChanged, mark: int) -> int | None:
     """Notify moderators of a new member, once their address is confirmed. Imported members are skipped."""
-    member = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
-    if not isinstance(member, Member) or member.dated or member.unconfirmed:
+    member = await find_object(effects.graph, Member, event.member_id)
+    if member is None or member.dated or member.unconfirmed:
         return None
     now = effects.new_id(shard_of(member.id))
     if milliseconds_of(now) - milliseconds_of(member.id) > _RECENT_MS:
         return None
-    return await _tell(effects, Notice(Kind.REGISTRATION, member.id), member.id, mark)
+    return await _tell_staff(effects, Notice(Kind.REGISTRATION, member.id), member.id, mark)
 
 
 async def tell_of_report(effects: Effects, event: ReportFiled, mark: int) -> int | None:
-    report = (await effects.graph.obj_get((event.report_id,))).get(event.report_id)
-    if not isinstance(report, Report):
+    report = await find_object(effects.graph, Report, event.report_id)
+    if report is None:
         return None
-    return await _tell(effects, Notice(Kind.REPORT, report.reporter_id, report.id), report.id, mark)
+    return await _tell_staff(effects, Notice(Kind.REPORT, report.reporter_id, report.id), report.id, mark)
 
 
-async def _tell(effects: Effects, notice: Notice, time: int, mark: int) -> int | None:
-    page = await effects.graph.assoc_range(EVERYBODY, STAFF, Cursor(before=mark or MAX_TIME, limit=_STAFF_PAGE))
-    await asyncio.gather(*(note(effects, member, notice, time) for member in _others(page, notice)))
-    return page[-1].time if len(page) == _STAFF_PAGE else None
-
-
-def _others(page: Sequence[Assoc], notice: Notice) -> list[int]:
-    return [member.id2 for member in page if member.id2 != notice.actor_id]
+async def _tell_staff(effects: Effects, notice: Notice, time: int, mark: int) -> int | None:
+    page, next_mark = await page_of(effects, EVERYBODY, STAFF, mark, _PAGE)
+    others = [member.id2 for member in page if member.id2 != notice.actor_id]
+    await asyncio.gather(*(note(effects, member, notice, time) for member in others))
+    return next_mark

@@ -64,7 +64,7 @@ async def _allowed(
 async def send(effects: Effects, event: PushDue, mark: int) -> asyncio.Future[None] | None:
     """Start sending a message, unless its notification was retracted, the session has ended, or it is two days old."""
     courier = effects.courier
-    if courier is None or milliseconds_of(effects.new_id(0)) - milliseconds_of(event.asked) > _GIVEN_UP_MS:
+    if courier is None or effects.new_id.now() - milliseconds_of(event.asked) > _GIVEN_UP_MS:
         return None
     held = await association(effects.graph, event.member_id, PUSHES, event.token_id)
     if held is None:

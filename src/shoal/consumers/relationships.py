@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from shoal.consumers.cleanup import clear_late
-from shoal.consumers.context import Effects
+from shoal.consumers.context import Effects, page_of
 from shoal.core.events import Blocked, FollowChanged, InverseOwed, ListChanged, PostCreated, PostUpdated, RequestChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList
-from shoal.graph.access import association
-from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Cursor
+from shoal.graph.access import association, find_object
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import (
     ASSOC_TYPES,
     BLOCKS,
@@ -36,52 +36,47 @@ from shoal.graph.schema import (
 )
 
 
-async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> int | None:
+async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> None:
     """Apply the inverse in its own store. It keeps its time, so repeating it changes nothing.
 
     If the post or poll was deleted and cleared meanwhile, the inverse is cleared too.
     """
     await _put(effects, AssocOp(*event.op))
     await clear_late(effects, event.op)
-    return None
 
 
-async def settle_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def settle_follow(effects: Effects, event: FollowChanged, mark: int) -> None:
     """Make both halves of a follow agree before they are used: either may have been written first.
 
     Otherwise entries that are pushed while older ones are merged would be missed.
     """
     await _settle_ends(effects, event.follower_id, following(event.source_id), event.source_id)
-    return None
 
 
-async def settle_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+async def settle_request(effects: Effects, event: RequestChanged, mark: int) -> None:
     """Make both halves of a follow request agree: either may have been written first."""
     await _settle_ends(effects, event.member_id, REQUESTS, event.other_id)
-    return None
 
 
-async def settle_tags(effects: Effects, event: PostCreated, mark: int) -> int | None:
+async def settle_tags(effects: Effects, event: PostCreated, mark: int) -> None:
     """Add a post to the lists of its tags before it is pushed; otherwise concurrent readers of a list would miss it.
 
     With a single store, its commit has done so already.
     """
     await _settle(effects, event.post_id, TAGGED, event.tag_ids)
-    return None
 
 
-async def settle_added_tags(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+async def settle_added_tags(effects: Effects, event: PostUpdated, mark: int) -> None:
     """Add an edited post to the lists of the added tags before it is pushed."""
     await _settle(effects, event.post_id, TAGGED, event.tags_added)
-    return None
 
 
 async def settle_links(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
     """Apply the inverses of an object's associations that have not arrived, whatever their times; one read if there are none."""
     if not id2s or not effects.across:
         return
-    for id2, assoc in (await effects.graph.assoc_get(id1, (atype,), id2s))[atype].items():
-        await _put(effects, AssocOp(id2, atype.inverse, id1, assoc.time, alive=True, data=assoc.data))
+    for assoc in (await effects.graph.assoc_get(id1, (atype,), id2s))[atype].values():
+        await _put_inverse(effects, id1, atype, assoc)
 
 
 async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
@@ -97,8 +92,7 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
         list(held), ASSOC_TYPES[atype.inverse], Cursor(before=times[0] + 1, after=times[0] - 1, limit=1)
     )
     for id2 in held.keys() - arrived.keys():
-        time, data = held[id2].time, held[id2].data
-        await _put(effects, AssocOp(id2, atype.inverse, id1, time, alive=True, data=data))
+        await _put_inverse(effects, id1, atype, held[id2])
 
 
 async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -> None:
@@ -107,7 +101,8 @@ async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -
     If only one is alive, it has not reached the other, or the other was ended since.
     """
     inverse = ASSOC_TYPES[atype.inverse]
-    here, there = await _held(effects, id1, atype, id2), await _held(effects, id2, inverse, id1)
+    here = await association(effects.graph, id1, atype, id2)
+    there = await association(effects.graph, id2, inverse, id1)
     if here is not None and there is None:
         await _settle_other(effects, AssocOp(id1, atype.number, id2, here.time, alive=True, data=here.data), inverse)
     elif there is not None and here is None:
@@ -117,13 +112,13 @@ async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -
 async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None:
     """Copy this half to the other, which refuses it if it was ended later; then end this half too."""
     await _put(effects, op._replace(id1=op.id2, atype=other.number, id2=op.id1))
-    if await _held(effects, op.id2, other, op.id1) is None:
+    if await association(effects.graph, op.id2, other, op.id1) is None:
         # The time ends this association, and none that began after it.
         await _put(effects, op._replace(time=op.time + 1, alive=False, data=b"", silent=True))
 
 
-async def _held(effects: Effects, id1: int, atype: AssocType, id2: int) -> Assoc | None:
-    return await association(effects.graph, id1, atype, id2)
+async def _put_inverse(effects: Effects, id1: int, atype: AssocType, assoc: Assoc) -> None:
+    await _put(effects, AssocOp(assoc.id2, atype.inverse, id1, assoc.time, alive=True, data=assoc.data))
 
 
 async def _put(effects: Effects, op: AssocOp) -> None:
@@ -132,54 +127,49 @@ async def _put(effects: Effects, op: AssocOp) -> None:
     await effects.graph.commit(batch)
 
 
-async def end_follows(effects: Effects, event: Blocked, mark: int) -> int | None:
+async def end_follows(effects: Effects, event: Blocked, mark: int) -> None:
     """Delete the blocked member's follow or follow request to the blocker, unless the block was removed."""
     await _end_if_blocked(effects, event.blocked_id, event.blocker_id)
     await _end_request(effects, event.blocked_id, event.blocker_id)
-    return None
 
 
-async def end_blocked_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def end_blocked_follow(effects: Effects, event: FollowChanged, mark: int) -> None:
     """Delete a follow that began concurrently with the block: one of the two events comes after both commits."""
     if not is_tag(event.source_id):
         await _end_if_blocked(effects, event.follower_id, event.source_id)
-    return None
 
 
-async def end_vain_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+async def end_vain_request(effects: Effects, event: RequestChanged, mark: int) -> None:
     """Delete a follow request that was created during a block, or concurrently with its acceptance."""
     await _end_request(effects, event.member_id, event.other_id)
-    return None
 
 
-async def end_bonds(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def end_bonds(effects: Effects, event: FollowChanged, mark: int) -> None:
     """Delete watching and endorsing if there is no follow any more, and the request if there is one."""
     member, source = event.follower_id, event.source_id
     if is_tag(source):
-        return None
+        return
     await _end_request(effects, member, source)
     # Read before the follow: associations found here began earlier, and later ones must be kept.
-    watches, endorses = await _held(effects, member, WATCHES, source), await _held(effects, member, ENDORSES, source)
-    if (watches is None and endorses is None) or await _held(effects, member, FOLLOWS, source):
-        return None
+    watches = await association(effects.graph, member, WATCHES, source)
+    endorses = await association(effects.graph, member, ENDORSES, source)
+    if (watches is None and endorses is None) or await association(effects.graph, member, FOLLOWS, source):
+        return
     if endorses is not None:
-        await _end_just(effects, AssocOp(member, ENDORSES.number, source, endorses.time, alive=False))
+        await _end(effects, member, ENDORSES, source, endorses.time)
     if watches is not None:
         # The inverse half first: while the forward half exists, a repeated run finds the work again.
-        await _end_just(effects, AssocOp(source, WATCHED_BY.number, member, watches.time, alive=False))
-        await _end_just(effects, AssocOp(member, WATCHES.number, source, watches.time, alive=False))
-    return None
+        await _end(effects, source, WATCHED_BY, member, watches.time)
+        await _end(effects, member, WATCHES, source, watches.time)
 
 
-async def _end_just(effects: Effects, op: AssocOp) -> None:
+async def _end(effects: Effects, id1: int, atype: AssocType, id2: int, time: int) -> None:
     """Delete an association with this time; one that began later stays."""
-    batch = Batch(shard_of(op.id1))
-    batch.put(op._replace(time=op.time + 1, plain=True))
-    await effects.graph.commit(batch)
+    await _put(effects, AssocOp(id1, atype.number, id2, time + 1, alive=False))
 
 
 async def _end_if_blocked(effects: Effects, member: int, source: int) -> None:
-    if not await _held(effects, member, FOLLOWS, source) or not await _severed(effects, member, source):
+    if not await association(effects.graph, member, FOLLOWS, source) or not await _severed(effects, member, source):
         return
     batch = Batch(shard_of(member))
     batch.assoc_del(member, FOLLOWS, source, effects.new_id(batch.shard))
@@ -188,9 +178,9 @@ async def _end_if_blocked(effects: Effects, member: int, source: int) -> None:
 
 
 async def _end_request(effects: Effects, member: int, other: int) -> None:
-    if not await _held(effects, member, REQUESTS, other):
+    if not await association(effects.graph, member, REQUESTS, other):
         return
-    if not (await _held(effects, member, FOLLOWS, other) or await _severed(effects, member, other)):
+    if not (await association(effects.graph, member, FOLLOWS, other) or await _severed(effects, member, other)):
         return
     batch = Batch(shard_of(member))
     batch.assoc_del(member, REQUESTS, other, effects.new_id(batch.shard))
@@ -199,7 +189,9 @@ async def _end_request(effects: Effects, member: int, other: int) -> None:
 
 
 async def _severed(effects: Effects, one: int, other: int) -> bool:
-    return bool(await _held(effects, one, BLOCKS, other) or await _held(effects, other, BLOCKS, one))
+    return bool(
+        await association(effects.graph, one, BLOCKS, other) or await association(effects.graph, other, BLOCKS, one)
+    )
 
 
 _LISTS = 1_000
@@ -208,42 +200,33 @@ _MEMBERS = 100
 """Members of a list that are checked before other jobs run."""
 
 
-async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> None:
     owner, source = event.follower_id, event.source_id
     if is_tag(source) or source == owner:
-        return None
+        return
     lists = await effects.graph.assoc_range(owner, OWNS_LIST, Cursor(limit=_LISTS))
     found = await asyncio.gather(*[effects.graph.assoc_get(one.id2, (LISTS,), (source,)) for one in lists])
     on = {one.id2: held[LISTS][source] for one, held in zip(lists, found, strict=True) if held[LISTS]}
     if on and not (await effects.graph.assoc_get(owner, (FOLLOWS,), (source,)))[FOLLOWS]:
         for list_id, listed in on.items():
             await _take_off_list(effects, list_id, {source: listed})
-    return None
 
 
 async def trim_list(effects: Effects, event: ListChanged, mark: int) -> int | None:
     """Remove members that the owner no longer follows, or all members of a deleted list."""
-    page = await effects.graph.assoc_range(event.list_id, LISTS, Cursor(before=mark or MAX_TIME, limit=_MEMBERS))
+    page, next_mark = await page_of(effects, event.list_id, LISTS, mark, _MEMBERS)
     listed = {assoc.id2: assoc for assoc in page}
     if not listed:
         return None
-    if isinstance((await effects.graph.obj_get((event.list_id,))).get(event.list_id), MemberList):
+    if await find_object(effects.graph, MemberList, event.list_id) is not None:
         followed = (await effects.graph.assoc_get(event.owner_id, (FOLLOWS,), list(listed)))[FOLLOWS]
         listed = {id_: assoc for id_, assoc in listed.items() if id_ not in followed and id_ != event.owner_id}
     await _take_off_list(effects, event.list_id, listed)
-    return page[-1].time if len(page) == _MEMBERS else None
+    return next_mark
 
 
 async def _take_off_list(effects: Effects, list_id: int, members: Mapping[int, Assoc]) -> None:
     """Delete both halves, that of the list last: while it exists, a repeated run finds the work again."""
     for id_, listed in members.items():
-        await _end_membership(
-            effects, AssocOp(id_, LISTED_IN.number, list_id, listed.time + 1, alive=False, plain=True)
-        )
-        await _end_membership(effects, AssocOp(list_id, LISTS.number, id_, listed.time + 1, alive=False, plain=True))
-
-
-async def _end_membership(effects: Effects, op: AssocOp) -> None:
-    batch = Batch(shard_of(op.id1))
-    batch.put(op)
-    await effects.graph.commit(batch)
+        await _end(effects, id_, LISTED_IN, list_id, listed.time)
+        await _end(effects, list_id, LISTS, id_, listed.time)

@@ -20,6 +20,7 @@ from shoal.consumers.relationships import settle_links
 from shoal.core.events import PostHidden, ReportFiled, VerdictChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HELD, Member, Post, Report, Review
+from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.notifications import Kind, Notice
@@ -32,21 +33,19 @@ _OFTEN = 3
 """A reporter with at least this many dismissed reports, and more dismissed than upheld ones, does not count."""
 
 
-async def review_reported(effects: Effects, event: ReportFiled, mark: int) -> int | None:
+async def review_reported(effects: Effects, event: ReportFiled, mark: int) -> None:
     await _review_posts(effects, event.report_id, filed=True)
-    return None
 
 
-async def review_closed(effects: Effects, event: VerdictChanged, mark: int) -> int | None:
+async def review_closed(effects: Effects, event: VerdictChanged, mark: int) -> None:
     """Update the review of reported posts after a decision, or after a reopened report."""
     await _review_posts(effects, event.report_id)
-    return None
 
 
 async def _review_posts(effects: Effects, report_id: int, *, filed: bool = False) -> None:
-    report = (await effects.graph.obj_get((report_id,))).get(report_id)
+    report = await find_object(effects.graph, Report, report_id)
     # Reports of one's own account neither hold posts nor clear them.
-    if not isinstance(report, Report) or report.reporter_id == report.target_id:
+    if report is None or report.reporter_id == report.target_id:
         return
     # Of two concurrent reports on two stores, the later must see the earlier at the post.
     await settle_links(effects, report.reporter_id, REPORTS_POST, report.post_ids)
@@ -58,8 +57,8 @@ async def _review(effects: Effects, post_id: int, report_id: int, *, filed: bool
     """Update the review of a post. A new report changes nothing if the post is in review already."""
 
     async def attempt() -> bool:
-        post = (await effects.graph.obj_get((post_id,))).get(post_id)
-        if not isinstance(post, Post) or (filed and post.review is not Review.NONE):
+        post = await find_object(effects.graph, Post, post_id)
+        if post is None or (filed and post.review is not Review.NONE):
             return False
         review = await _reviewed(effects, post, report_id)
         if review is post.review:
@@ -111,11 +110,11 @@ async def _counting(effects: Effects, page: Collection[Assoc], members: Mapping[
 _VERDICTS = (REPORT_UPHELD, REPORT_DISMISSED)
 
 
-async def tell_reporter(effects: Effects, event: VerdictChanged, mark: int) -> int | None:
+async def tell_reporter(effects: Effects, event: VerdictChanged, mark: int) -> None:
     """Notify the reporter exactly if the report is closed at this moment; retract the notification of a reopened one."""
-    report = (await effects.graph.obj_get((event.report_id,))).get(event.report_id)
-    if not isinstance(report, Report):
-        return None
+    report = await find_object(effects.graph, Report, event.report_id)
+    if report is None:
+        return
     # The actor is the reporter: moderators stay anonymous.
     notice = Notice(Kind.VERDICT, report.reporter_id, report.id)
     time = await _closed(effects, report)
@@ -126,7 +125,7 @@ async def tell_reporter(effects: Effects, event: VerdictChanged, mark: int) -> i
             await note(effects, report.reporter_id, notice, time)
         time, before = await _closed(effects, report), time
         if time == before:
-            return None
+            return
 
 
 async def _closed(effects: Effects, report: Report) -> int | None:

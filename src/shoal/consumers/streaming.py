@@ -7,114 +7,90 @@ and late updates are harmless.
 from __future__ import annotations
 
 from shoal.consumers.context import Effects
-from shoal.core.events import (
-    FiltersChanged,
-    FollowChanged,
-    ListChanged,
-    PostCreated,
-    PostDeleted,
-    PostHidden,
-    PostNarrowed,
-    PostUpdated,
-    ReactionChanged,
-    SessionsEnded,
-    ShareCreated,
-    ShareDeleted,
-    SuspensionChanged,
-)
-from shoal.core.model import Member, Post
+from shoal.core import events
+from shoal.core.model import Member, Post, Visibility
+from shoal.graph.access import find_object
 from shoal.graph.schema import tag_id
 from shoal.streaming import updates
 
 
-async def tell_post(effects: Effects, event: PostCreated, mark: int) -> int | None:
+async def tell_post(effects: Effects, event: events.PostCreated, mark: int) -> None:
     update = updates.PostCreated(event.post_id, event.author_id, event.visibility, event.tag_ids, event.mention_ids)
     await _tell(effects, update)
-    return None
 
 
-async def tell_edit(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+async def tell_edit(effects: Effects, event: events.PostUpdated, mark: int) -> None:
     """Publish an edit, also to readers of added and removed tags; nothing for a deleted post."""
-    post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id)
-    if not isinstance(post, Post):
-        return None
+    post = await find_object(effects.graph, Post, event.post_id)
+    if post is None:
+        return
     tags = tuple({*map(tag_id, post.tags), *event.tags_added, *event.tags_removed})
     left = event.tags_removed
     await _tell(effects, updates.PostEdited(post.id, post.author_id, post.visibility, tags, event.mention_ids, left))
-    return None
 
 
-async def tell_reaction(effects: Effects, event: ReactionChanged, mark: int) -> int | None:
+async def tell_reaction(effects: Effects, event: events.ReactionChanged, mark: int) -> None:
     """Publish a change of the emoji on a post to everyone who would receive an edit."""
-    post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id)
-    if isinstance(post, Post):
-        tags = tuple(map(tag_id, post.tags))
-        mentions = tuple(mention.id for mention in post.mentions)
-        await _tell(effects, updates.PostEdited(post.id, post.author_id, post.visibility, tags, mentions))
-    return None
+    post = await find_object(effects.graph, Post, event.post_id)
+    if post is not None:
+        await _tell(effects, updates.PostEdited(*_facts(post)))
 
 
-async def tell_deletion(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def tell_deletion(effects: Effects, event: events.PostDeleted, mark: int) -> None:
     update = updates.PostDeleted(event.post_id, event.author_id, event.visibility, event.tag_ids, event.mention_ids)
     await _tell(effects, update)
-    return None
 
 
-async def tell_hiding(effects: Effects, event: PostHidden, mark: int) -> int | None:
+async def tell_hiding(effects: Effects, event: events.PostHidden, mark: int) -> None:
     """Publish that a post was hidden. It may be visible again by now: each listener checks."""
-    post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id)
-    if isinstance(post, Post):
-        tags = tuple(map(tag_id, post.tags))
-        mentions = tuple(mention.id for mention in post.mentions)
-        await _tell(effects, updates.PostHidden(post.id, post.author_id, post.visibility, tags, mentions))
-    return None
+    post = await find_object(effects.graph, Post, event.post_id)
+    if post is not None:
+        await _tell(effects, updates.PostHidden(*_facts(post)))
 
 
-async def tell_narrowing(effects: Effects, event: PostNarrowed, mark: int) -> int | None:
+def _facts(post: Post) -> tuple[int, int, Visibility, tuple[int, ...], tuple[int, ...]]:
+    """Return the fields of an update about a post."""
+    mentions = tuple(mention.id for mention in post.mentions)
+    return post.id, post.author_id, post.visibility, tuple(map(tag_id, post.tags)), mentions
+
+
+async def tell_narrowing(effects: Effects, event: events.PostNarrowed, mark: int) -> None:
     """Publish a narrowed visibility to the former audience: each listener checks whether it may still see the post."""
     update = updates.PostNarrowed(event.post_id, event.author_id, event.before, event.tag_ids, event.mention_ids)
     await _tell(effects, update)
-    return None
 
 
-async def tell_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
+async def tell_share(effects: Effects, event: events.ShareCreated, mark: int) -> None:
     await _tell(effects, updates.ShareCreated(event.share_id, event.author_id))
-    return None
 
 
-async def tell_unshare(effects: Effects, event: ShareDeleted, mark: int) -> int | None:
+async def tell_unshare(effects: Effects, event: events.ShareDeleted, mark: int) -> None:
     """Publish that a share or its post was deleted."""
     await _tell(effects, updates.ShareDeleted(event.share_id, event.author_id))
-    return None
 
 
-async def tell_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def tell_follow(effects: Effects, event: events.FollowChanged, mark: int) -> None:
     await _tell(effects, updates.FollowChanged(event.follower_id, event.source_id))
-    return None
 
 
-async def tell_list(effects: Effects, event: ListChanged, mark: int) -> int | None:
+async def tell_list(effects: Effects, event: events.ListChanged, mark: int) -> None:
     await _tell(effects, updates.ListChanged(event.list_id, event.owner_id))
-    return None
 
 
-async def tell_filters(effects: Effects, event: FiltersChanged, mark: int) -> int | None:
+async def tell_filters(effects: Effects, event: events.FiltersChanged, mark: int) -> None:
     await _tell(effects, updates.FiltersChanged(event.member_id))
-    return None
 
 
-async def end_sessions(effects: Effects, event: SessionsEnded, mark: int) -> int | None:
+async def end_sessions(effects: Effects, event: events.SessionsEnded, mark: int) -> None:
     """Publish that these tokens were revoked, which closes their connections."""
     await _tell(effects, updates.SessionsEnded(event.member_id, event.token_ids))
-    return None
 
 
-async def end_listening(effects: Effects, event: SuspensionChanged, mark: int) -> int | None:
+async def end_listening(effects: Effects, event: events.SuspensionChanged, mark: int) -> None:
     """Publish that a member was suspended, which closes their connections."""
-    member = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
-    if not isinstance(member, Member) or member.suspended:
+    member = await find_object(effects.graph, Member, event.member_id)
+    if member is None or member.suspended:
         await _tell(effects, updates.MemberSuspended(event.member_id))
-    return None
 
 
 async def _tell(effects: Effects, update: updates.AnyUpdate) -> None:

@@ -22,51 +22,14 @@ from shoal.consumers import (
     streaming,
 )
 from shoal.consumers.context import Effects
+from shoal.core import events
 from shoal.core.errors import NewerNeeded
-from shoal.core.events import (
-    AlbumDeleted,
-    Blocked,
-    EmailChanged,
-    FilesReleased,
-    FiltersChanged,
-    FollowChanged,
-    FutureEvent,
-    InverseOwed,
-    LikeChanged,
-    ListChanged,
-    LoudnessLost,
-    MailDue,
-    MediaDescribed,
-    MediaUploaded,
-    MemberRegistered,
-    MemberRemoved,
-    PollEnded,
-    PollRemoved,
-    PostCreated,
-    PostDeleted,
-    PostHidden,
-    PostImported,
-    PostNarrowed,
-    PostUpdated,
-    ProfileChanged,
-    PublishRefused,
-    PushDue,
-    ReactionChanged,
-    ReportFiled,
-    RequestChanged,
-    SessionsEnded,
-    ShareCreated,
-    ShareDeleted,
-    SuspensionChanged,
-    TagsUsed,
-    VerdictChanged,
-)
 from shoal.outbox.runner import Consequence
 
 _log = logging.getLogger(__name__)
 
 
-async def leave_to_newer(_effects: Effects, _event: FutureEvent, _mark: int) -> NoReturn:
+async def leave_to_newer(_effects: Effects, _event: events.FutureEvent, _mark: int) -> NoReturn:
     """Return an event unknown to this version to the queue, however often. It does not count as an attempt."""
     _say()
     raise NewerNeeded("only a newer Shoal knows this event")
@@ -78,8 +41,8 @@ def _say() -> None:
 
 
 TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
-    FutureEvent: (leave_to_newer,),
-    PostCreated: (
+    events.FutureEvent: (leave_to_newer,),
+    events.PostCreated: (
         relationships.settle_tags,
         streaming.tell_post,
         notifications.tell_mentioned,
@@ -90,8 +53,8 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexing.count_comment,
     ),
     # Imported posts enter timelines at their date and are indexed; they send no notifications and make no post active.
-    PostImported: (relationships.settle_tags, home.push_post, indexing.look_at_post),
-    PostUpdated: (
+    events.PostImported: (relationships.settle_tags, home.push_post, indexing.look_at_post),
+    events.PostUpdated: (
         relationships.settle_added_tags,
         streaming.tell_edit,
         notifications.tell_newly_mentioned,
@@ -100,14 +63,14 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         notifications.tell_sharers,
         indexing.look_at_post,
     ),
-    PostNarrowed: (
+    events.PostNarrowed: (
         # Home timelines keep the entry, like that of a post that lost a tag: readers filter it.
         streaming.tell_narrowing,
         conversations.go_on,
         cleanup.end_shares_of_narrowed,
         indexing.look_at_post,
     ),
-    PostDeleted: (
+    events.PostDeleted: (
         streaming.tell_deletion,
         home.remove_post,
         notifications.forget_mentions,
@@ -116,7 +79,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         notifications.forget_reactions,
         cleanup.clear_shares,
         cleanup.clear_likes,
-        cleanup.clear_bookmarks,
+        *cleanup.clear_marks,
         cleanup.clear_reactions,
         cleanup.clear_reporters,
         cleanup.clear_emoji_places,
@@ -126,17 +89,17 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         cleanup.clear_tags,
         indexing.look_at_post,
     ),
-    PollRemoved: (cleanup.clear_votes,),
-    PostHidden: (streaming.tell_hiding,),
-    ShareCreated: (
+    events.PollRemoved: (cleanup.clear_votes,),
+    events.PostHidden: (streaming.tell_hiding,),
+    events.ShareCreated: (
         streaming.tell_share,
         notifications.tell_of_share,
         home.push_share,
         indexing.count_share,
         cleanup.end_late_share,
     ),
-    ShareDeleted: (streaming.tell_unshare, home.remove_share),
-    FollowChanged: (
+    events.ShareDeleted: (streaming.tell_unshare, home.remove_share),
+    events.FollowChanged: (
         relationships.settle_follow,
         relationships.end_blocked_follow,
         streaming.tell_follow,
@@ -146,34 +109,38 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         relationships.trim_lists,
         notifications.tell_of_follow,
     ),
-    LoudnessLost: (home.merge_demoted,),
-    LikeChanged: (notifications.tell_of_like, indexing.count_reaction),
-    ReactionChanged: (streaming.tell_reaction, notifications.tell_of_reaction, indexing.count_reaction),
-    RequestChanged: (relationships.settle_request, relationships.end_vain_request, notifications.tell_of_request),
-    AlbumDeleted: (cleanup.empty_album,),
-    ListChanged: (relationships.trim_list, streaming.tell_list),
-    PollEnded: (notifications.tell_voters,),
-    ReportFiled: (reports.review_reported, notifications.tell_of_report),
-    PublishRefused: (notifications.tell_of_refusal,),
-    VerdictChanged: (reports.review_closed, reports.tell_reporter),
-    MemberRegistered: (members.claim_address, notifications.tell_of_member),
-    MemberRemoved: (members.free_address_of_deleted, home.drop_timeline, indexing.look_at_member),
-    EmailChanged: (members.claim_address, members.free_former_address),
-    MailDue: (mail.send,),
-    PushDue: (push.send,),
-    ProfileChanged: (notifications.tell_of_member, indexing.look_at_member),
-    SessionsEnded: (streaming.end_sessions, members.clear_tokens, members.clear_grants),
-    Blocked: (relationships.end_follows,),
-    TagsUsed: (indexing.count_and_look,),
-    SuspensionChanged: (
+    events.LoudnessLost: (home.merge_demoted,),
+    events.LikeChanged: (notifications.tell_of_like, indexing.count_reaction),
+    events.ReactionChanged: (streaming.tell_reaction, notifications.tell_of_reaction, indexing.count_reaction),
+    events.RequestChanged: (
+        relationships.settle_request,
+        relationships.end_vain_request,
+        notifications.tell_of_request,
+    ),
+    events.AlbumDeleted: (cleanup.empty_album,),
+    events.ListChanged: (relationships.trim_list, streaming.tell_list),
+    events.PollEnded: (notifications.tell_voters,),
+    events.ReportFiled: (reports.review_reported, notifications.tell_of_report),
+    events.PublishRefused: (notifications.tell_of_refusal,),
+    events.VerdictChanged: (reports.review_closed, reports.tell_reporter),
+    events.MemberRegistered: (members.claim_address, notifications.tell_of_member),
+    events.MemberRemoved: (members.free_address_of_deleted, home.drop_timeline, indexing.look_at_member),
+    events.EmailChanged: (members.claim_address, members.free_former_address),
+    events.MailDue: (mail.send,),
+    events.PushDue: (push.send,),
+    events.ProfileChanged: (notifications.tell_of_member, indexing.look_at_member),
+    events.SessionsEnded: (streaming.end_sessions, members.clear_tokens, members.clear_grants),
+    events.Blocked: (relationships.end_follows,),
+    events.TagsUsed: (indexing.count_and_look,),
+    events.SuspensionChanged: (
         streaming.end_listening,
         indexing.hide_or_reveal_posts,
         indexing.look_at_member,
         members.end_invitations_of_suspended,
     ),
-    FiltersChanged: (streaming.tell_filters,),
-    MediaUploaded: (media.convert,),
-    MediaDescribed: (indexing.look_at_posts_with,),
-    FilesReleased: (media.remove_files,),
-    InverseOwed: (relationships.settle_inverse,),
+    events.FiltersChanged: (streaming.tell_filters,),
+    events.MediaUploaded: (media.convert,),
+    events.MediaDescribed: (indexing.look_at_posts_with,),
+    events.FilesReleased: (media.remove_files,),
+    events.InverseOwed: (relationships.settle_inverse,),
 }

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from msgspec import structs
 
 from shoal.core.errors import Gone, NotFound
-from shoal.core.model import Album, Member, MemberList, Poll, Post, Share
+from shoal.core.filters import Filter
+from shoal.core.ids import now_ms
+from shoal.core.model import Album, Media, Member, MemberList, Node, Poll, Post, ScheduledPost, Share
+from shoal.core.signup import Invitation
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.cache.cached_graph import author_to_ask_about
 from shoal.graph.cache.coherence import foresee
 from shoal.graph.cache.responses import good_until
-from shoal.graph.contract import Assoc, Reader
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.payloads.follows import MuteTerms, follow_terms, mute_terms
 from shoal.graph.schema import (
     BLOCKED_BY,
@@ -38,8 +41,55 @@ _AT_POST = (*_GUARDS, REPORTS_POST)
 _REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 
 
+N = TypeVar("N", bound=Node)
+Owned = TypeVar("Owned", Album, Filter, Invitation, Media, MemberList, ScheduledPost)
+
+
+async def find_object(graph: Reader, kind: type[N], id_: int) -> N | None:
+    """Return the object with this id; None if there is none of this kind, and for the id 0."""
+    node = (await graph.obj_get((id_,))).get(id_) if id_ else None
+    return node if isinstance(node, kind) else None
+
+
+async def get_object(graph: Reader, kind: type[N], id_: int) -> N:
+    """Return the object with this id. Raises `NotFound` if there is none of this kind."""
+    node = await find_object(graph, kind, id_)
+    if node is None:
+        raise NotFound("Record not found")
+    return node
+
+
+async def own_object(graph: Reader, kind: type[Owned], owner_id: int, id_: int) -> Owned:
+    """Return an object of this member; raise `NotFound` for any other, which does not reveal whether it exists."""
+    node = await get_object(graph, kind, id_)
+    if node.owner_id != owner_id:
+        raise NotFound("Record not found")
+    return node
+
+
+async def objects_of(graph: Reader, kind: type[N], ids: Sequence[int]) -> list[N]:
+    """Return the objects of this kind among these ids, in their order."""
+    found = await graph.obj_get(ids) if ids else {}
+    return [node for id_ in ids if isinstance(node := found.get(id_), kind)]
+
+
+async def pages_of(
+    graph: Reader, id1: int, atype: AssocType, size: int, *, before: int = MAX_TIME, after: int = 0
+) -> AsyncGenerator[list[Assoc], None]:
+    """Yield the pages of a list that are not empty, newest first, of the entries with `after < time < before`."""
+    while page := await graph.assoc_range(id1, atype, Cursor(before=before, after=after, limit=size)):
+        yield page
+        if len(page) < size:
+            return
+        before = page[-1].time
+
+
 async def association(graph: Reader, id1: int, atype: AssocType, id2: int) -> Assoc | None:
     return (await graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
+
+
+async def count_of(graph: Reader, id1: int, atype: AssocType) -> int:
+    return (await graph.assoc_count((id1,), (atype,)))[atype].get(id1, 0)
 
 
 async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -> dict[int, Relation]:
@@ -63,7 +113,7 @@ def _related(wanted: dict[int, Relation], found: Mapping[AssocType, Mapping[int,
     for member in blocks.keys() | blocked_by.keys():
         wanted[member] = structs.replace(wanted[member], blocking=member in blocks, blocked_by=member in blocked_by)
     if mutes:
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         for member, mute in mutes.items():
             terms = mute_terms(mute.data)
             good_until(terms.expires_at, now)
@@ -133,8 +183,8 @@ async def access_member(graph: Reader, member_id: int) -> Member:
         NotFound: There is no such member, or they wait for approval.
         Gone: The member is suspended.
     """
-    member = (await graph.obj_get((member_id,))).get(member_id)
-    if not isinstance(member, Member) or member.pending:
+    member = await get_object(graph, Member, member_id)
+    if member.pending:
         raise NotFound("Record not found")
     if member.suspended:
         raise Gone("this member is suspended")
@@ -192,7 +242,7 @@ async def post_by_id(graph: Reader, id_: int) -> Post:
     """
     node = (await graph.obj_get((id_,))).get(id_)
     if isinstance(node, Share):
-        node = (await graph.obj_get((node.post_id,))).get(node.post_id)
+        return await get_object(graph, Post, node.post_id)
     if not isinstance(node, Post):
         raise NotFound("Record not found")
     return node
@@ -200,34 +250,18 @@ async def post_by_id(graph: Reader, id_: int) -> Post:
 
 async def access_poll(graph: Reader, viewer: int | None, poll_id: int) -> Poll:
     """Return a poll of a post that the viewer may see; raise `NotFound` for any other, and for a poll that was replaced."""
-    node = (await graph.obj_get((poll_id,))).get(poll_id)
-    if not isinstance(node, Poll) or (await access_post(graph, viewer, node.post_id)).poll_id != poll_id:
+    poll = await get_object(graph, Poll, poll_id)
+    if (await access_post(graph, viewer, poll.post_id)).poll_id != poll_id:
         raise NotFound("Record not found")
-    return node
+    return poll
 
 
 async def own_post(graph: Reader, member_id: int, post_id: int) -> Post:
     """Return a post of this member; raise `NotFound` for any other, which does not reveal whether it exists."""
-    node = (await graph.obj_get((post_id,))).get(post_id)
-    if not isinstance(node, Post) or node.author_id != member_id:
+    post = await get_object(graph, Post, post_id)
+    if post.author_id != member_id:
         raise NotFound("Record not found")
-    return node
-
-
-async def own_list(graph: Reader, member_id: int, list_id: int) -> MemberList:
-    """Return a list that this member owns; raise `NotFound` for any other."""
-    node = (await graph.obj_get((list_id,))).get(list_id)
-    if not isinstance(node, MemberList) or node.owner_id != member_id:
-        raise NotFound("Record not found")
-    return node
-
-
-async def own_album(graph: Reader, member_id: int, album_id: int) -> Album:
-    """Return an album that this member owns; raise `NotFound` for any other."""
-    node = (await graph.obj_get((album_id,))).get(album_id)
-    if not isinstance(node, Album) or node.owner_id != member_id:
-        raise NotFound("Record not found")
-    return node
+    return post
 
 
 async def members_by_id(graph: Reader, ids: Sequence[int]) -> dict[int, Member]:

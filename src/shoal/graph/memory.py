@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
 from shoal.core.events import InverseOp
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.placement import source_of
 from shoal.graph.bulk import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
@@ -99,7 +99,7 @@ class MemoryGraph:
         return {id_: node for id_ in ids if (node := self._objects.get(id_)) is not None}
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
-        now = _now_ms()
+        now = now_ms()
         found = ((key, self._known.keys.get((key.space, key.name))) for key in keys)
         return {key: held[0] for key, held in found if held is not None and not 0 < held[1] <= now}
 
@@ -160,7 +160,7 @@ class MemoryGraph:
         if batch.after is not None:
             await batch.after
         changes = Resolution()
-        owed = decide(batch, self._known, changes, owns=self._owns, now=_now_ms())
+        owed = decide(batch, self._known, changes, owns=self._owns, now=now_ms())
         self._store(changes)
         first = self._seq - len(owed) + 1
         if changes.events and self._wake:
@@ -182,7 +182,7 @@ class MemoryGraph:
                 self._expire(name, held[1])
         for event in changes.events:
             self._seq += 1
-            self._wait(Job(self._seq, event, at=time.time_ns() // 1_000_000))
+            self._wait(Job(self._seq, event, at=now_ms()))
 
     def _wait(self, job: Job) -> None:
         self._jobs[job.seq] = job
@@ -353,7 +353,3 @@ class MemoryGraph:
 
     async def close(self) -> None:
         """Do nothing: there are no resources to release."""
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

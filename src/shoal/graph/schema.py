@@ -5,6 +5,7 @@ A feature such as bookmarks starts with a row here. Type numbers are stored and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -172,9 +173,42 @@ AUDITED = AssocType(
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
 """Types that lead from a member to a token or an authorization code, and are deleted with it."""
-ASSOC_TYPES: dict[int, AssocType] = {
-    value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
-}
+
+
+def by_number(types: Iterable[AssocType]) -> dict[int, AssocType]:
+    """Index association types by number. Raises `ValueError` if two have one number: stores would take one for the other."""
+    found: dict[int, AssocType] = {}
+    for atype in types:
+        if found.setdefault(atype.number, atype) is not atype:
+            raise ValueError(f"association types {found[atype.number]!r} and {atype!r} have the number {atype.number}")
+    return found
+
+
+ASSOC_TYPES = by_number(value for value in list(globals().values()) if isinstance(value, AssocType))
+
+
+class PostMark(msgspec.Struct, frozen=True):
+    """A private mark that members put on posts they may see, such as a bookmark. It is deleted with the post and with the member.
+
+    A row of `POST_MARKS` declares one. Commands, viewer state, cleanup, account deletion, export, API routes and the state in a
+    status follow from it.
+    """
+
+    verb: str
+    """Name of the API routes that set (`bookmark`) and remove (`unbookmark`) the mark."""
+    state: str
+    """Field of a status that tells whether the viewer marked it."""
+    noun: str
+    """Plural: name of the API list, of the OAuth scopes, of the file in an export and of the count of an account deletion."""
+    atype: AssocType
+    """Association from the member to the post."""
+    inverse: AssocType
+
+
+BOOKMARK = PostMark("bookmark", "bookmarked", "bookmarks", BOOKMARKS, BOOKMARKED_BY)
+POST_MARKS = (BOOKMARK,)
+"""Positions are the bits of `Entry.marks` in `queries/hydration.py`. They are not stored."""
+
 
 REMEMBERED = frozenset((FOLLOWS.number, FOLLOWED_BY.number, FOLLOWS.history, FOLLOWED_BY.history))
 """Numbers of the types whose tombstones are kept as long as a history."""

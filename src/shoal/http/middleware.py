@@ -36,6 +36,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from shoal.commands import blocklists
 from shoal.core.blocklists import IpSeverity, IpTable, most_severe
 from shoal.core.errors import NotAllowed, ShoalError, TooMany, Unavailable
+from shoal.core.ids import now_ms
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.contract import Reader
 from shoal.http import rate_limits
@@ -322,7 +323,7 @@ class IpGuard:
         if self._table.is_empty:
             return None
         found = self._table.blocks_of(client_of(scope))
-        return most_severe(found, time.time_ns() // 1_000_000) if found else None
+        return most_severe(found, now_ms()) if found else None
 
     def check(self, scope: Scope) -> None:
         """Raise `NotAllowed` for a client whose network has no access."""

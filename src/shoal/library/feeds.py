@@ -11,11 +11,12 @@ from shoal.app.paths import base_url
 from shoal.commands import ranking
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import FilterContext
+from shoal.core.model import MemberList
 from shoal.core.places import DEFAULT_RADIUS_KM, disk
 from shoal.core.ranking.preferences import Wishes
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_link, recipe_of, recipe_of_link
 from shoal.core.text import check_tag
-from shoal.graph.access import access_member, own_list
+from shoal.graph.access import access_member, own_object
 from shoal.graph.payloads.members import tastes_of
 from shoal.graph.schema import tag_id
 from shoal.library.acting import Acting, AnyMember, AnyMoment, AnyPost, Seeing, milliseconds, part, post_id
@@ -317,7 +318,7 @@ class Listens(Acting):
 
     async def live_list(self, which: AnyList, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
         """Tell what the members of an own list post, as `live`. Raises `NotFound` and `Unavailable`."""
-        held = await own_list(self._reads.graph, self.id, which if isinstance(which, int) else which.id)
+        held = await own_object(self._reads.graph, MemberList, self.id, which if isinstance(which, int) else which.id)
         async with aclosing(self._told(Listed(held.id), after)) as told:
             async for one in told:
                 yield one

@@ -9,6 +9,7 @@ from shoal.app.network import Network
 from shoal.commands import filters
 from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
+from shoal.graph.access import own_object
 from shoal.graph.payloads.members import filters_of
 from shoal.library.acting import AnyPost, one_of, post_id
 
@@ -33,7 +34,7 @@ class OwnFilters:
 
     async def get(self, which: AnyFilter) -> Filter:
         """A filter by id, as it is now. Raises `NotFound`."""
-        return await filters.own_filter(self._reads.graph, self._owner, _id(which))
+        return await own_object(self._reads.graph, Filter, self._owner, _id(which))
 
     async def create(
         self,

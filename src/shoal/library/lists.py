@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from shoal.app.network import Network
 from shoal.commands import lists
 from shoal.core.model import MemberList, RepliesPolicy
-from shoal.graph.access import access_member, own_list
+from shoal.graph.access import access_member, own_object
 from shoal.graph.schema import LISTS
 from shoal.library.acting import AnyMember, one_of, part, resolve
 from shoal.queries import lists as feed
@@ -34,7 +34,7 @@ class OwnLists:
 
     async def get(self, which: AnyList) -> MemberList:
         """A list by id, as it is now. Raises `NotFound`."""
-        return await own_list(self._reads.graph, self._owner, _id(which))
+        return await own_object(self._reads.graph, MemberList, self._owner, _id(which))
 
     async def create(
         self, title: str, *, replies: RepliesPolicy | RepliesName = RepliesPolicy.LIST, exclusive: bool = False

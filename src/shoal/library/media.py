@@ -9,6 +9,7 @@ from shoal.app.network import Network
 from shoal.commands import albums, media
 from shoal.commands.scheduled_posts import discard_media
 from shoal.core.model import Album, Media
+from shoal.graph.access import own_object
 from shoal.graph.contract import MAX_TIME
 from shoal.library.acting import Acting, AnyMedia, AnyMember, AnyPost, Seeing, id_of, post_id
 from shoal.queries import albums as feed
@@ -37,7 +38,7 @@ class Uploads(Acting):
 
     async def media(self, which: AnyMedia) -> Media:
         """Return one of the member's media as it is now. Raises `NotFound`."""
-        return await media.own_media(self._writes, self.id, id_of(which))
+        return await own_object(self._writes.graph, Media, self.id, id_of(which))
 
     async def describe(
         self,

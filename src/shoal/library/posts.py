@@ -15,8 +15,8 @@ from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.model import Post, Revision, ScheduledPost, Share, Visibility
 from shoal.core.places import Place
-from shoal.graph.access import access_poll, access_post, own_post
-from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, AssocType
+from shoal.graph.access import access_poll, access_post, own_object, own_post
+from shoal.graph.schema import BOOKMARK, LIKED_BY, LIKES, SHARED_BY, AssocType
 from shoal.library.acting import (
     Acting,
     AnyMedia,
@@ -317,11 +317,11 @@ class Reacts(SeesReactions, Acting):
 
     async def bookmark(self, post: AnyPost) -> None:
         """Keep a post for later. Raises `NotFound`."""
-        await reactions.bookmark(self._writes, self.id, post_id(post))
+        await reactions.mark(self._writes, self.id, post_id(post), BOOKMARK)
 
     async def unbookmark(self, post: AnyPost) -> None:
         """Keep it no longer. Raises `NotFound`."""
-        await reactions.unbookmark(self._writes, self.id, post_id(post))
+        await reactions.unmark(self._writes, self.id, post_id(post), BOOKMARK)
 
     async def react(self, post: AnyPost, emoji: str) -> None:
         """Put an emoji on a post. Raises `NotFound`, and `InvalidInput` for what is no emoji, or one too many."""
@@ -345,7 +345,7 @@ class Reacts(SeesReactions, Acting):
 
     async def bookmarks(self, before: int | None = None, limit: int = 20) -> Kept:
         """A page of the posts that this member keeps, the newest first. Raises `InvalidInput` for a limit below 1."""
-        return await post_queries.saved_page(self._reads, self.id, BOOKMARKS, part(before, limit))
+        return await post_queries.saved_page(self._reads, self.id, BOOKMARK.atype, part(before, limit))
 
 
 class OwnScheduled:
@@ -397,7 +397,7 @@ class OwnScheduled:
 
     async def get(self, which: AnyScheduled) -> ScheduledPost:
         """Return a scheduled post as it is now. Raises `NotFound`."""
-        return await scheduled_posts.own_scheduled(self._reads.graph, self._owner, id_of(which))
+        return await own_object(self._reads.graph, ScheduledPost, self._owner, id_of(which))
 
     async def put_off(self, which: AnyScheduled, at: AnyMoment) -> ScheduledPost:
         """Publish it at another moment instead. Raises `NotFound`, and `InvalidInput` as `create`."""

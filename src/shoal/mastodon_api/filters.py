@@ -16,6 +16,7 @@ from shoal.core import filters as values
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import Filter as StoredFilter
 from shoal.core.filters import FilterAction, FilterContext
+from shoal.graph.access import own_object
 from shoal.graph.payloads.members import filters_of
 from shoal.http.params import Id
 from shoal.mastodon_api import context as endpoints
@@ -170,7 +171,7 @@ async def create(context: Context, params: FilterParams) -> object:
 async def one(context: Context, params: One) -> object:
     """A filter of the caller's."""
     front = context.deps
-    return whole(await filters.own_filter(front.graph, actor(context), params.id))
+    return whole(await own_object(front.graph, values.Filter, actor(context), params.id))
 
 
 async def update(context: Context, params: ChangedFilter) -> object:
@@ -189,7 +190,7 @@ async def delete(context: Context, params: One) -> object:
 async def keywords(context: Context, params: One) -> object:
     """The keywords of a filter."""
     front = context.deps
-    filter_ = await filters.own_filter(front.graph, actor(context), params.id)
+    filter_ = await own_object(front.graph, values.Filter, actor(context), params.id)
     return [keyword_entity(word) for word in filter_.keywords]
 
 
@@ -229,7 +230,7 @@ async def remove_keyword(context: Context, params: One) -> object:
 async def statuses(context: Context, params: One) -> object:
     """The statuses of a filter."""
     front = context.deps
-    filter_ = await filters.own_filter(front.graph, actor(context), params.id)
+    filter_ = await own_object(front.graph, values.Filter, actor(context), params.id)
     return [status_entity(held) for held in filter_.posts]
 
 

@@ -257,12 +257,12 @@ async def ranking(context: Context, _params: None) -> object:
     """By which weights statuses are ranked for the caller, and which presets there are."""
     front = context.deps
     found = await tastes_of(front.graph, actor(context))
-    taste, recipe = found.taste, feed.recipe_for(front.reads, found)
+    recipe = feed.recipe_for(front.reads, found)
     return RankingChoices(
         recipe=recipe,
         link=front.at.recipe(recipe),
-        own=taste is not None and taste.recipe is not None,
-        on=taste is None or not taste.off,
+        own=found.recipe is not None,
+        on=not found.off,
         presets=dict(PRESETS),
     )
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 from shoal.commands import lists
 from shoal.core.errors import InvalidInput
 from shoal.core.model import MemberList, RepliesPolicy
-from shoal.graph.access import access_member, own_list
+from shoal.graph.access import access_member, own_object
 from shoal.graph.schema import LISTS
 from shoal.http.pagination import listed_data
 from shoal.http.params import Id, Limit
@@ -73,7 +73,7 @@ def _is_for_you(context: Context, list_id: int) -> bool:
 async def _own(context: Context, list_id: int) -> MemberList:
     if _is_for_you(context, list_id):
         return for_you_list(actor(context))
-    return await own_list(context.deps.graph, actor(context), list_id)
+    return await own_object(context.deps.graph, MemberList, actor(context), list_id)
 
 
 def _check_changeable(context: Context, list_id: int) -> None:

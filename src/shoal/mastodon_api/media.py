@@ -13,6 +13,7 @@ from shoal.commands import media
 from shoal.commands.scheduled_posts import discard_media
 from shoal.core.errors import Unfit
 from shoal.core.model import Media, MediaState
+from shoal.graph.access import own_object
 from shoal.http.middleware import outside
 from shoal.http.params import Id, Upload
 from shoal.http.responses import Reply
@@ -68,14 +69,14 @@ async def upload_and_wait(context: Context, params: NewMedia) -> object:
     while made.state is MediaState.PROCESSING and time.monotonic() < until:
         async with outside(context.request.scope):
             await asyncio.sleep(_LOOK_SECONDS)
-        made = await media.own_media(front.writes, actor(context), made.id)
+        made = await own_object(front.writes.graph, Media, actor(context), made.id)
     return _shown(context, made, 202)
 
 
 async def one(context: Context, params: One) -> object:
     """An own file; 206 until it is ready."""
     front = context.deps
-    return _shown(context, await media.own_media(front.writes, actor(context), params.id), 206)
+    return _shown(context, await own_object(front.writes.graph, Media, actor(context), params.id), 206)
 
 
 async def describe(context: Context, params: Described) -> object:

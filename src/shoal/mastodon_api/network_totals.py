@@ -10,7 +10,7 @@ import logging
 import time
 from typing import NamedTuple
 
-from shoal.core.ids import floor_at
+from shoal.core.ids import floor_at, now_ms
 from shoal.core.model import Member, Post
 from shoal.graph.contract import Scanner
 
@@ -86,7 +86,7 @@ class NetworkTotals:
     async def _scan(self) -> Totals:
         members = posts = after = 0
         authors: set[int] = set()
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         recent = floor_at(now - _MONTH_MS)
         weeks = _Weeks(now)
         while page := await self._store.obj_scan(after, _PAGE):

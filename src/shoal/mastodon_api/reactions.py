@@ -13,7 +13,7 @@ from shoal.commands.context import Writes
 from shoal.core.emoji import checked_emoji
 from shoal.core.model import Post, Share
 from shoal.graph.access import access_post
-from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, SHARES, AssocType
+from shoal.graph.schema import LIKED_BY, LIKES, POST_MARKS, SHARED_BY, SHARES, AssocType, PostMark
 from shoal.http.pagination import PageQuery, StatusesQuery, listed_data
 from shoal.http.params import Id
 from shoal.http.responses import Reply, raw
@@ -139,17 +139,33 @@ async def favourites(context: Context, params: StatusesQuery) -> object:
     return await _kept(context, params, LIKES)
 
 
-async def bookmarks(context: Context, params: StatusesQuery) -> object:
-    """List the statuses that the caller bookmarked, newest bookmark first."""
-    return await _kept(context, params, BOOKMARKS)
-
-
 async def _kept(context: Context, params: StatusesQuery, atype: AssocType) -> object:
     front = context.deps
     cursor, member = cursor_of(params), actor(context)
     page = await posts.saved_page(front.reads, member, atype, cursor)
     body = await front.present.page(member, page.entries, listed_data(wanted=params.with_data))
     return paged(context, body, page.times, page.next, cursor)
+
+
+def _routes_of(mark: PostMark) -> tuple[Route, ...]:
+    """Return the routes that set, remove and list a private mark."""
+
+    async def begin(writes: Writes, member_id: int, post_id: int) -> Post:
+        return await reactions.mark(writes, member_id, post_id, mark)
+
+    async def end(writes: Writes, member_id: int, post_id: int) -> Post:
+        return await reactions.unmark(writes, member_id, post_id, mark)
+
+    async def marked(context: Context, params: StatusesQuery) -> object:
+        return await _kept(context, params, mark.atype)
+
+    begin.__doc__ = f"Add a status to the caller's {mark.noun}. Only the caller can see them."
+    end.__doc__ = f"Remove a status from the caller's {mark.noun}."
+    marked.__doc__ = f"List the statuses that the caller {mark.state}, last {mark.state} first."
+    return (
+        *_pair(mark.verb, begin, end, f"write:{mark.noun}", mark.atype),
+        endpoints.statuses_page("GET", f"/api/v1/{mark.noun}", marked, scope=f"read:{mark.noun}"),
+    )
 
 
 async def likers(context: Context, params: One) -> object:
@@ -219,7 +235,7 @@ ROUTES = (
         params=One,
         answer=Status,
     ),
-    *_pair("bookmark", reactions.bookmark, reactions.unbookmark, "write:bookmarks", BOOKMARKS),
+    *[route for mark in POST_MARKS for route in _routes_of(mark)],
     *_pair("pin", reactions.pin, reactions.unpin, "write:accounts"),
     *_pair("mute", reactions.mute_thread, reactions.unmute_thread, "write:mutes"),
     endpoints.seen(
@@ -239,7 +255,6 @@ ROUTES = (
         answer=list[Account],
     ),
     endpoints.statuses_page("GET", "/api/v1/favourites", favourites, scope="read:favourites"),
-    endpoints.statuses_page("GET", "/api/v1/bookmarks", bookmarks, scope="read:bookmarks"),
     endpoints.seen(
         "GET",
         "/api/shoal/v1/statuses/{id}/likers",

@@ -15,6 +15,7 @@ from msgspec import Meta
 from shoal.commands import account_deletions, blocklists, credentials, invitations, members, oauth
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded, Taken, TooLarge
+from shoal.core.ids import now_ms
 from shoal.core.model import Departure, Member, Role
 from shoal.core.signup import USUAL_SECONDS, Invitation, Invited, is_proof
 from shoal.core.text import check_email, check_user_name
@@ -320,7 +321,7 @@ def _shown(front: Front, invitation: Invitation) -> InviteEntity:
         max_uses=invitation.most or None,
         uses=invitation.used,
         autofollow=invitation.follow,
-        open=invitation.is_open(time.time_ns() // 1_000_000),
+        open=invitation.is_open(now_ms()),
     )
 
 

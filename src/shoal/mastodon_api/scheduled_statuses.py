@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from shoal.commands import scheduled_posts
 from shoal.commands.posts import Draft
 from shoal.core.model import Media, ScheduledPost
+from shoal.graph.access import own_object
 from shoal.graph.schema import AnyNode
 from shoal.http.errors import RecordInvalid
 from shoal.http.pagination import PageQuery
@@ -93,7 +94,7 @@ async def several(context: Context, params: PageQuery) -> object:
 async def one(context: Context, params: One) -> object:
     """A scheduled status by id."""
     front = context.deps
-    scheduled = await scheduled_posts.own_scheduled(front.graph, actor(context), params.id)
+    scheduled = await own_object(front.graph, ScheduledPost, actor(context), params.id)
     return (await _shown(front, [scheduled]))[0]
 
 

@@ -12,8 +12,8 @@ from shoal.commands import media, posts, reactions
 from shoal.commands.posts import Draft
 from shoal.commands.scheduled_posts import discard_media
 from shoal.core.errors import InvalidInput, NotFound, UnexpectedMentions, Unfit
-from shoal.core.model import Post, Revision, Share
-from shoal.graph.access import access_member, access_post, own_post
+from shoal.core.model import Media, Post, Revision, Share
+from shoal.graph.access import access_member, access_post, own_object, own_post
 from shoal.http.pagination import WithData, listed_data
 from shoal.http.params import Id, Json, Upload
 from shoal.http.responses import Reply, raw
@@ -169,7 +169,7 @@ async def update(context: Context, params: Edit) -> object:
     said = [(item, _said(item)) for item in params.media_attributes]
     for item, words in said:
         # All is checked before anything is changed.
-        held = media.described(front.writes, await media.own_media(front.writes, author, item.id), **words)
+        held = media.described(front.writes, await own_object(front.writes.graph, Media, author, item.id), **words)
         if item.thumbnail:
             media.check_takes_thumbnail(held)
     narrower = serializers.VISIBILITY[params.shoal.visibility] if params.shoal.visibility else None

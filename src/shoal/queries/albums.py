@@ -14,7 +14,7 @@ import msgspec
 from shoal.core.errors import NotFound
 from shoal.core.model import Album, Media
 from shoal.core.visibility import is_sensitive
-from shoal.graph.access import access_member
+from shoal.graph.access import access_member, get_object, objects_of
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, in_order
 from shoal.graph.schema import COLLECTED_IN, COLLECTS, OWNS_ALBUM, REPORTS_POST
@@ -69,8 +69,7 @@ async def of_member(reads: Reads, viewer: int | None, member_id: int, before: in
     check_limit(Cursor(limit=limit))
     member = await access_member(reads.graph, member_id)
     listed = await reads.graph.assoc_range(member.id, OWNS_ALBUM, Cursor(before=before, limit=limit))
-    nodes = await reads.graph.obj_get([assoc.id2 for assoc in listed]) if listed else {}
-    albums = [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Album)]
+    albums = await objects_of(reads.graph, Album, [assoc.id2 for assoc in listed])
     held = await reads.graph.assoc_ranges([one.id for one in albums], COLLECTS, Cursor(limit=MOST_PHOTOS))
     seen, shown = await _look(reads, viewer, held)
     covers = [_cover(seen, album, shown.get(album.id, [])) for album in albums]
@@ -84,9 +83,7 @@ async def page(reads: Reads, viewer: int | None, album_id: int, offset: int = 0,
     Raises `NotFound` for another member's album without visible photos, and `Gone` if its owner is suspended.
     """
     check_limit(Cursor(limit=limit))
-    album = (await reads.graph.obj_get((album_id,))).get(album_id)
-    if not isinstance(album, Album):
-        raise NotFound("Record not found")
+    album = await get_object(reads.graph, Album, album_id)
     owner = await access_member(reads.graph, album.owner_id)
     held = await reads.graph.assoc_range(album.id, COLLECTS, Cursor(limit=MOST_PHOTOS))
     seen, found = await _look(reads, viewer, {album.id: held})
@@ -94,7 +91,8 @@ async def page(reads: Reads, viewer: int | None, album_id: int, offset: int = 0,
     if not shown and viewer != owner.id:
         raise NotFound("Record not found")
     part = shown[offset : offset + limit]
-    entries = await _entries(seen, part)
+    rows = {one.row[0]: one.row for one in part}
+    entries = {entry.id: entry for entry in await seen.entries(list(rows.values()))}
     profile = (await profiles_by_id(reads.graph, viewer, (owner.id,)))[0]
     after = offset + limit
     photos = [AlbumPhoto(one.media, entries[one.row[0]]) for one in part if one.row[0] in entries]
@@ -114,8 +112,7 @@ async def with_media(reads: Reads, owner_id: int, media_ids: Sequence[int]) -> f
 async def owned(reads: Reads, member_id: int) -> list[Album]:
     """Return all albums of a member without photos, newest first; two reads."""
     listed = await reads.graph.assoc_range(member_id, OWNS_ALBUM, Cursor(limit=MOST_PHOTOS))
-    nodes = await reads.graph.obj_get([assoc.id2 for assoc in listed]) if listed else {}
-    return [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Album)]
+    return await objects_of(reads.graph, Album, [assoc.id2 for assoc in listed])
 
 
 async def _look(
@@ -137,11 +134,6 @@ async def _look(
             if row and media:
                 found.setdefault(album_id, []).append(_Shown(media, row))
     return seen, found
-
-
-async def _entries(seen: Sight, part: Sequence[_Shown]) -> dict[int, Entry]:
-    rows = {one.row[0]: one.row for one in part}
-    return {entry.id: entry for entry in await seen.entries(list(rows.values()))}
 
 
 def _cover(seen: Sight, album: Album, shown: Sequence[_Shown]) -> Cover:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 
 from shoal.core.errors import NotFound
 from shoal.core.model import Post, Visibility
+from shoal.graph.access import association
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.conversations import Talk, root_of, talk_id, talk_of
 from shoal.graph.schema import CONVERSES
@@ -35,6 +38,9 @@ class ConversationPage(NamedTuple):
     next: int | None
 
 
+_time = attrgetter("time")
+
+
 class _Row(NamedTuple):
     time: int
     talk: Talk
@@ -43,21 +49,14 @@ class _Row(NamedTuple):
 
 async def page(reads: Reads, viewer: int, cursor: Cursor) -> ConversationPage:
     """Return a page of the viewer's conversations that still have posts. Raises `InvalidInput` for a limit below 1."""
-
-    async def read(at: Cursor) -> list[Assoc]:
-        return await reads.graph.assoc_range(viewer, CONVERSES, at)
-
-    async def show(found: Sequence[Assoc]) -> list[Conversation]:
-        return await _shown(reads, viewer, found)
-
-    rows = RowReader(cursor, read, unsifted, _time)
-    return ConversationPage(*await read_items(cursor, rows, show, _time))
+    rows = RowReader(cursor, partial(reads.graph.assoc_range, viewer, CONVERSES), unsifted, _time)
+    return ConversationPage(*await read_items(cursor, rows, partial(_shown, reads, viewer), _time))
 
 
 async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
     """Return a conversation by its root post. Raises `NotFound`."""
-    held = (await reads.graph.assoc_get(viewer, (CONVERSES,), (talk_id(root_id),)))[CONVERSES]
-    found = await _shown(reads, viewer, list(held.values()))
+    held = await association(reads.graph, viewer, CONVERSES, talk_id(root_id))
+    found = await _shown(reads, viewer, [held]) if held is not None else []
     if not found:
         raise NotFound("Record not found")
     return found[0]
@@ -68,10 +67,6 @@ async def _shown(reads: Reads, viewer: int, found: Sequence[Assoc]) -> list[Conv
     others = {member for row in rows for member in _others(viewer, row.last.post)}
     known = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, [viewer, *others])}
     return [_made(viewer, row, known) for row in rows]
-
-
-def _time(one: Assoc | Conversation) -> int:
-    return one.time
 
 
 async def _with_last(reads: Reads, viewer: int, talks: Sequence[tuple[int, Talk]]) -> list[_Row]:

@@ -8,15 +8,14 @@ They are computed backwards from the current number of followers and every start
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, floor_at, milliseconds_of
-from shoal.graph.access import association, members_by_id
+from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, floor_at, milliseconds_of, now_ms
+from shoal.graph.access import association, count_of, members_by_id
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.payloads.follows import FollowSpan, beginning, moments_until, periods
 from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWER_TIMES, FOLLOWS, HISTORY_KEPT, AssocType
@@ -86,7 +85,7 @@ def _dated(period: FollowSpan) -> FollowPeriod:
 
 async def known_since(reads: Reads) -> int:
     """Return the time (Unix milliseconds) since which every end of a follow is recorded and may be shown."""
-    kept = time.time_ns() // 1_000_000 - int(reads.history_days * _DAY_MS)
+    kept = now_ms() - int(reads.history_days * _DAY_MS)
     return max(kept, await history_kept_since(reads.lasting))
 
 
@@ -130,10 +129,10 @@ async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersO
     """
     if not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"days: 1 to {MAX_DAYS}", field="days")
-    today = time.time_ns() // 1_000_000 // _DAY_MS
+    today = now_ms() // _DAY_MS
     first = max(today - days + 1, _first_whole_day(await known_since(reads)))
     graph = reads.lasting
-    now = (await graph.assoc_count((member,), (FOLLOWED_BY,)))[FOLLOWED_BY].get(member, 0)
+    now = await count_of(graph, member, FOLLOWED_BY)
     begun, ended, aside = [
         await _newest(read, member, atype, first * _DAY_MS)
         for read, atype in (

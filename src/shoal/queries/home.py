@@ -18,10 +18,11 @@ from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
 from shoal.core.model import HELD, Post, Visibility
 from shoal.core.visibility import Relation, may_come
+from shoal.graph.access import pages_of
 from shoal.graph.cache.cached_graph import AheadGraph
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.cache.responses import depends_on
-from shoal.graph.contract import MAX_TIME, Cursor, Reader
+from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
 from shoal.queries import lists
 from shoal.queries.context import Reads
@@ -33,7 +34,6 @@ from shoal.queries.pipeline import (
     Page,
     Skeleton,
     folds_shares,
-    itself,
     read_folded,
     sieve_of,
     unfolded,
@@ -94,7 +94,7 @@ def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes, *, di
         return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
 
     def opened(cursor: Cursor) -> RowReader[int, Row]:
-        return RowReader(cursor, skeleton, sift, itself)
+        return RowReader(cursor, skeleton, sift, int)
 
     return Folds(seen, opened, partial(folds_shares, reads.graph, viewer), tastes.tags)
 
@@ -253,13 +253,9 @@ async def _unpushed(reads: Reads, viewer: int, loud: Sources, at: Cursor) -> lis
 async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:
     """Return all sources of the viewer's home timeline, as lists to merge."""
     members = [viewer] if own else []
-    before = MAX_TIME
-    while True:
-        follows = await graph.assoc_range(viewer, FOLLOWS, Cursor(before=before, limit=_FOLLOWS_PAGE))
+    async for follows in pages_of(graph, viewer, FOLLOWS, _FOLLOWS_PAGE):
         members += [followee.id2 for followee in follows]
-        if len(follows) < _FOLLOWS_PAGE:
-            return {POSTED: members, TAG_OF: list(tags)}
-        before = follows[-1].time
+    return {POSTED: members, TAG_OF: list(tags)}
 
 
 async def _followed_tags(graph: Reader, viewer: int) -> set[int]:

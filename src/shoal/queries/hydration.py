@@ -17,7 +17,7 @@ from shoal.graph.access import relations
 from shoal.graph.contract import Assoc, Reader
 from shoal.graph.payloads.posts import EmojiPlace, chosen_of, emoji_places
 from shoal.graph.schema import (
-    BOOKMARKS,
+    BOOKMARK,
     CHOSEN_BY,
     COMMENTED_BY,
     EMOJI_PUT_BY,
@@ -27,6 +27,7 @@ from shoal.graph.schema import (
     LIKES,
     MUTES_THREAD,
     PINS,
+    POST_MARKS,
     POSTED,
     POSTED_ASIDE,
     POSTED_TO_FOLLOWERS,
@@ -38,6 +39,7 @@ from shoal.graph.schema import (
     VOTED_BY,
     VOTES,
     AnyNode,
+    PostMark,
 )
 
 
@@ -77,7 +79,7 @@ async def placed_counts(
 
 _POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY, REACTED_BY)
 _MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED, POSTED_ASIDE, POSTED_TO_FOLLOWERS)
-_VIEWER_STATE = (LIKES, SHARES, BOOKMARKS, MUTES_THREAD, REPORTS_POST)
+_VIEWER_STATE = (LIKES, SHARES, MUTES_THREAD, REPORTS_POST, *[mark.atype for mark in POST_MARKS])
 _POLL_COUNTS = (CHOSEN_BY, VOTED_BY)
 _NONE: Mapping[int, Assoc] = {}
 
@@ -128,7 +130,8 @@ class Entry(msgspec.Struct, frozen=True):
     emoji: tuple[EmojiCount, ...] = ()
     liked: bool = False
     shared: bool = False
-    bookmarked: bool = False
+    marks: int = 0
+    """The viewer's marks: bits by position in `POST_MARKS`."""
     pinned: bool = False
     thread_muted: bool = False
     poll: PollView | None = None
@@ -138,10 +141,16 @@ class Entry(msgspec.Struct, frozen=True):
     """The viewer's filters that match the post in any context."""
     share: Share | None = None
     sharer: Profile | None = None
-    sharer_relation: Relation | None = None
     shared_by: SharedBy | None = None
     reported: bool = False
     """Whether the viewer reported the post, which hides the entry from their feeds."""
+
+    @property
+    def bookmarked(self) -> bool:
+        return self.has_mark(BOOKMARK)
+
+    def has_mark(self, mark: PostMark) -> bool:
+        return bool(self.marks >> POST_MARKS.index(mark) & 1)
 
     @property
     def reactions(self) -> int:
@@ -348,7 +357,13 @@ async def _assemble(
     state = await graph.assoc_get(viewer, types, wanted) if viewer is not None else {}
     views = await _poll_views(graph, polls, state.get(VOTES, {})) if polls else {}
     emoji = await emoji_counts(graph, list(reacted), state.get(REACTS, _NONE)) if reacted else {}
-    liked, shared, bookmarked, muted, reported, pinned = (state.get(atype, _NONE) for atype in (*_VIEWER_STATE, PINS))
+    liked, shared, muted, reported, pinned = (
+        state.get(atype, _NONE) for atype in (LIKES, SHARES, MUTES_THREAD, REPORTS_POST, PINS)
+    )
+    marks: dict[int, int] = {}
+    for bit, mark in enumerate(POST_MARKS):
+        for id_ in state.get(mark.atype, _NONE):
+            marks[id_] = marks.get(id_, 0) | 1 << bit
     answer: list[Entry] = []
     for entry_id, post, share in rows:
         id_ = post.id
@@ -366,13 +381,12 @@ async def _assemble(
                 emoji.get(id_, ()) if emoji else (),
                 liked=id_ in liked,
                 shared=id_ in shared,
-                bookmarked=id_ in bookmarked,
+                marks=marks.get(id_, 0),
                 pinned=id_ in pinned,
                 thread_muted=(post.root_id or id_) in muted,
                 poll=views.get(post.poll_id) if views else None,
                 share=share,
                 sharer=known[share.author_id] if share else None,
-                sharer_relation=stands[share.author_id] if share else None,
                 reported=id_ in reported,
             )
         )

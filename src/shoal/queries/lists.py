@@ -7,14 +7,14 @@ from functools import partial
 
 from shoal.core.model import MemberList, Post, RepliesPolicy, Visibility
 from shoal.core.visibility import may_come
-from shoal.graph.access import own_list
+from shoal.graph.access import objects_of, own_object
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Row, Sight, sight
 from shoal.queries.pagination import RowReader, pull
-from shoal.queries.pipeline import NO_SIEVE, Folds, Page, folds_shares, itself, read_folded, unfolded
+from shoal.queries.pipeline import NO_SIEVE, Folds, Page, folds_shares, read_folded, unfolded
 
 MAX_LISTS = 1_000
 MAX_MEMBERS = 1_000
@@ -27,7 +27,7 @@ async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor, *, direc
     Raises `NotFound` for any other list.
     """
     with one_request():
-        shown = await own_list(reads.graph, viewer, list_id)
+        shown = await own_object(reads.graph, MemberList, viewer, list_id)
         folds = _folds(reads, viewer, shown, await members_of(reads.graph, shown), direct=direct)
         return await read_folded(folds, cursor, NO_SIEVE)
 
@@ -35,7 +35,7 @@ async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor, *, direc
 async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
     """Return the entries that are in the list now, as `page` would show them, in the order of `ids`."""
     with one_request():
-        shown = await own_list(reads.graph, viewer, list_id)
+        shown = await own_object(reads.graph, MemberList, viewer, list_id)
         members = await members_of(reads.graph, shown)
         folds = _folds(reads, viewer, shown, members)
         rows = await _wanted(folds.seen, shown, members, await folds.seen.look(ids))
@@ -52,7 +52,7 @@ def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int],
         return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
 
     def opened(cursor: Cursor) -> RowReader[int, Row]:
-        return RowReader(cursor, skeleton, sift, itself)
+        return RowReader(cursor, skeleton, sift, int)
 
     return Folds(seen, opened, partial(folds_shares, reads.graph, viewer))
 
@@ -66,11 +66,8 @@ async def members_of(graph: Reader, shown: MemberList) -> list[int]:
 
 async def owned(graph: Reader, member_id: int) -> list[MemberList]:
     """Return the member's lists, oldest first."""
-    ids = [
-        assoc.id2 for assoc in await graph.assoc_range(member_id, OWNS_LIST, Cursor(limit=MAX_LISTS, oldest_first=True))
-    ]
-    nodes = await graph.obj_get(ids) if ids else {}
-    return [node for id_ in ids if isinstance(node := nodes.get(id_), MemberList)]
+    listed = await graph.assoc_range(member_id, OWNS_LIST, Cursor(limit=MAX_LISTS, oldest_first=True))
+    return await objects_of(graph, MemberList, [assoc.id2 for assoc in listed])
 
 
 async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberList]:

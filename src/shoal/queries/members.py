@@ -12,7 +12,6 @@ they did not exist.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, TypeVar
@@ -20,10 +19,11 @@ from typing import Literal, NamedTuple, TypeVar
 from shoal.core.email import check_hashes
 from shoal.core.errors import InvalidInput
 from shoal.core.handles import FollowList, ForeignHandle, read_archive, read_handles
+from shoal.core.ids import now_ms
 from shoal.core.model import OPEN, Member, Share
 from shoal.core.text import check_user_name
 from shoal.core.visibility import Relation, may_see_share
-from shoal.graph.access import access_post, full_relations, members_by_id, relation, relations
+from shoal.graph.access import access_post, count_of, full_relations, members_by_id, relation, relations
 from shoal.graph.cache.responses import compared, good_until
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.member_lookup import declared_handles
@@ -117,7 +117,7 @@ async def page(
 
 async def _kept(reads: Reads, atype: AssocType, found: Sequence[Assoc], followed_by: int) -> Sequence[Assoc]:
     if atype is MUTES:
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         terms = {assoc.id2: mute_terms(assoc.data) for assoc in found}
         for one in terms.values():
             good_until(one.expires_at, now)
@@ -195,7 +195,7 @@ def _read_ahead(reads: Reads, ids: Sequence[int]) -> None:
 async def likers(reads: Reads, viewer: int | None, post_id: int, newest: int = 5) -> Likers:
     """Return the number of likes of a post, in O(1), and the newest likers. Raises `NotFound` if the viewer may not see it."""
     post = await access_post(reads.graph, viewer, post_id)
-    total = (await reads.graph.assoc_count((post.id,), (LIKED_BY,)))[LIKED_BY].get(post.id, 0)
+    total = await count_of(reads.graph, post.id, LIKED_BY)
     found = await reads.graph.assoc_range(post.id, LIKED_BY, Cursor(limit=newest))
     return Likers(total, (await _people(reads, viewer, LIKED_BY, found))[0])
 
@@ -207,20 +207,15 @@ async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest:
     """
     found = await _placed(reads, viewer, post_id)
     lists = await reads.graph.assoc_ranges([place.id for place, _ in found], EMOJI_PUT_BY, Cursor(limit=newest))
-    ids = list({assoc.id2 for listed in lists.values() for assoc in listed})
-    stands = await relations(reads.graph, viewer, ids)
-    shown = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, ids)}
-    return [
-        EmojiReactors(
-            counted.emoji,
-            counted.count,
-            counted.me,
-            tuple(
-                shown[one.id2] for one in lists.get(place.id, ()) if one.id2 in shown and not stands[one.id2].severed
-            ),
-        )
-        for place, counted in found
-    ]
+    members = await members_by_id(reads.graph, list({assoc.id2 for listed in lists.values() for assoc in listed}))
+    stands = await relations(reads.graph, viewer, members)
+    there = {id_: one for id_, one in members.items() if not one.suspended and not stands[id_].severed}
+    shown = await profiles(reads.graph, there, viewer, stands)
+    reactors: list[EmojiReactors] = []
+    for place, counted in found:
+        newest_first = tuple(shown[one.id2] for one in lists.get(place.id, ()) if one.id2 in shown)
+        reactors.append(EmojiReactors(counted.emoji, counted.count, counted.me, newest_first))
+    return reactors
 
 
 async def emoji_page(
@@ -399,13 +394,9 @@ async def _shown(reads: Reads, viewer: int, claims: Sequence[_Claim]) -> list[Co
     if not held:
         return []
     stands = await full_relations(reads.graph, viewer, held)
-    listed = {id_: members[id_] for id_ in held if _may_be_shown(stands[id_])}
+    listed = {id_: members[id_] for id_ in held if not stands[id_].severed and not stands[id_].muting}
     known = await profiles(reads.graph, listed, viewer, stands)
     return [
         ContactMatch(known[id_], str(held[id_].given), held[id_].match, stands[id_].following, stands[id_].requested)
         for id_ in listed
     ]
-
-
-def _may_be_shown(stand: Relation) -> bool:
-    return not stand.severed and not stand.muting

@@ -10,14 +10,14 @@ The audit log has one list for each data source. The address of an action on one
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from shoal.core.audit import AuditEntry, AuditVerb
 from shoal.core.errors import InvalidInput
-from shoal.core.ids import floor_at, milliseconds_of, shard_of
+from shoal.core.ids import floor_at, milliseconds_of, now_ms, shard_of
 from shoal.core.model import Member, Post, Report, Review
+from shoal.graph.access import objects_of
 from shoal.graph.contract import Assoc, Cursor, Reader, Scanner
 from shoal.graph.payloads.members import decode_entry
 from shoal.graph.schema import AUDITED, EVERYBODY, PUBLIC_LISTS, REPORTED, AnyNode, public_list
@@ -84,7 +84,7 @@ async def _oldest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
 
 
 async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
-    high = min(cursor.before, floor_at(time.time_ns() // 1_000_000 + _AHEAD_MS))
+    high = min(cursor.before, floor_at(now_ms() + _AHEAD_MS))
     stretch, found, scans, began = _STRETCH, list[Member](), 0, high
     # A page must make progress, or its cursor would repeat.
     while scans < SCANS or high == began:
@@ -153,17 +153,16 @@ async def reports_page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> 
         return await graph.assoc_range(EVERYBODY, REPORTED, at)
 
     async def sift(listed: Sequence[Assoc]) -> list[Report]:
-        nodes = await graph.obj_get([assoc.id2 for assoc in listed])
-        filed = [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Report) and wanted.admits(node)]
+        reports = await objects_of(graph, Report, [assoc.id2 for assoc in listed])
+        filed = [report for report in reports if wanted.admits(report)]
         return await _about_waiting(graph, filed) if wanted.waiting else filed
 
     return Reports(*await look_through(cursor, cursor.limit + 1, read, sift, lambda report: report.id))
 
 
 async def _about_waiting(graph: Reader, reports: Sequence[Report]) -> list[Report]:
-    ids = list({id_ for report in reports for id_ in report.post_ids})
-    nodes = await graph.obj_get(ids) if ids else {}
-    waiting = {id_ for id_ in ids if isinstance(post := nodes.get(id_), Post) and post.review is Review.WAITING}
+    posts = await objects_of(graph, Post, list({id_ for report in reports for id_ in report.post_ids}))
+    waiting = {post.id for post in posts if post.review is Review.WAITING}
     return [report for report in reports if not waiting.isdisjoint(report.post_ids)]
 
 

@@ -11,7 +11,9 @@ import asyncio
 import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -94,11 +96,7 @@ class NotificationQuery:
 
 
 ALL = NotificationQuery()
-
-
-async def page(reads: Reads, viewer: int, cursor: Cursor, query: NotificationQuery = ALL) -> NotificationPage:
-    """Return a page of the viewer's notifications. Raises `InvalidInput` for a limit below 1."""
-    return await _read(reads, viewer, cursor, query)
+_time = attrgetter("time")
 
 
 async def one(reads: Reads, viewer: int, time: int) -> Notification:
@@ -125,7 +123,7 @@ async def grouped(
                 return at
         return len(found)
 
-    items, after = await _read(reads, viewer, cursor, query, fitting, _A_GROUP * cursor.limit)
+    items, after = await page(reads, viewer, cursor, query, fitting=fitting, at_once=_A_GROUP * cursor.limit)
     groups: dict[object, Grouped] = {}
     for item in items:
         group = _together(item, kinds)
@@ -157,15 +155,19 @@ def _together(item: Notification, kinds: Collection[Kind]) -> Group | None:
     return group_of(item.notice, item.time) if item.notice.kind in kinds else None
 
 
-async def _read(
+async def page(
     reads: Reads,
     viewer: int,
     cursor: Cursor,
-    query: NotificationQuery,
+    query: NotificationQuery = ALL,
+    *,
     fitting: Fit[Notification] | None = None,
     at_once: int = 0,
 ) -> NotificationPage:
-    """Read a page, `at_once` notifications at a time, until it is full."""
+    """Return a page of the viewer's notifications, read `at_once` at a time until it is full.
+
+    `fitting`: see `read_items`. Raises `InvalidInput` for a limit below 1.
+    """
     cleared = (await marks(reads.graph, viewer, (CLEARED,))).get(CLEARED)
     at = cursor._replace(after=max(cursor.after, cleared.last_read_id if cleared else 0))
 
@@ -173,25 +175,15 @@ async def _read(
         lists = await asyncio.gather(
             *(reads.graph.assoc_range(viewer, atype, at) for atype in ((NOTIFIED, HELD) if query.held else (NOTIFIED,)))
         )
-        return heapq.nsmallest(at.limit, chain(*lists), key=_time if at.oldest_first else _newest)
+        first = heapq.nsmallest if at.oldest_first else heapq.nlargest
+        return first(at.limit, chain(*lists), key=_time)
 
     async def sift(found: Sequence[Assoc]) -> list[tuple[Assoc, Notice]]:
         rows = [(assoc, notice) for assoc in found if (notice := notice_of(assoc))]
         return rows if query == ALL else [row for row in rows if query.admits(row[1])]
 
-    async def show(rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
-        return await shown(reads, viewer, rows)
-
-    rows = RowReader(at, read, sift, _time)
+    rows, show = RowReader(at, read, sift, _time), partial(shown, reads, viewer)
     return NotificationPage(*await read_items(at, rows, show, _time, fitting, at_once=at_once))
-
-
-def _time(one: Assoc | Notification) -> int:
-    return one.time
-
-
-def _newest(one: Assoc) -> int:
-    return -one.time
 
 
 async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:

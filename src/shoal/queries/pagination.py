@@ -34,6 +34,7 @@ from typing import Generic, Protocol, TypeVar
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Node
+from shoal.graph.access import objects_of
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.schema import POSTED, TAG_OF, AssocType
 
@@ -68,26 +69,19 @@ async def pull_entries(graph: Reader, atype: AssocType, id1s: Sequence[int], at:
 
 async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> dict[int, Assoc]:
     few = min(at.limit, 2 + 2 * at.limit // len(id1s))
-    lists = await _read(graph, atype, id1s, at.of(few))
+    lists = await graph.assoc_ranges(id1s, atype, at.of(few))
     times = _by_time(lists)
     bounded = at
     if len(times) >= at.limit:
-        bounded = _until(at, sorted(times, reverse=not at.oldest_first)[at.limit - 1])
+        # Nothing past the bound can be in the result.
+        bound = sorted(times, reverse=not at.oldest_first)[at.limit - 1]
+        bounded = at._replace(before=bound) if at.oldest_first else at._replace(after=bound)
     more = [
         id1
         for id1, page in lists.items()
         if len(page) == few < at.limit and bounded.after < page[-1].time < bounded.before
     ]
-    return times | _by_time(await _read(graph, atype, more, bounded)) if more else times
-
-
-def _until(at: Cursor, bound: int) -> Cursor:
-    """Limit the range: nothing past the bound can be in the result."""
-    return at._replace(before=bound) if at.oldest_first else at._replace(after=bound)
-
-
-async def _read(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> dict[int, list[Assoc]]:
-    return await graph.assoc_ranges(id1s, atype, at)
+    return times | _by_time(await graph.assoc_ranges(more, atype, bounded)) if more else times
 
 
 def _by_time(lists: Mapping[int, Sequence[Assoc]]) -> dict[int, Assoc]:
@@ -206,8 +200,7 @@ async def objects_page(
 ) -> tuple[list[N], int | None]:
     """Return a page of the objects of one kind in a list, and the `before` of the next page; None at the end."""
     page, after = await entries_page(graph, owner, atype, cursor)
-    nodes = await graph.obj_get([entry.id2 for entry in page])
-    return [node for entry in page if isinstance(node := nodes.get(entry.id2), kind)], after
+    return await objects_of(graph, kind, [entry.id2 for entry in page]), after
 
 
 LOOKS = 25
@@ -267,27 +260,22 @@ class Taking(Protocol[Row]):
 
     async def take(self, n: int) -> list[Row]:
         """Return the next `n` rows; fewer if more would be too expensive, an empty list only at the end."""
-        ...
 
     @property
     def ended(self) -> bool:
         """Whether the list is exhausted."""
-        ...
 
     @property
     def drained(self) -> bool:
         """Whether all rows that were read have been taken."""
-        ...
 
     @property
     def looked(self) -> int:
         """Number of raw rows that were read."""
-        ...
 
     @property
     def at(self) -> Cursor:
         """The part of the list behind the rows that were read."""
-        ...
 
 
 class RowReader(Generic[Raw, Row]):

@@ -21,16 +21,18 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
 
 from shoal.core.filters import Compiled, Filter, FilterContext, Text, compiled
+from shoal.core.ids import now_ms
 from shoal.core.model import Member, Post
+from shoal.graph.access import find_object
 from shoal.graph.cache.lru import Recent
 from shoal.graph.cache.responses import good_until
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
@@ -74,16 +76,8 @@ async def read_page(
         rows = await seen.look(ids, wanted)
         return rows if keep is None else await keep(seen, rows)
 
-    rows = RowReader(cursor, skeleton, sift, itself)
-    return Page(*await read_items(cursor, rows, seen.entries, entry_id))
-
-
-def itself(id_: int) -> int:
-    return id_
-
-
-def entry_id(entry: Entry) -> int:
-    return entry.id
+    rows = RowReader(cursor, skeleton, sift, int)
+    return Page(*await read_items(cursor, rows, seen.entries, attrgetter("id")))
 
 
 _MANY = 50
@@ -156,7 +150,7 @@ async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext | N
     """Return the viewer's active filters for this context. One read for viewers without filters, otherwise two."""
     if viewer is None:
         return NO_SIEVE
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     owned = await filters_of(graph, viewer)
     for filter_ in owned:
         good_until(filter_.expires_at, now)
@@ -382,8 +376,8 @@ def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
 
 async def folds_shares(graph: Reader, viewer: int) -> bool:
     """Return whether a member has folding of shares enabled."""
-    member = (await graph.obj_get((viewer,))).get(viewer)
-    return isinstance(member, Member) and member.folds_shares
+    member = await find_object(graph, Member, viewer)
+    return member is not None and member.folds_shares
 
 
 def _behind_the_end(cursor: Cursor) -> Cursor:
@@ -406,7 +400,7 @@ async def read_folded(folds: Folds, cursor: Cursor, sieve: Sieve, *, thorough: b
         found = await folds.seen.entries(rows)
         return await sieve.admitted(await _with_sharers(folds.seen, found, folding.shared_by))
 
-    return Page(*await read_items(cursor, folding, show, entry_id))
+    return Page(*await read_items(cursor, folding, show, attrgetter("id")))
 
 
 async def unfolded(folds: Folds, rows: Sequence[Row]) -> list[Row]:

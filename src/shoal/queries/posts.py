@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from functools import partial
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from msgspec import structs
 
 from shoal.core.model import Media, Node, Post, Revision, ScheduledPost, Visibility
-from shoal.graph.access import access_post
+from shoal.graph.access import access_post, objects_of
 from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.schema import PINS, POSTED, REVISED, SCHEDULES, AssocType
 from shoal.queries.context import Reads
@@ -59,7 +60,7 @@ async def authored_page(
     """
 
     async def skeleton(at: Cursor) -> list[int]:
-        return [entry.time for entry in await _posted(reads, member, at)]
+        return [entry.time for entry in await reads.graph.assoc_range(member, POSTED, at)]
 
     async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
         # A share of another author's post, whom the viewer mutes.
@@ -78,14 +79,8 @@ async def at_positions(reads: Reads, member: int, first: int, last: int) -> list
     return (await authored_page(reads, member, member, part)).entries
 
 
-async def _posted(reads: Reads, member: int, at: Cursor) -> list[Assoc]:
-    return await reads.graph.assoc_range(member, POSTED, at)
-
-
 _MOST = 100
 """Maximum pins that are read. Members may have more than the current limit if it was higher before."""
-
-
 _EVERYWHERE = Cursor()
 
 
@@ -116,20 +111,13 @@ async def saved_page(reads: Reads, member: int, atype: AssocType, cursor: Cursor
     Raises `InvalidInput` for a limit below 1.
     """
 
-    async def read(at: Cursor) -> list[Assoc]:
-        return await reads.graph.assoc_range(member, atype, at)
-
     async def show(found: Sequence[Assoc]) -> list[tuple[int, Entry]]:
         times = {assoc.id2: assoc.time for assoc in found}
         return [(times[entry.id], entry) for entry in await hydrate(reads.graph, member, list(times), unasked=False)]
 
-    rows = RowReader(cursor, read, unsifted, _time)
+    rows = RowReader(cursor, partial(reads.graph.assoc_range, member, atype), unsifted, attrgetter("time"))
     items, after = await read_items(cursor, rows, show, itemgetter(0))
     return Kept([entry for _, entry in items], [time for time, _ in items], after)
-
-
-def _time(assoc: Assoc) -> int:
-    return assoc.time
 
 
 class Waiting(NamedTuple):
@@ -156,8 +144,7 @@ async def revisions(graph: Reader, viewer: int | None, post_id: int) -> list[Rev
     """
     post = await access_post(graph, viewer, post_id)
     newest_first = await graph.assoc_range(post.id, REVISED, Cursor(limit=MAX_REVISIONS))
-    nodes = await graph.obj_get([assoc.id2 for assoc in newest_first])
-    return [node for assoc in reversed(newest_first) if isinstance(node := nodes.get(assoc.id2), Revision)]
+    return await objects_of(graph, Revision, [assoc.id2 for assoc in reversed(newest_first)])
 
 
 def media_then(wording: Revision | Post, media: Mapping[int, Node]) -> dict[int, Media]:

@@ -9,29 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from shoal.core.model import Post
-from shoal.core.places import Disk, cover
+from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, Place, cover
 from shoal.core.visibility import may_list_publicly
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import CELL_OF, PUBLIC_LISTS, PUBLISHED, TAG_OF, cell_id, tag_id
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Row, Sight
-from shoal.queries.pagination import pull
+from shoal.queries.pagination import Sources, pull
 from shoal.queries.pipeline import Page, read_page
 
 
 async def public_page(reads: Reads, viewer: int | None, cursor: Cursor, *, only_media: bool = False) -> Page:
-    async def skeleton(at: Cursor) -> list[int]:
-        return await pull(reads.graph, {PUBLISHED: PUBLIC_LISTS}, at)
-
-    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
-        return [row for row in rows if listed_publicly(seen, row[1])]
-
     def wanted(row: Row) -> bool:
         return row[1].published and bool(row[1].media or not only_media)
 
-    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wanted)
+    skeleton = partial(pull, reads.graph, {PUBLISHED: PUBLIC_LISTS})
+    return await read_page(reads, viewer, cursor, skeleton, _listed, wanted=wanted)
+
+
+async def _listed(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if listed_publicly(seen, row[1])]
 
 
 def listed_publicly(seen: Sight, post: Post) -> bool:
@@ -66,31 +66,32 @@ async def tag_page(reads: Reads, viewer: int | None, query: TagQuery, cursor: Cu
         found = await reads.graph.assoc_range(sources[0], TAG_OF, at)
         return [entry.id2 for entry in found]
 
-    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
-        return [row for row in rows if listed_publicly(seen, row[1])]
-
-    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=query.admits)
+    return await read_page(reads, viewer, cursor, skeleton, _listed, wanted=query.admits)
 
 
-async def newest(reads: Reads, disk: Disk, limit: int) -> list[int]:
-    """Return the ids of the newest posts in the cells that cover the disk: some lie slightly outside."""
-    return await pull(reads.graph, {CELL_OF: [cell_id(cell) for cell in cover(disk)]}, Cursor(limit=limit))
+async def newest_around(reads: Reads, place: Place | None, near_km: float, limit: int) -> list[int]:
+    """Return the ids of the newest posts within about this distance of a place, none for no place.
+
+    The radius is limited to that of a `Disk`. Posts come from the cells that cover it, so some lie slightly outside.
+    """
+    if place is None:
+        return []
+    disk = Disk(*place, min(max(near_km, MIN_RADIUS_KM), MAX_RADIUS_KM))
+    return await pull(reads.graph, _cells_of(disk), Cursor(limit=limit))
+
+
+def _cells_of(disk: Disk) -> Sources:
+    return {CELL_OF: [cell_id(cell) for cell in cover(disk)]}
 
 
 async def nearby_page(
     reads: Reads, viewer: int | None, disk: Disk, cursor: Cursor, *, only_media: bool = False
 ) -> Page:
     """Return a page of the public posts within the disk, newest first."""
-    cells = [cell_id(cell) for cell in cover(disk)]
-
-    async def skeleton(at: Cursor) -> list[int]:
-        return await pull(reads.graph, {CELL_OF: cells}, at)
-
-    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
-        return [row for row in rows if listed_publicly(seen, row[1])]
 
     def wanted(row: Row) -> bool:
         # Cells extend beyond the disk, and their lists may not reflect the latest edit yet.
         return disk.has(row[1].place) and bool(row[1].media or not only_media)
 
-    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wanted)
+    skeleton = partial(pull, reads.graph, _cells_of(disk))
+    return await read_page(reads, viewer, cursor, skeleton, _listed, wanted=wanted)

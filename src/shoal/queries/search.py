@@ -18,7 +18,7 @@ from shoal.core.places import Disk
 from shoal.core.text import canonical_tag, check_user_name
 from shoal.core.tokenizer import MAX_CLAUSES, Clause, clause_of, fold
 from shoal.core.visibility import Relation, is_hushed
-from shoal.graph.access import members_by_id, relations
+from shoal.graph.access import find_object, members_by_id, objects_of, relations
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, user_name_key
 from shoal.queries.context import Reads
@@ -66,9 +66,8 @@ async def member_named(reads: Reads, name: str) -> Member | None:
         key = user_name_key(check_user_name(name, reserved=True))
     except InvalidInput:
         return None
-    id_ = (await reads.graph.key_get((key,))).get(key)
-    node = (await reads.graph.obj_get((id_,))).get(id_) if id_ else None
-    return node if isinstance(node, Member) and not node.suspended else None
+    member = await find_object(reads.graph, Member, (await reads.graph.key_get((key,))).get(key, 0))
+    return member if member is not None and not member.suspended else None
 
 
 async def members(
@@ -81,13 +80,7 @@ async def members(
     """
     exact = await member_named(reads, text)
     clauses = [one for word in text.split()[:MAX_CLAUSES] if (one := clause_of(word, open_ended=True))]
-    among = None
-    if following:
-        among = (
-            []
-            if viewer is None
-            else [e.id2 for e in await reads.graph.assoc_range(viewer, FOLLOWS, Cursor(limit=_FOLLOWED))]
-        )
+    among = await _followees(reads, viewer) if following else None
     ids = await reads.search.members(clauses, fold(text.strip()), _CANDIDATES, among=among) if clauses else []
     if exact is not None and (among is None or exact.id in among):
         ids = [exact.id, *(id_ for id_ in ids if id_ != exact.id)]
@@ -105,6 +98,12 @@ async def members(
     )
     shown = {id_: found[id_] for id_ in ordered[part.offset : part.end]}
     return list((await profiles(reads.graph, shown, viewer, stands)).values())
+
+
+async def _followees(reads: Reads, viewer: int | None) -> list[int]:
+    if viewer is None:
+        return []
+    return [assoc.id2 for assoc in await reads.graph.assoc_range(viewer, FOLLOWS, Cursor(limit=_FOLLOWED))]
 
 
 def _rank(
@@ -191,8 +190,7 @@ async def _own_that_fit(reads: Reads, viewer: int, asked: _Asked) -> list[int]:
 async def own_newest(reads: Reads, viewer: int) -> list[Post]:
     """Return the viewer's newest posts; two reads."""
     listed = await reads.graph.assoc_range(viewer, POSTED, Cursor(limit=_OWN))
-    nodes = await reads.graph.obj_get([entry.id2 for entry in listed])
-    return [post for entry in listed if isinstance(post := nodes.get(entry.id2), Post)]
+    return await objects_of(reads.graph, Post, [entry.id2 for entry in listed])
 
 
 async def tags(reads: Reads, viewer: int | None, text: str, part: ResultRange) -> list[str]:

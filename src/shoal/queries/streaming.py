@@ -178,7 +178,8 @@ def _one(
     if entry is None:
         stand = stands[update.author_id]
         # Send nothing about authors hidden from the viewer, not even removals.
-        return Removed(position, update.entry_id) if _leaves(update, interest) and not _unheard(stand) else None
+        hidden = stand.severed or stand.muting
+        return Removed(position, update.entry_id) if _leaves(update, interest) and not hidden else None
     if isinstance(update, _GOING):
         # Hidden, but still visible to this viewer; or visible again.
         return None
@@ -194,7 +195,3 @@ def _leaves(update: OfEntry, interest: Interest) -> bool:
     if isinstance(interest, TagInterest):
         return interest.tag_id in update.left
     return isinstance(interest, Home) and bool(update.left)
-
-
-def _unheard(stand: Relation) -> bool:
-    return stand.severed or stand.muting

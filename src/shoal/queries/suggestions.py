@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from shoal.core.filters import FilterContext
 from shoal.core.model import Member
-from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, distance_km
+from shoal.core.places import distance_km
 from shoal.core.ranking import people
 from shoal.core.ranking.people import REASON_NAMES, WEIGHTS, FriendsOfFriends, PeopleFacts
 from shoal.core.ranking.preferences import Interests
@@ -73,11 +73,7 @@ async def most_followed(reads: Reads) -> list[int]:
 
     The result is the same for all viewers. Three reads.
     """
-    return await compared(partial(_latest, reads))
-
-
-async def _latest(reads: Reads) -> list[int]:
-    return await reads.popular.get(reads.tags.clock(), partial(_find_most_followed, reads))
+    return await compared(lambda: reads.popular.get(reads.tags.clock(), partial(_find_most_followed, reads)))
 
 
 async def _find_most_followed(reads: Reads) -> list[int]:
@@ -116,7 +112,7 @@ async def likely(reads: Reads, viewer: int, tastes: Tastes) -> Suggested:
     At most 22 reads, including those of the viewer's interests.
     """
     popular = await most_followed(reads)
-    if tastes.taste is not None and tastes.taste.off:
+    if tastes.off:
         # Ranking is off for this member: use only what is the same for all.
         return await _best(reads, viewer, popular, _Found())
     interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
@@ -143,7 +139,7 @@ async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
     tags = sorted((tag for tag, force in interests.tags.items() if force > 0), key=lambda tag: -interests.tags[tag])
     tagged, around = await asyncio.gather(
         reads.graph.assoc_ranges([tag_id(tag) for tag in tags[:_TAGS]], TAG_OF, Cursor(limit=_TAGGED_EACH)),
-        _around(reads, interests),
+        public_timelines.newest_around(reads, interests.place, reads.recipe.near_km, _NEARBY),
     )
     found = _Found(
         interests.near,
@@ -163,13 +159,6 @@ async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
             away = distance_km(*interests.place, *post.place)
             found.away[post.author_id] = min(away, found.away.get(post.author_id, math.inf))
     return found
-
-
-async def _around(reads: Reads, interests: Interests) -> list[int]:
-    if interests.place is None:
-        return []
-    radius = min(max(reads.recipe.near_km, MIN_RADIUS_KM), MAX_RADIUS_KM)
-    return await public_timelines.newest(reads, Disk(*interests.place, radius), _NEARBY)
 
 
 def _proposed(interests: Interests, found: _Found) -> Iterable[int]:
@@ -214,16 +203,14 @@ async def _best(reads: Reads, viewer: int, proposed: Sequence[int], found: _Foun
         values=values[order],
         numbers=np.stack([numbers[name] for name in REASON_NAMES], axis=1)[order],
         friends=through.first[order],
-        tags=[_strongest(found, ids[n]) for n in order],
+        tags=[
+            tuple(sorted(found.tags.get(ids[n], ()), key=lambda tag: (-found.affinities[tag], tag))[:2]) for n in order
+        ],
     )
 
 
 def _column(values: Sequence[float]) -> Column:
     return np.array(values, np.float64)
-
-
-def _strongest(found: _Found, member: int) -> tuple[str, ...]:
-    return tuple(sorted(found.tags.get(member, ()), key=lambda tag: (-found.affinities[tag], tag))[:2])
 
 
 MOST = 80
@@ -339,7 +326,8 @@ async def portfolios(reads: Reads, viewer: int, member_ids: Sequence[int], each:
         lists = await reads.graph.assoc_ranges(list(member_ids), POSTED, Cursor(limit=_LOOKED_AT)) if member_ids else {}
         seen = sight(reads.graph, viewer, lasting=reads.lasting)
         ids = [entry.id2 for rows in lists.values() for entry in rows]
-        rows = [row for row in await seen.look(ids, _own) if is_presentable(seen, row[1])]
+        looked = await seen.look(ids, lambda row: row[2] is None and has_media(row))
+        rows = [row for row in looked if is_presentable(seen, row[1])]
         if not rows:
             return {}
         sieve = await sieve_of(reads.graph, viewer, FilterContext.PUBLIC)
@@ -351,17 +339,13 @@ async def portfolios(reads: Reads, viewer: int, member_ids: Sequence[int], each:
         return found
 
 
-def _own(row: Row) -> bool:
-    return row[2] is None and has_media(row)
-
-
 def _first(rows: Sequence[Row], each: int) -> list[Row]:
     """Return the first `each` rows of each author."""
     kept: list[Row] = []
-    counts: dict[int, int] = {}
+    counts = Counter[int]()
     for row in rows:
         author = row[1].author_id
-        counts[author] = counts.get(author, 0) + 1
+        counts[author] += 1
         if counts[author] <= each:
             kept.append(row)
     return kept

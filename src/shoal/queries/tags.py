@@ -187,17 +187,12 @@ def _meetings(
 ) -> _Met:
     together: Counter[str] = Counter()
     looked = 0
-    for post in _heard(
-        post for post in posts if _is_everybodys(post, authors) and not set(group).isdisjoint(post.tags)
-    ):
+    public = (post for post in posts if post.visibility is Visibility.PUBLIC and not set(group).isdisjoint(post.tags))
+    for post in _heard(post for post in public if may_list(None, post, authors.get(post.author_id), STRANGER)):
         looked += 1
         together.update({shown[tag] for tag in post.tags if tag in shown}.difference(group))
     first = sorted(together.items(), key=lambda met: (-met[1], met[0]))[:_CANDIDATES]
     return _Met(looked, Counter(dict(first)))
-
-
-def _is_everybodys(post: Post, authors: Mapping[int, Member]) -> bool:
-    return post.visibility is Visibility.PUBLIC and may_list(None, post, authors.get(post.author_id), STRANGER)
 
 
 def _heard(posts: Iterator[Post]) -> Iterator[Post]:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from shoal.core.model import Post
-from shoal.graph.access import access_post
-from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.access import access_post, find_object
+from shoal.graph.contract import Cursor
 from shoal.graph.payloads.posts import ThreadPlace, placed
-from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD, AssocType
+from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, hydrate
 from shoal.queries.pipeline import Page, read_page
@@ -64,14 +64,10 @@ async def replies(reads: Reads, viewer: int | None, post_id: int, cursor: Cursor
     post = await access_post(reads.graph, viewer, post_id)
 
     async def skeleton(at: Cursor) -> list[int]:
-        found = await asyncio.gather(*(_direct(reads, post.id, atype, at) for atype in _LISTS))
+        found = await asyncio.gather(*(reads.graph.assoc_range(post.id, atype, at) for atype in _LISTS))
         return sorted((assoc.id2 for page in found for assoc in page), reverse=not at.oldest_first)[: at.limit]
 
     return await read_page(reads, viewer, cursor, skeleton)
-
-
-async def _direct(reads: Reads, post_id: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-    return await reads.graph.assoc_range(post_id, atype, at)
 
 
 async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPlace], limit: int) -> list[int]:
@@ -84,10 +80,10 @@ async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPlac
         elif at == post.root_id:
             up = 0
         else:
-            node = (await reads.graph.obj_get((at,))).get(at)
-            if not isinstance(node, Post):
+            unlisted = await find_object(reads.graph, Post, at)
+            if unlisted is None:
                 break
-            up = node.parent_id
+            up = unlisted.parent_id
         chain.append(at)
         at = up
     return chain[::-1]

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from shoal.core.ids import EPOCH_MS, floor_at
 from shoal.core.model import Member, Post
 from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_publicly
-from shoal.graph.access import members_by_id, relations
+from shoal.graph.access import members_by_id, objects_of, relations
 from shoal.graph.cache.responses import compared
 from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.payloads.posts import oldest_active, placed
@@ -109,7 +109,8 @@ async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reac
         graph.assoc_ranges([post.root_id or post.id for post in posts], THREAD, part),
     )
     acts = ((id_, entry.id2, entry.time) for pages in lists for id_, page in pages.items() for entry in page)
-    found = _newest(_columns(chain(acts, _comments(comments, threads.values()))))
+    rows = chain.from_iterable(chain(acts, _comments(comments, threads.values())))
+    found = _newest(Reactions(*np.fromiter(rows, np.int64).reshape(-1, 3).T))
     found = found.only(_by_others(found, posts))
     members = await members_by_id(graph, np.unique(found.members).tolist())
     counted = [id_ for id_, member in members.items() if not (member.suspended or member.silenced)]
@@ -127,10 +128,6 @@ def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequenc
             if entry.id2 in found:
                 place = placed(entry)
                 yield place.parent_id, place.author_id, entry.time
-
-
-def _columns(rows: Iterable[Row]) -> Reactions:
-    return Reactions(*np.fromiter(chain.from_iterable(rows), np.int64).reshape(-1, 3).T)
 
 
 def _newest(found: Reactions) -> Reactions:
@@ -172,7 +169,11 @@ async def page(reads: Reads, viewer: int | None, limit: int, offset: int = 0) ->
     """Return a range of the trending posts that the viewer may see: at most seven reads, and thirteen more once a minute."""
     found = await hydrate(reads.graph, viewer, await compared(partial(_part, reads, limit, offset)))
     # The cached list may contain posts that were excluded a moment ago.
-    return [entry for entry in found if not entry.post.untrendable and _is_listed(entry)]
+    return [
+        entry
+        for entry in found
+        if not entry.post.untrendable and may_list_publicly(None, entry.post, entry.author.member, STRANGER)
+    ]
 
 
 async def _part(reads: Reads, limit: int, offset: int) -> list[int]:
@@ -190,10 +191,6 @@ async def ids(reads: Reads, *, outdated: bool = False) -> list[int]:
 async def weights(reads: Reads, *, outdated: bool = False) -> Mapping[int, float]:
     """Return the weight of the recent reactions to each post that may trend, cached like `ids`."""
     return (await _remembered(reads, outdated=outdated)).weights
-
-
-def _is_listed(entry: Entry) -> bool:
-    return may_list_publicly(None, entry.post, entry.author.member, STRANGER)
 
 
 async def judged(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
@@ -260,8 +257,7 @@ def _best(posts: Sequence[Post], scores: Mapping[int, float]) -> list[Popular]:
 
 async def _for_everybody(reads: Reads, ids: Sequence[int]) -> list[Post]:
     """Return the posts that may trend. Two reads."""
-    nodes = await reads.graph.obj_get(ids)
-    posts = [post for id_ in ids if isinstance(post := nodes.get(id_), Post)]
+    posts = await objects_of(reads.graph, Post, ids)
     authors = await members_by_id(reads.graph, list({post.author_id for post in posts}))
     return [post for post in posts if _is_for_everybody(post, authors)]
 

@@ -19,6 +19,7 @@ from enum import Enum
 import msgspec
 
 from shoal.core.errors import Unavailable
+from shoal.core.ids import now_ms
 from shoal.tagcloud.contract import (
     LOCK_SECONDS,
     CloudStore,
@@ -38,10 +39,6 @@ ID_BYTES = 16
 _FEW = 20
 """Increments with at most this many uses count as small."""
 Send = Callable[[bytes, bytes], Awaitable[None]]
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class Emitter:

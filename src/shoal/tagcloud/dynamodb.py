@@ -18,6 +18,7 @@ from contextlib import suppress
 import msgspec
 
 from shoal.core.errors import Unavailable
+from shoal.core.ids import now_ms
 from shoal.graph.dynamodb.client import Backoff, Capacity, ConditionFailed, Service, parse
 from shoal.graph.dynamodb.client import TransactionOvertaken as Contested
 from shoal.graph.dynamodb.items import (
@@ -341,7 +342,7 @@ class DynamoCloud:
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
         try:
-            await self._take_lock(holder, time.time_ns() // 1_000_000, round(seconds * 1000))
+            await self._take_lock(holder, now_ms(), round(seconds * 1000))
         except ConditionFailed:
             return False
         await self._intents.settled()

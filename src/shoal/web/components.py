@@ -44,7 +44,7 @@ def samples(now_ms: int) -> Iterator[tuple[str, Entry]]:
 
     yield "words", entry(1, text="The tide is out, and the boats lie on the sand and wait. #harbour", tags=("harbour",))
     yield "a photo", entry(2, text="Seven in the morning.", media=(photos[0],), likes=12, comments=3, liked=True)
-    yield "a tall photo", entry(3, media=(photos[1],), likes=1_234_567, shares=45_000, comments=999, bookmarked=True)
+    yield "a tall photo", entry(3, media=(photos[1],), likes=1_234_567, shares=45_000, comments=999, marks=1)
     yield "four photos", entry(4, text="Four of them.", media=tuple(photos), shares=2, shared=True)
     yield "a long name", entry(5, author=ben, text="A" * 300)
     yield "sensitive", entry(6, text="Behind a cover.", media=(photos[2],), sensitive=True)

@@ -20,11 +20,11 @@ from starlette.responses import Response
 from shoal.commands import members, polls, posts, scheduled_posts
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput, NotFound, ShoalError
-from shoal.core.model import Media, Member, Post, Visibility
+from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
 from shoal.core.places import PlacePrecision
 from shoal.core.text import is_blank
 from shoal.core.visibility import narrower
-from shoal.graph.access import own_post
+from shoal.graph.access import own_object, own_post
 from shoal.http.params import Id
 from shoal.http.routes import Route
 from shoal.i18n import Translated
@@ -349,7 +349,7 @@ async def seen_post(visit: Visit, post_id: int) -> Entry:
 
 
 async def _planned(visit: Visit, member: Member, id_: int) -> Writing:
-    plan = await scheduled_posts.own_scheduled(visit.front.graph, member.id, id_)
+    plan = await own_object(visit.front.graph, ScheduledPost, member.id, id_)
     draft = scheduled_posts.draft_of(plan)
     said = of_draft(draft, await own_files(visit, member, draft.media))
     at, request = local_time(plan.at, "UTC"), secrets.token_urlsafe(12)

@@ -5,7 +5,6 @@ A script gets a short message instead of a page. A page for a server error (stat
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shoal.core.ids import now_ms
 from shoal.http.errors import reply_for
 from shoal.http.middleware import REQUEST_ID, ROUTE
 from shoal.http.responses import Reply
@@ -104,7 +104,7 @@ class Refusals:
 
     def __call__(self, reply: Reply, request: Request) -> Response:
         front = self._front
-        visit = Visit(front, request, browser_of(front, request), None, spoken(request), time.time_ns() // 1_000_000)
+        visit = Visit(front, request, browser_of(front, request), None, spoken(request), now_ms())
         trouble = trouble_of(visit.words, reply, _id_of(request))
         return _told(visit, bare_shell(visit, trouble.title), trouble, reply)
 

@@ -15,6 +15,7 @@ from shoal.commands.filters import MAX_CHARACTERS, MAX_KEYWORDS_IN_ALL, FilterCh
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterPost
+from shoal.graph.access import own_object
 from shoal.graph.payloads.members import filters_of
 from shoal.http.params import Id
 from shoal.queries.hydration import hydrate
@@ -193,7 +194,7 @@ async def create(visit: Visit, asked: FilterForm) -> Response:
 
 
 async def edit(visit: Visit, asked: OneFilter) -> Response:
-    found = await filters.own_filter(visit.front.graph, visit.member.id, asked.id)
+    found = await own_object(visit.front.graph, Filter, visit.member.id, asked.id)
     typed = FilterForm(
         title=found.title,
         words="\n".join(one.keyword for one in found.keywords if one.whole_word),
@@ -207,7 +208,7 @@ async def edit(visit: Visit, asked: OneFilter) -> Response:
 
 async def change(visit: Visit, asked: ChangeForm) -> Response:
     member = visit.checked(asked)
-    found = await filters.own_filter(visit.front.graph, member.id, asked.id)
+    found = await own_object(visit.front.graph, Filter, member.id, asked.id)
     try:
         await filters.update(visit.front.writes, member.id, found.id, _change(asked, found))
     except InvalidInput as error:

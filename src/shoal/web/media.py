@@ -12,6 +12,7 @@ from starlette.responses import Response
 from shoal.commands import media
 from shoal.core.errors import NotFound, ShoalError, TooMany
 from shoal.core.model import Media, MediaKind, Member
+from shoal.graph.access import own_object
 from shoal.http.params import Id, Upload
 from shoal.http.rate_limits import RateKey
 from shoal.http.routes import Route
@@ -105,7 +106,7 @@ async def upload(visit: Visit, asked: NewFile) -> Response:
 
 async def show(visit: Visit, asked: FileQuery) -> Response:
     """Show the card of a file, or its processing state."""
-    found = await media.own_media(visit.front.writes, visit.member.id, asked.id)
+    found = await own_object(visit.front.writes.graph, Media, visit.member.id, asked.id)
     name = "picture_state" if asked.only else "picture_card"
     return part(visit, name, card=card_of(visit, found), most=visit.front.writes.limits.description)
 

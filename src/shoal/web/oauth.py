@@ -168,11 +168,13 @@ async def _visitor(visit: Visit, params: Authorization) -> _Visitor:
         return _Visitor()
     writes, login = visit.front.writes, visit.browser.login
     try:
-        member = await sessions.browser(writes, login)
-        half = None if member is not None else await sessions.halfway(writes, login)
+        found = await sessions.of_browser(writes, login)
+        half = None if found is not None else await sessions.halfway(writes, login)
     except NotAllowed as error:
         return _Visitor(told=told(visit.words, error))
-    return await _halfway(visit, half.member) if half is not None else _Visitor(member)
+    if half is not None:
+        return await _halfway(visit, half.member)
+    return _Visitor(found.member if found is not None else None)
 
 
 async def _halfway(visit: Visit, member: Member) -> _Visitor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -16,7 +17,7 @@ from shoal.core.filters import FilterContext
 from shoal.core.model import Post, Share
 from shoal.core.text import isolated
 from shoal.graph.contract import Cursor
-from shoal.graph.schema import LIKED_BY, SHARED_BY
+from shoal.graph.schema import BOOKMARK, LIKED_BY, SHARED_BY
 from shoal.http.params import Id
 from shoal.queries import members, threads
 from shoal.queries.hydration import Entry, hydrate, hydrate_taken_back
@@ -39,8 +40,8 @@ _VERBS: dict[str, Verb] = {
     "unlike": reactions.unlike,
     "share": reactions.share,
     "unshare": reactions.unshare,
-    "save": reactions.bookmark,
-    "unsave": reactions.unbookmark,
+    "save": partial(reactions.mark, mark=BOOKMARK),
+    "unsave": partial(reactions.unmark, mark=BOOKMARK),
     "pin": reactions.pin,
     "unpin": reactions.unpin,
     "mute": reactions.mute_thread,

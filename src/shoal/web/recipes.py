@@ -278,15 +278,14 @@ async def _cards(visit: Visit, recipe: Recipe) -> list[PreviewCard] | None:
 
 
 async def _page(visit: Visit, found: Tastes, recipe: Recipe, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
-    taste, off = found.taste, found.taste is not None and found.taste.off
     present = recipe_for(visit.front.reads, found)
     return await settings_page(
         visit,
         "ranking",
         wrong=wrong,
         saved=saved,
-        off=off,
-        own=taste is not None and taste.recipe is not None,
+        off=found.off,
+        own=found.recipe is not None,
         unsaved=recipe != present,
         recipe=recipe,
         half_life=f"{recipe.half_life_hours:g}",
@@ -296,7 +295,7 @@ async def _page(visit: Visit, found: Tastes, recipe: Recipe, wrong: Wrong = RIGH
         presets=presets_of(visit, recipe),
         formulas=formulas_of(visit),
         link=visit.front.at.recipe(recipe),
-        cards=[] if off else await _cards(visit, recipe),
+        cards=[] if found.off else await _cards(visit, recipe),
     )
 
 

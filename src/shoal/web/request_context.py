@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import quote, quote_plus, urlencode
@@ -19,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 
 from shoal.commands import sessions
 from shoal.core.errors import NotAllowed, Unauthenticated
+from shoal.core.ids import now_ms
 from shoal.core.model import Member
 from shoal.core.tokens import Origin
 from shoal.graph.cache.responses import good_until
@@ -196,7 +196,7 @@ async def visit_of(context: Context) -> Visit:
     if context.caller.member_id is not None:
         node = (await front.graph.obj_get((context.caller.member_id,))).get(context.caller.member_id)
         viewer = node if isinstance(node, Member) else None
-    now, session = time.time_ns() // 1_000_000, context.caller.token_id
+    now, session = now_ms(), context.caller.token_id
     return Visit(front, request, browser_of(front, request), viewer, spoken(request), now, session)
 
 

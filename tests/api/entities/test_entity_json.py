@@ -285,7 +285,7 @@ entries = st.builds(
     comments=counts,
     liked=st.booleans(),
     shared=st.booleans(),
-    bookmarked=st.booleans(),
+    marks=st.integers(0, 1),
     share=st.none() | shares,
     sharer=profiles,
 ).map(consistent)

@@ -101,12 +101,14 @@ async def test_codes_and_browser_logins_end_by_themselves_and_do_not_pile_up() -
         soon = later(writes, oauth.LIFE_MS)
         with pytest.raises(Unauthenticated):
             await oauth.exchange_code(soon, app.id, codes[1], HOME, "")
-        assert await sessions.browser(soon, browser.text) == member
+        found = await sessions.of_browser(soon, browser.text)
+        assert found is not None
+        assert found.member == member
         await oauth.issue_code(soon, member, app.id, ("read",), HOME)
         grants_left = [node for node in await store.obj_scan(FIRST, 1_000) if isinstance(node, Grant)]
         assert len(grants_left) == 1
         much_later = later(writes, BROWSER_MS)
-        assert await sessions.browser(much_later, browser.text) is None
+        assert await sessions.of_browser(much_later, browser.text) is None
         await sessions.begin(much_later, member)
         counts = await store.assoc_count((ann,), (LOGGED_IN, EXPIRING))
         assert counts == {LOGGED_IN: {ann: 2}, EXPIRING: {ann: 1}}

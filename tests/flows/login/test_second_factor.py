@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -12,7 +11,7 @@ from shoal.admin.consistency.check import check
 from shoal.commands import account_deletions, authentication, credentials, members, moderation, second_factor, sessions
 from shoal.core.credentials import Site
 from shoal.core.errors import CodeNeeded, InvalidInput, NotAllowed, SecondFactorNeeded, Unauthenticated
-from shoal.core.ids import milliseconds_of
+from shoal.core.ids import IdMaker, now_ms
 from shoal.core.model import Role
 from shoal.graph.access import access_member
 from tests.engines.authenticator import code_of
@@ -112,19 +111,17 @@ async def test_a_browser_with_the_password_alone_is_halfway_for_ten_minutes(monk
         member = await access_member(writes.graph, ann.id)
         half = (await sessions.begin(writes, member)).text
         assert (await check(shoal.network, repair=True)).clean, "it is not taken for a damaged session"
-        assert await sessions.browser(writes, half) is None
+        assert await sessions.of_browser(writes, half) is None
         found = await sessions.halfway(writes, half)
         assert found is not None
         assert found.member.id == ann.id
         assert (await ann.sessions()).sessions == [], "it is no session yet"
         whole = (await sessions.begin(writes, member, proved=True)).text
         assert await sessions.halfway(writes, whole) is None
-        assert await sessions.browser(writes, whole) is not None
-        monkeypatch.setattr(
-            "shoal.commands.sessions.milliseconds_of", lambda _id: time.time_ns() // 1_000_000 + 660_000
-        )
+        assert await sessions.of_browser(writes, whole) is not None
+        monkeypatch.setattr(IdMaker, "now", lambda _self: now_ms() + 660_000)
         assert await sessions.halfway(writes, half) is None
-        assert await sessions.browser(writes, whole) is not None
+        assert await sessions.of_browser(writes, whole) is not None
 
 
 @in_loop
@@ -172,10 +169,7 @@ async def test_what_is_halfway_goes_though_many_sessions_stand_before_it(monkeyp
         for _ in range(25):
             await sessions.begin(writes, member, proved=True)
         half = (await sessions.begin(writes, member)).token.id
-        monkeypatch.setattr(
-            "shoal.commands.oauth.milliseconds_of",
-            lambda id_: milliseconds_of(id_) - (0 if id_ <= half else -660_000),
-        )
+        monkeypatch.setattr(IdMaker, "now", lambda _self: now_ms() + 660_000)
         await sessions.begin(writes, member, proved=True)
         assert half not in await writes.graph.obj_get((half,))
 
@@ -190,7 +184,7 @@ async def test_all_logins_of_staff_end_when_it_is_turned_on_and_of_others_none()
             before = (await sessions.begin(writes, await access_member(writes.graph, handle.id))).text
             key = await handle.second_factor_key()
             await handle.turn_on_second_factor(PASSWORD, key, code_of(key, -1))
-            assert (await sessions.browser(writes, before) is None) == ended
+            assert (await sessions.of_browser(writes, before) is None) == ended
 
 
 @in_loop

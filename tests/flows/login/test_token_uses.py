@@ -125,7 +125,7 @@ async def test_many_uses_at_once_are_written_side_by_side_without_being_waited_f
 
 @in_loop
 async def test_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oauth, "_WAITING", 3)
+    monkeypatch.setattr(oauth, "_MOST_PENDING", 3)
     async with Shoal.open("memory://") as shoal:
         clock = Clock(shoal.network.writes)
         noting = TokenUses(clock.writes)

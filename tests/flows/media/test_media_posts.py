@@ -29,6 +29,7 @@ from shoal.core.errors import (
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, ScheduledPost
 from shoal.core.placement import media_path
+from shoal.graph.access import own_object
 from shoal.graph.contract import AssocOp, Batch, Cursor, Graph
 from shoal.graph.schema import ATTACHED
 from shoal.queries import posts as post_queries
@@ -208,7 +209,7 @@ async def test_of_two_descriptions_at_once_neither_undoes_the_other(tmp_path: Pa
             media.describe(writes, ann.id, stored.id, description="a boat"),
             media.describe(writes, ann.id, stored.id, focus=(0.5, -1)),
         )
-        held = await media.own_media(writes, ann.id, stored.id)
+        held = await own_object(writes.graph, Media, ann.id, stored.id)
         assert (held.description, held.focus, held.version) == ("a boat", (0.5, -1.0), 3)
 
 

@@ -36,7 +36,7 @@ from shoal.graph.cache.cached_graph import NotedGraph
 from shoal.graph.cache.coherence import Stamps, one_request
 from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.schema import BLOCKS, FOLLOWS, MUTES
+from shoal.graph.schema import BLOCKS, BOOKMARK, FOLLOWS, MUTES
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.media.library import MediaLibrary, Workshop
 from shoal.outbox.runner import Outcome, Runner
@@ -569,11 +569,11 @@ class Simulator:
 
     async def _bookmark(self, op: Op) -> None:
         with self._request():
-            await reactions.bookmark(self.writes, self._id(op.actor), self._chosen(op).id)
+            await reactions.mark(self.writes, self._id(op.actor), self._chosen(op).id, BOOKMARK)
 
     async def _unbookmark(self, op: Op) -> None:
         with self._request():
-            await reactions.unbookmark(self.writes, self._id(op.actor), self._chosen(op).id)
+            await reactions.unmark(self.writes, self._id(op.actor), self._chosen(op).id, BOOKMARK)
 
     async def _react(self, op: Op) -> None:
         await reactions.react(self.writes, self._id(op.actor), self._chosen(op).id, EMOJI[op.number % len(EMOJI)])

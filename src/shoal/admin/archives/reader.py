@@ -11,7 +11,6 @@ import errno
 import os
 import resource
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +29,7 @@ from shoal.archives.plan import ArchivePlan
 from shoal.archives.records import ArchiveReader, ArchiveReport
 from shoal.archives.x import SCRIPTS, XArchive
 from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.ids import now_ms
 from shoal.media.confined import confine
 
 _UNKNOWN = (
@@ -159,7 +159,7 @@ def main() -> None:
     path, folder = Path(os.fsdecode(job.path)), Path(os.fsdecode(job.folder))
     with suppress(BrokenPipeError), _refusals(send), opened(path, folder, job.most_bytes, check_server) as entries:
         plan = ArchivePlan(folder)
-        report = plan.fill(reader_of(entries, folder), time.time_ns() // 1_000_000, lambda n: send(PostsRead(n)))
+        report = plan.fill(reader_of(entries, folder), now_ms(), lambda n: send(PostsRead(n)))
         plan.save()
         del plan
         send(Planned(report))

@@ -14,7 +14,6 @@ import math
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Literal
@@ -24,6 +23,7 @@ import msgspec
 from shoal import private_files
 from shoal.archives.records import ArchiveReport
 from shoal.core.errors import InvalidInput, NotFound, StorageFull, Unavailable
+from shoal.core.ids import now_ms
 from shoal.core.model import Visibility
 
 MOST = 50
@@ -259,7 +259,3 @@ def _changed(place: Path) -> float:
         return place.stat().st_mtime * 1000
     except FileNotFoundError:
         return math.inf
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -54,6 +54,7 @@ from shoal.admin.backups.repository import (
 from shoal.admin.report import Progress
 from shoal.admin.throttling import Throttle, run_bounded
 from shoal.core.errors import InvalidInput, NewerNeeded, ShoalError, Unavailable
+from shoal.core.ids import now_ms
 from shoal.core.placement import DATA_SOURCES, source_of
 from shoal.graph.bulk import Row, SnapshotSource, SnapshotTable, receipt
 from shoal.graph.schema import AnyNode, backup_key, decode_node
@@ -79,7 +80,7 @@ async def open_all(sources: Sequence[SnapshotSource]) -> OneMoment:
     minute.
     """
     if len(sources) == 1:
-        at = _now_ms()
+        at = now_ms()
         await sources[0].open()
         return OneMoment(at, 0.0)
     for attempt in range(_ATTEMPTS):
@@ -98,7 +99,7 @@ async def _held(sources: Sequence[SnapshotSource]) -> OneMoment:
     began = time.monotonic()
     try:
         await _each(source.hold() for source in sources)
-        at = _now_ms()
+        at = now_ms()
         await _each(source.open() for source in sources)
     except BaseException:
         for source in sources:
@@ -115,10 +116,6 @@ async def _each(calls: Iterable[Awaitable[None]]) -> None:
     for error in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(error, BaseException):
             raise error
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 _STORES_AT_ONCE = 4
@@ -205,7 +202,7 @@ class _Backup:
             generation=self._name,
             shoal=version("shoal"),
             moment=moment.at,
-            finished=time.time_ns() // 1_000_000,
+            finished=now_ms(),
             held_ms=round(moment.held * 1_000, 1),
             stores={ranges_of(known.of(at)): shown_url(url) for at, url in enumerate(known.stores) if known.of(at)},
             parts=(*parts, *push_key, *media.parts),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -19,6 +18,7 @@ from shoal.admin.consistency.invariants import MOST, Found
 from shoal.admin.consistency.scan import FIRST, Counts, Objects
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding, Progress
+from shoal.core.ids import now_ms
 from shoal.core.model import Member, Post
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.payloads.posts import counted_tags
@@ -179,7 +179,7 @@ _TAG_LOOKS = 8
 
 def horizon() -> int:
     """Return the first day (since 1970-01-01 UTC) with per-day counts."""
-    return time.time_ns() // 1_000_000 // DAY_MS - DAYS
+    return now_ms() // DAY_MS - DAYS
 
 
 class TagCounts:

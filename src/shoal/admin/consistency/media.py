@@ -20,7 +20,7 @@ from shoal.admin.consistency.invariants import MOST, Found
 from shoal.admin.consistency.scan import Column, Links, Objects, found_in
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.media_files import copy_of, files_of_member, lasting_files_of
 from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.graph.changes import change_object, retry_on_conflict
@@ -167,7 +167,7 @@ async def _mend_media(network: AnyNetwork, id_: int) -> None:
     attached = await graph.assoc_range(id_, ATTACHED, Cursor(limit=1))
     batch = Batch(shard_of(media.owner_id))
     ticket = new_id(batch.shard)
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     is_planned = bool((await graph.assoc_get(media.ticket_id, (DUE_ON,), (AGENDA,)))[DUE_ON])
     mended = replace(
         mended,

@@ -7,7 +7,6 @@ object. Every app is used or scheduled for a later check: apps of networks creat
 from __future__ import annotations
 
 import asyncio
-import time
 from array import array
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +22,7 @@ from shoal.commands import oauth, scheduled_posts
 from shoal.core.blocklists import IpBlock
 from shoal.core.email import Proof
 from shoal.core.errors import Unfit
-from shoal.core.ids import floor_at, shard_of
+from shoal.core.ids import floor_at, now_ms, shard_of
 from shoal.core.model import DAY_MS, RECEIPT_DAYS, App, Departure, Grant, Media, Poll, ScheduledPost, Token
 from shoal.graph.access import association
 from shoal.graph.changes import put_on, retry_on_conflict
@@ -65,7 +64,7 @@ class FollowHistories:
         """Return histories that do not end as their follows do, and those whose two ends disagree."""
         rows = _Told.of(*(np.frombuffer(column, np.int64) if column else _NONE for column in self._rows))
         findings = [*_unended(rows, links, FOLLOWS), *_unended(rows, links, FOLLOWED_BY)]
-        kept = time.time_ns() // 1_000_000 - int(self._network.reads.history_days * _DAY_MS) + _SLACK_MS
+        kept = now_ms() - int(self._network.reads.history_days * _DAY_MS) + _SLACK_MS
         findings += _disagreeing(rows, floor_at(kept))
         return Found(len(rows.id1), len(findings), findings[:MOST])
 
@@ -260,7 +259,7 @@ async def _plan(network: AnyNetwork, id_: int) -> None:
         held = await association(graph, node.ticket_id, DUE_ON, AGENDA)
         if held is not None and int.from_bytes(held.data) == id_:
             return
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         if isinstance(node, ScheduledPost) and now - node.at >= scheduled_posts.RETRIED_MS:
             # The author may not want the post published this late. Its ticket may belong to another object.
             missed = Unfit("This post was not published at its time")
@@ -286,7 +285,7 @@ def _due_at(node: Ticketed) -> int:
             return node.done_at + RECEIPT_DAYS * DAY_MS if node.done_at else node.at
         case Media() if node.unused_since:
             return node.unused_since + UNUSED_MS
-    return time.time_ns() // 1_000_000 + UNUSED_MS
+    return now_ms() + UNUSED_MS
 
 
 class UnusedApps:

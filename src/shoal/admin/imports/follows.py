@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -52,7 +51,7 @@ from shoal.admin.imports.records import (
 from shoal.admin.report import Progress
 from shoal.admin.throttling import run_bounded
 from shoal.core.errors import InvalidInput, TooLarge
-from shoal.core.ids import EPOCH_MS, SEQUENCE_BITS, SHARD_BITS, compose, shard_of
+from shoal.core.ids import EPOCH_MS, SEQUENCE_BITS, SHARD_BITS, compose, now_ms, shard_of
 from shoal.graph.bulk import Loading, LoadPart, Occupied, Table
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import ASSOC_TYPES, BLOCKED_BY, BLOCKS, FOLLOWED_BY, FOLLOWS
@@ -131,7 +130,7 @@ def _block(
     """Give each row its time; rows with invalid dates are rejected."""
     if dates is None:
         return FollowBlock(followers, followees, (np.asarray(places, np.int64) + 1) * TICKS)
-    latest = time.time_ns() // 1_000_000
+    latest = now_ms()
     moments: list[int] = []
     good: list[bool] = []
     for follower, followee, place, since in zip(followers, followees, places, dates, strict=True):
@@ -224,7 +223,7 @@ def read_follows(
     """Read the follows of a file; mutual rows count in both directions."""
     columns = (array("q"), array("q"), array("q"))
     fields: Fields | None = None
-    latest = time.time_ns() // 1_000_000
+    latest = now_ms()
     for number, line in enumerate(lines):
         if line.error:
             summary.refuse("follows", f"line {line.number}", line.error)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -44,7 +43,7 @@ from shoal.commands import media, posts
 from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
 from shoal.core.errors import Conflict, Gone, InvalidInput, ShoalError, Unavailable
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import milliseconds_of, now_ms, shard_of
 from shoal.graph.schema import import_key
 from shoal.media.decoder import Decoder
 from shoal.media.limits import UploadLimits
@@ -97,7 +96,7 @@ def post_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary
     """Iterate over the records in file order; duplicate ids are rejected."""
     fields: Fields | None = None
     seen: set[str] = set()
-    latest = time.time_ns() // 1_000_000
+    latest = now_ms()
     for line in lines:
         if line.error:
             summary.refuse("posts", f"line {line.number}", line.error)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
 from shoal.core.errors import Unavailable
 from shoal.core.events import AnyEvent
-from shoal.core.ids import IdMaker, milliseconds_of
+from shoal.core.ids import IdMaker, milliseconds_of, now_ms
 from shoal.core.placement import SHARDS
 from shoal.graph.contract import Job, WakeUp
 from shoal.graph.dynamodb.client import Backoff, ConditionFailed, Service, TransactionOvertaken
@@ -86,7 +85,7 @@ class DynamoOutbox:
         return jobs
 
     async def _candidates(self, limit: int) -> list[tuple[int, Spot]]:
-        now = digits(_now_ms())
+        now = digits(now_ms())
         parts = [
             (f"{kind}#{p}", upto) for kind, upto in (("out", now + END), ("new", END)) for p in range(self._spread)
         ]
@@ -98,7 +97,7 @@ class DynamoOutbox:
         return sorted(found.items(), key=lambda candidate: (candidate[1].part.startswith("new"), candidate[1].place))
 
     async def _take(self, seq: int, seen: Spot, lease: float) -> Job | None:
-        spot = out_spot(seq, _now_ms() + round(lease * 1000), self._spread)
+        spot = out_spot(seq, now_ms() + round(lease * 1000), self._spread)
         item = await self._move(seq, spot, {}, still(part=seen.part, place=seen.place))
         self._let_go({seq})
         if item is None:
@@ -135,7 +134,7 @@ class DynamoOutbox:
 
     async def put_back(self, job: Job, delay: float) -> None:
         """Return a job; does nothing if the event is done by now."""
-        spot = out_spot(job.seq, _now_ms() + round(delay * 1000), self._spread)
+        spot = out_spot(job.seq, now_ms() + round(delay * 1000), self._spread)
         progress: dict[str, Value] = {"step": job.step, "mark": job.mark, "attempt": job.attempt}
         if await self._move(job.seq, spot, progress, PRESENT) is None:
             self._let_go({job.seq})
@@ -195,7 +194,7 @@ class DynamoOutbox:
         parts = [outbox_at(p) for p in range(self._spread)]
         heads = await asyncio.gather(*[self._service.stretch(ItemKey(p, "0"), ItemKey(p, END), 1) for p in parts])
         made = [milliseconds_of(number_of(address_of(head[0]).sort)) for head in heads if head]
-        return max(0.0, (_now_ms() - min(made)) / 1000) if made else 0.0
+        return max(0.0, (now_ms() - min(made)) / 1000) if made else 0.0
 
     async def close(self) -> None:
         """Release the leases and delays of this process, so that the next one need not wait for their end."""
@@ -215,7 +214,3 @@ def _remember(spots: dict[int, Spot], seq: int, spot: Spot) -> None:
 
 def _spot_of(item: Item) -> Spot:
     return Spot(item["part"]["S"], item["place"]["S"])
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -9,11 +9,11 @@ with `TooLarge`, and concurrent changes to one list are serialized.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator, Sequence
 
 from shoal.core.errors import Conflict, OutcomeUnknown
 from shoal.core.events import InverseOp
+from shoal.core.ids import now_ms
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
 from shoal.graph.dynamodb.client import UNANSWERED, Backoff, Capacity, Service, TransactionOvertaken, parse
 from shoal.graph.dynamodb.items import (
@@ -84,7 +84,7 @@ class DynamoGraph:
         return {node.id: node for node in nodes}
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
-        now = _now_ms()
+        now = now_ms()
         items = await self._service.get([key_at((key.space, key.name)) for key in keys])
         holdings = {item["ID"]["S"]: holding_of(item) for item in items}
         found = ((key, holdings.get(key_at((key.space, key.name)).id)) for key in keys)
@@ -190,7 +190,7 @@ class DynamoGraph:
     async def _commit(self, batch: Batch, touched: Touched) -> list[tuple[Job, InverseOp]]:
         before = await self._load(touched)
         known, changes = _copy(before), Resolution()
-        owed = decide(batch, known, changes, owns=self._owns, now=_now_ms())
+        owed = decide(batch, known, changes, owns=self._owns, now=now_ms())
         jobs = self._outbox.numbered(changes.events)
         transaction = Transaction(self._service.table, self._spread)
         transaction.commit(touched, before, changes, jobs)
@@ -293,7 +293,3 @@ def _copy(known: Known) -> Known:
     copy = Known()
     copy.versions, copy.links, copy.keys = dict(known.versions), dict(known.links), dict(known.keys)
     return copy
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

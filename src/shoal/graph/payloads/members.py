@@ -15,8 +15,9 @@ from shoal.core.audit import AuditEntry
 from shoal.core.filters import Filter
 from shoal.core.ids import named
 from shoal.core.ranking.preferences import NO_WISHES, SeenPosts, Taste, Wishes
+from shoal.core.ranking.recipes import Recipe
 from shoal.graph.contract import Assoc, Batch, Cursor, Reader
-from shoal.graph.schema import AUDITED, MARKED, OWNS_FILTER, public_list, seen_key, taste_key
+from shoal.graph.schema import AUDITED, LEADING_TO_LOGINS, MARKED, OWNS_FILTER, public_list, seen_key, taste_key
 
 HOME = "home"
 NOTIFICATIONS = "notifications"
@@ -54,6 +55,13 @@ def _mark(assoc: Assoc) -> Mark:
     return Mark(*_marker_decoder.decode(assoc.data), assoc.time)
 
 
+def drop_login(batch: Batch, owner_id: int, id_: int, now: int, version: int = 0) -> None:
+    """Delete a token or authorization code in this version (0 for any), with all its associations."""
+    batch.obj_del(id_, version)
+    for atype in LEADING_TO_LOGINS:
+        batch.assoc_del(owner_id, atype, id_, now)
+
+
 MAX_FILTERS = 100
 
 
@@ -76,6 +84,16 @@ class Tastes(NamedTuple):
     @property
     def wishes(self) -> Wishes:
         return NO_WISHES if self.taste is None else self.taste.wishes
+
+    @property
+    def off(self) -> bool:
+        """Whether the member has turned ranking off."""
+        return self.taste is not None and self.taste.off
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """The member's own recipe; None for the server's."""
+        return None if self.taste is None else self.taste.recipe
 
 
 async def tastes_of(graph: Reader, member_id: int) -> Tastes:

@@ -13,13 +13,13 @@ Every writer of posts uses these rules, so the length of a list equals the displ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from shoal.core.events import PostNarrowed, TagsUsed
+from shoal.core.events import PostNarrowed, ShareDeleted, TagsUsed
 from shoal.core.ids import SEQUENCE_BITS, SHARD_BITS, SPREAD, floor_at, milliseconds_of, shard_of
 from shoal.core.model import OPEN, Post, Share, Visibility
 from shoal.core.places import cells_of
@@ -27,21 +27,27 @@ from shoal.core.text import normalized, parse, tags_of
 from shoal.graph.contract import Assoc, Batch, Cursor, Reader
 from shoal.graph.schema import (
     ACTIVE,
+    CHOOSES,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     IN_THREAD,
     PINS,
     PLACED_IN,
+    POSTED,
     POSTED_ASIDE,
     POSTED_TO_FOLLOWERS,
     PUBLISHED,
+    SHARES,
     SHOWS_EMOJI,
+    VOTES,
     AssocType,
     Key,
     cell_id,
     emoji_place_key,
     public_list,
+    share_key,
     tag_id,
+    vote_key,
 )
 
 WINDOW_MS = 3 * 86_400_000
@@ -281,3 +287,33 @@ def encode_reports(newest: int, before: Assoc | None) -> bytes:
 
 def reports_of(assoc: Assoc) -> list[int]:
     return [int.from_bytes(assoc.data[at : at + _SIZE]) for at in range(0, len(assoc.data), _SIZE)]
+
+
+def unshare_batch(sharer_id: int, share_id: int, post_id: int, author_id: int, now: int) -> Batch:
+    """Return the commit that deletes a share of a post by this author; it fails with `Missing` if the share is gone."""
+    batch = Batch(shard_of(sharer_id))
+    batch.obj_del(share_id)
+    batch.assoc_del(sharer_id, POSTED, share_id, now)
+    batch.assoc_del(sharer_id, POSTED_TO_FOLLOWERS, share_id, now)
+    batch.assoc_del(sharer_id, SHARES, post_id, now, tally=author_id)
+    batch.key_del(share_key(sharer_id, batch.shard, post_id), share_id)
+    batch.expect(share_id)
+    batch.emit(ShareDeleted(share_id=share_id, author_id=sharer_id))
+    return batch
+
+
+def vote_keys(voter_id: int, poll_id: int, options: int) -> list[Key]:
+    """Return the keys of all votes that a member can have in a poll with this many options."""
+    shard = shard_of(voter_id)
+    return [vote_key(voter_id, shard, poll_id, turn) for turn in range(max(1, options))]
+
+
+def unvote_batch(voter_id: int, poll_id: int, option_ids: Iterable[int], held: Mapping[Key, int], now: int) -> Batch:
+    """Return the commit that deletes a member's votes in a poll; `held` are those of the `vote_keys` that exist."""
+    batch = Batch(shard_of(voter_id))
+    batch.assoc_del(voter_id, VOTES, poll_id, now)
+    for option in option_ids:
+        batch.assoc_del(voter_id, CHOOSES, option, now)
+    for key, vote in held.items():
+        batch.key_del(key, vote)
+    return batch

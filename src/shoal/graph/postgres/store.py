@@ -7,7 +7,6 @@ exclusively (`owner`).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -18,6 +17,7 @@ import asyncpg
 
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.events import InverseOp
+from shoal.core.ids import now_ms
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job
 from shoal.graph.failover import Histories
 from shoal.graph.postgres import bulk as loading
@@ -131,7 +131,7 @@ class PostgresGraph:
         by_name = {(key.space, key.name): key for key in keys if "\0" not in key.name}
         if not by_name:
             return {}
-        now = _now_ms()
+        now = now_ms()
         spaces, names = zip(*by_name, strict=True)
         rows = await self._reading.ask(sql.KEY_GET, spaces, names)
         return {by_name[space, name]: id_ for space, name, id_, until in rows if not 0 < until <= now}
@@ -289,7 +289,3 @@ def _by_list(id1s: Iterable[int], times: int, rows: Iterable[Sequence[int]]) -> 
     for id1, place, behind, within in rows:
         found[id1][place - 1] = behind - within
     return found
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from shoal.core.errors import Conflict, Unavailable
 from shoal.core.events import InverseOp, encode
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.placement import source_of
 from shoal.graph.contract import Batch, Job
 from shoal.graph.postgres import sql
@@ -313,7 +312,7 @@ class Writer:
         answers: list[Any] = []
         accepted: list[Batch] = []
         unsettled: set[int] = set()
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         for task in tasks:
             try:
                 owed = decide(task.batch, loaded.known, changes, owns=self._owns, now=now)

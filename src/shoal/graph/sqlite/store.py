@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -23,6 +22,7 @@ import msgspec
 from shoal.core import events
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.events import InverseOp
+from shoal.core.ids import now_ms
 from shoal.graph.bulk import KeyRow, LoadPart, Rows, Spread
 from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp, announce
 from shoal.graph.memory import Leases
@@ -97,7 +97,7 @@ class SqliteGraph:
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
         if not keys:
             return {}
-        now = _now_ms()
+        now = now_ms()
         by_name = {(key.space, key.name): key for key in keys}
         statement = sql.for_rows(sql.KEY_GET, len(by_name), 2)
         found = fetched(self._reading, statement, [part for name in by_name for part in name])
@@ -238,7 +238,7 @@ class SqliteGraph:
 
     async def lag(self) -> float:
         oldest = await self._aside(lambda read: read.execute(sql.OUTBOX_OLDEST).fetchone()[0])
-        return max(0, _now_ms() - oldest) / 1000 if oldest is not None else 0.0
+        return max(0, now_ms() - oldest) / 1000 if oldest is not None else 0.0
 
     async def buried(self) -> list[tuple[Job, str]]:
         return await self._aside(lambda read: [(_job(*row[:5]), row[5]) for row in read.execute(sql.BURIED)])
@@ -249,7 +249,7 @@ class SqliteGraph:
         seqs = [job.seq for job in given]
 
         def unbury(write: sqlite3.Connection) -> int:
-            write.execute(sql.UNBURY, (_now_ms(), _json(seqs)))
+            write.execute(sql.UNBURY, (now_ms(), _json(seqs)))
             return write.execute(sql.UNBURIED, (_json(seqs),)).rowcount
 
         count = int(await self._write(unbury))
@@ -362,7 +362,3 @@ def _job(seq: int, event: bytes, step: int, mark: int, attempt: int, at: int = 0
 
 def _json(ids: Sequence[int]) -> str:
     return msgspec.json.encode(ids).decode()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -21,6 +21,7 @@ import msgspec
 
 from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
+from shoal.core.ids import now_ms
 from shoal.graph.contract import Batch, Job
 from shoal.graph.migrations import Migration
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
@@ -236,7 +237,7 @@ class Writer:
         known = self._load([task.work for task in tasks if isinstance(task.work, Batch)])
         changes = Resolution()
         answers: list[Any] = []
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         for task in tasks:
             if not isinstance(task.work, Batch):
                 answers.append(task.work(self._connection))
@@ -277,7 +278,7 @@ class Writer:
         links = ((*triple, *link) for triple, link in changes.links.items())
         counts = sorted((*pair, by) for pair, by in changes.counts.items() if by)
         keys = [(*name, *held) for name, held in changes.keys.items() if held is not None]
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         events = [(self._seq + 1 + index, encode(event), now) for index, event in enumerate(changes.events)]
         self._seq += len(events)
         for statement, rows, width in (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -17,6 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 from shoal.admin.statistics import DAY_MS, PERIOD_DAYS, Figures, Period, TaggedPost, TagUseReader, by_day, summed
 from shoal.commands.scheduled_posts import moment_of_text
 from shoal.core.errors import InvalidInput
+from shoal.core.ids import now_ms
 from shoal.core.model import App
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
@@ -422,7 +422,7 @@ async def _known(front: Front, period: Period) -> Figures:
 
 
 def _period(asked: StatisticsPeriod) -> Period:
-    today = time.time_ns() // 1_000_000 // DAY_MS
+    today = now_ms() // DAY_MS
     last = _day(asked.end_at, "end_at") if asked.end_at else today
     first = _day(asked.start_at, "start_at") if asked.start_at else last - _DEFAULT_DAYS + 1
     if last < first:

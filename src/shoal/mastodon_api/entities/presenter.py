@@ -7,7 +7,6 @@ of, and reused only while those are the same.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,11 +14,13 @@ import msgspec
 from msgspec import UnsetType
 from msgspec.structs import replace
 
+from shoal.core.ids import now_ms
 from shoal.core.model import App, Media, Member, Post, Share
 from shoal.core.visibility import is_sensitive
 from shoal.graph.cache.lru import Recent
 from shoal.graph.cache.responses import good_until
 from shoal.graph.contract import Reader
+from shoal.graph.schema import POST_MARKS
 from shoal.http.responses import raw
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities import statuses as entities
@@ -32,7 +33,8 @@ _encode = msgspec.json.Encoder().encode
 _COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
 WHOLE = -1
 """No limit on the data of a post."""
-_STATE = (b"favourited", b"reblogged", b"bookmarked", b"muted")
+_STATE = (b"favourited", b"reblogged", *[mark.state.encode() for mark in POST_MARKS], b"muted")
+_MUTED = 2 + len(POST_MARKS)
 """The viewer's acts on a status. Their positions are the bits of the flags of a tail; two more bits follow."""
 _PINNED, _OWN = 1 << len(_STATE), 2 << len(_STATE)
 _BOOLS = (b"false", b"true")
@@ -52,10 +54,6 @@ _PLAIN_TAILS = tuple(_tail(flags, b"null", b"[]") for flags in range(2 * _OWN))
 _AUTHOR = b',"reblog":null,"account":'
 _SHOWN = b',"reblog":'
 _ANONYMOUS = b',"poll":%b' + _COUNTS + b"}"
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _weight(made: bytes) -> int:
@@ -86,7 +84,7 @@ def _add_emoji(pieces: list[bytes], entry: Entry) -> None:
 class Presenter:
     """Encodes entries and profiles, with a cache of about `size` KB of fragments of each kind."""
 
-    def __init__(self, graph: Reader, at: Addresses, size: int = 50_000, *, clock: Callable[[], int] = _now_ms) -> None:
+    def __init__(self, graph: Reader, at: Addresses, size: int = 50_000, *, clock: Callable[[], int] = now_ms) -> None:
         self._graph = graph
         self._at = at
         self._clock = clock
@@ -204,8 +202,8 @@ class Presenter:
             poll = _encode(serializers.poll(view, viewer, now))
         if viewer is None:
             return _ANONYMOUS % (poll, *counts)
-        flags = entry.liked | entry.shared << 1 | entry.bookmarked << 2 | entry.thread_muted << 3
-        flags |= (entry.pinned and not of_share) << 4 | (author == viewer) << 5
+        flags = entry.liked | entry.shared << 1 | entry.marks << 2 | entry.thread_muted << _MUTED
+        flags |= (entry.pinned and not of_share) << _MUTED + 1 | (author == viewer) << _MUTED + 2
         if view is None and not entry.matches:
             return _PLAIN_TAILS[flags] % counts
         matches = [serializers.filter_result(match) for match in entry.matches]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import floor_at, milliseconds_of
 from shoal.core.ranking.preferences import Interests
-from shoal.core.ranking.recipes import MOST_HALF_LIFE_HOURS, Recipe
+from shoal.core.ranking.recipes import MOST_HALF_LIFE_HOURS
 from shoal.core.ranking.reranking import QUIET_DAYS, QUIET_MOST, Chosen, Source, chosen, end_words
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Assoc, Cursor
@@ -83,15 +83,15 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
     after = max(left if since is None else floor_at(since), floor_at(now - MOST_DAYS * _DAY_MS))
     # The clock that made the id may be ahead of ours.
     began = min(milliseconds_of(after), now)
-    recipe = _for_period(recipe_for(reads, tastes), now - began)
+    half_life = min(max((now - began) / _HOUR_MS, 1.0), MOST_HALF_LIFE_HOURS)
+    recipe = replace(recipe_for(reads, tastes), half_life_hours=half_life)
     proposed, quiet = await _missed(reads, viewer, interests, after, now)
     found = _of_period(await scored(reads, viewer, tastes, recipe, interests, proposed), proposed, after)
-    off = tastes.taste is not None and tastes.taste.off
-    rows = _newest(found, limit) if off else chosen([post.author_id for post in found.posts], quiet, limit)
+    rows = _newest(found, limit) if tastes.off else chosen([post.author_id for post in found.posts], quiet, limit)
     order = [*rows.quiet, *rows.best]
     posts = [found.posts[row] for row in order]
     sources = [proposed[post.id].source for post in posts]
-    reading = reading_of(viewer, posts, sources, recipe, found.values[order] if explain and not off else None)
+    reading = reading_of(viewer, posts, sources, recipe, found.values[order] if explain and not tastes.off else None)
     shown, _ = await part(reads, viewer, reading, 0, limit)
     first = {found.posts[row].id for row in rows.quiet}
     return CatchUp(
@@ -100,7 +100,7 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
         quiet=[one for one in shown if one.entry.id in first],
         best=[one for one in shown if one.entry.id not in first],
         left_out=len(found.posts) - len(posts),
-        by_time=off,
+        by_time=tastes.off,
     )
 
 
@@ -108,10 +108,6 @@ async def _left(reads: Reads, viewer: int, now: int) -> int:
     """Return the id of the newest entry that the member has read at home."""
     mark = (await marks(reads.graph, viewer, (HOME,))).get(HOME)
     return floor_at(now - _USUAL_DAYS * _DAY_MS) if mark is None else mark.last_read_id
-
-
-def _for_period(recipe: Recipe, period: int) -> Recipe:
-    return replace(recipe, half_life_hours=min(max(period / _HOUR_MS, 1.0), MOST_HALF_LIFE_HOURS))
 
 
 async def _missed(

@@ -111,7 +111,7 @@ async def new_reading(
 ) -> Reading | str:
     """Rank for a member, or return why the home timeline is shown instead: `off`, `late` or `failed`."""
     tastes = await tastes_of(reads.graph, viewer)
-    if tastes.taste is not None and tastes.taste.off:
+    if tastes.off:
         return OFF
     try:
         reading = await _in_time(reads, viewer, tastes, deadline, explain=explain)
@@ -203,17 +203,16 @@ async def _read(
 ) -> Reading:
     recipe = recipe_for(reads, tastes)
     best = await scored(reads, viewer, tastes, recipe, interests, proposed)
-    own = tastes.taste is not None and tastes.taste.recipe is not None
-    author_most = recipe.author_most if own else author_most_for(interests, recipe)
+    author_most = author_most_for(tastes, interests, recipe)
     return in_order(viewer, best, proposed, recipe, author_most, explain=explain)
 
 
-def author_most_for(interests: Interests, recipe: Recipe) -> int:
-    """Return the maximum posts of one author among any ten, for a member without an own recipe.
+def author_most_for(tastes: Tastes, interests: Interests, recipe: Recipe) -> int:
+    """Return the maximum posts of one author among any ten.
 
-    With unknown interests, the feed shows as many authors as possible.
+    With unknown interests and no own recipe, the feed shows as many authors as possible.
     """
-    return recipe.author_most if interests.known else 1
+    return recipe.author_most if interests.known or tastes.recipe is not None else 1
 
 
 def in_order(
@@ -234,7 +233,7 @@ def in_order(
 
 def recipe_for(reads: Reads, tastes: Tastes) -> Recipe:
     """Return the member's own recipe, or the server's."""
-    return reads.recipe if tastes.taste is None or tastes.taste.recipe is None else tastes.taste.recipe
+    return tastes.recipe or reads.recipe
 
 
 def _placed(best: Scored, proposed: Mapping[int, Proposal], author_most: int, exploration: float) -> list[Placed]:
@@ -280,7 +279,7 @@ async def why_not(reads: Reads, viewer: int, post_id: int) -> Verdict:
 
 async def _verdict(reads: Reads, viewer: int, post: Post) -> Verdict:
     tastes = await tastes_of(reads.graph, viewer)
-    if tastes.taste is not None and tastes.taste.off:
+    if tastes.off:
         return Verdict("sources", OFF, "you have turned ranking off")
     seen = sight(reads.graph, viewer)
     if not await seen.look((post.id,)):

@@ -37,7 +37,7 @@ from shoal.core.ranking.preferences import (
     with_wishes,
 )
 from shoal.graph.access import members_by_id
-from shoal.graph.contract import Assoc, Cursor, Reader
+from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import (
     BOOKMARKS,
     FOLLOWED_BY,
@@ -108,7 +108,11 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
     )
     posts = {id_: node for id_, node in nodes.items() if isinstance(node, Post)}
     mine = [posts[row.id2] for row in own if row.id2 in posts]
-    done = list(_acts(by_type, now))
+    done = [
+        _Act(row.id2, strength * decay(row.time, now))
+        for atype, strength in _STRENGTHS.items()
+        for row in by_type[atype]
+    ]
     tags = _tag_strengths(posts, done, mine, now)
     for row in followed_tags:
         tags[row.data.decode()] += FOLLOWED_STRENGTH
@@ -158,12 +162,6 @@ async def _open(graph: Reader, ids: Sequence[int]) -> npt.NDArray[np.bool_]:
     members = await members_by_id(graph, ids)
     found = [(one := members.get(id_)) is not None and not (one.hides_connections or one.suspended) for id_ in ids]
     return np.array(found, np.bool_)
-
-
-def _acts(by_type: Mapping[AssocType, Sequence[Assoc]], now: int) -> Iterable[_Act]:
-    for atype, rows in by_type.items():
-        for row in rows:
-            yield _Act(row.id2, _STRENGTHS[atype] * decay(row.time, now))
 
 
 def _tag_strengths(

@@ -24,7 +24,7 @@ from shoal.queries.foryou.feed import author_most_for, in_order, part, recipe_fo
 from shoal.queries.foryou.interests import interests_of, wished
 from shoal.queries.foryou.ranking import Reading, Why
 from shoal.queries.foryou.scoring import Judged, by_score, judged
-from shoal.queries.foryou.sources import Proposal, candidates, proposals
+from shoal.queries.foryou.sources import Newest, Proposal, candidates, proposals
 from shoal.queries.hydration import Entry
 
 
@@ -48,25 +48,30 @@ async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) ->
         tastes = await tastes_of(reads.graph, viewer)
         interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
         present = recipe_for(reads, tastes)
-        look = await _look(reads, viewer, tastes, interests, recipe.near_km)
         # Candidates depend on the recipe only through the distance that counts as nearby.
-        same = (
-            look
-            if present.near_km == recipe.near_km
-            else await _look(reads, viewer, tastes, interests, present.near_km)
-        )
-        own = tastes.taste is not None and tastes.taste.recipe is not None
-        most = present.author_most if own else author_most_for(interests, present)
-        wanted = _reading(viewer, look, recipe, recipe.author_most)
-        now = _reading(viewer, same, present, most)
+        looks = {
+            near_km: await _look(reads, viewer, tastes, interests, near_km)
+            for near_km in dict.fromkeys((recipe.near_km, present.near_km))
+        }
+        wanted = _reading(viewer, looks[recipe.near_km], recipe, recipe.author_most)
+        now = _reading(viewer, looks[present.near_km], present, author_most_for(tastes, interests, present))
         places = {id_: place for place, id_ in enumerate(now.part(0, len(now)), 1)}
         shown, _ = await part(reads, viewer, wanted, 0, limit)
         return [Previewed(one.entry, one.why, places.get(one.entry.id)) for one in shown]
 
 
-async def _look(reads: Reads, viewer: int, tastes: Tastes, interests: Interests, near_km: float) -> _Look:
-    proposed = await proposals(reads, viewer, await candidates(reads, viewer, interests, near_km))
-    return _Look(proposed, await judged(reads, viewer, tastes, interests, proposed))
+async def _look(
+    reads: Reads,
+    viewer: int,
+    tastes: Tastes,
+    interests: Interests,
+    near_km: float,
+    *,
+    newest: Newest = home.newest,
+    since: int = 0,
+) -> _Look:
+    proposed = await proposals(reads, viewer, await candidates(reads, viewer, interests, near_km, newest))
+    return _Look(proposed, await judged(reads, viewer, tastes, interests, proposed, since=since))
 
 
 def _reading(viewer: int, look: _Look, recipe: Recipe, author_most: int) -> Reading:
@@ -90,34 +95,23 @@ async def first_entries(
     """
     with one_request():
         tastes = await tastes_of(reads.graph, viewer)
-        if tastes.taste is not None and tastes.taste.off:
+        if tastes.off:
             return LeftOut.OFF
-        if tastes.taste is not None and tastes.taste.recipe is not None:
+        if tastes.recipe is not None:
             return LeftOut.OWN_RECIPE
         interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
         # Candidates depend on the recipe only through the distance that counts as nearby.
         looks = {
-            near_km: await _look_since(reads, viewer, tastes, interests, near_km, since)
+            near_km: await _look(reads, viewer, tastes, interests, near_km, newest=home.pulled, since=since)
             for near_km in dict.fromkeys(recipe.near_km for recipe in recipes)
         }
-        return [await _shown(reads, viewer, looks[recipe.near_km], interests, recipe, limit) for recipe in recipes]
-
-
-async def _look_since(
-    reads: Reads, viewer: int, tastes: Tastes, interests: Interests, near_km: float, since: int
-) -> _Look:
-    found = await candidates(reads, viewer, interests, near_km, home.pulled)
-    proposed = await proposals(reads, viewer, found)
-    return _Look(proposed, await judged(reads, viewer, tastes, interests, proposed, since=since))
-
-
-async def _shown(
-    reads: Reads, viewer: int, look: _Look, interests: Interests, recipe: Recipe, limit: int
-) -> list[Entry]:
-    best = by_score(look.found, recipe)
-    reading = in_order(viewer, best, look.proposed, recipe, author_most_for(interests, recipe))
-    shown, _ = await part(reads, viewer, reading, 0, limit)
-    return [one.entry for one in shown]
+        first: list[list[Entry]] = []
+        for recipe in recipes:
+            look, most = looks[recipe.near_km], author_most_for(tastes, interests, recipe)
+            reading = in_order(viewer, by_score(look.found, recipe), look.proposed, recipe, most)
+            shown, _ = await part(reads, viewer, reading, 0, limit)
+            first.append([one.entry for one in shown])
+        return first
 
 
 class Effect(NamedTuple):

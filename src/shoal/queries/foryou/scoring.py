@@ -184,11 +184,7 @@ def _distances(here: Place | None, posts: Sequence[Post]) -> Column:
     """Return the kilometers from here to each post; NaN if either has no place."""
     if here is None:
         return np.full(len(posts), math.nan)
-    return _column([_away(here, post.place) for post in posts])
-
-
-def _away(here: Place, there: Place | None) -> float:
-    return math.nan if there is None else distance_km(*here, *there)
+    return _column([math.nan if post.place is None else distance_km(*here, *post.place) for post in posts])
 
 
 def _column(values: Sequence[float]) -> Column:

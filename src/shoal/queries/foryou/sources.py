@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from shoal.core.model import Post, Share
-from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, Place
 from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.reranking import Source
 from shoal.graph.contract import Assoc, Cursor
@@ -84,7 +83,7 @@ async def candidates(
         asyncio.gather(
             newest(reads, viewer, _HOME),
             trends.ids(reads, outdated=True),
-            _around(reads, interests.place, near_km),
+            public_timelines.newest_around(reads, interests.place, near_km, _NEARBY),
         ),
         asyncio.gather(
             graph.assoc_ranges(closest, LIKES, Cursor(limit=_FRIEND_LIKES)),
@@ -117,13 +116,6 @@ async def candidates(
 def closest_followees(interests: Interests, most: int) -> list[int]:
     """Return the followees whose posts a member likes most; ties go to the newest."""
     return sorted(interests.followees, key=lambda id_: -interests.authors.get(id_, 0.0))[:most]
-
-
-async def _around(reads: Reads, place: Place | None, near_km: float) -> list[int]:
-    if place is None:
-        return []
-    radius = min(max(near_km, MIN_RADIUS_KM), MAX_RADIUS_KM)
-    return await public_timelines.newest(reads, Disk(*place, radius), _NEARBY)
 
 
 def _of(lists: Mapping[int, Sequence[Assoc]], owners: Iterable[int]) -> Iterable[int]:

@@ -1,0 +1,23 @@
+"""Rules of the association types and marks."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.graph.schema import ASSOC_TYPES, POST_MARKS, AssocType, by_number
+
+
+def test_association_types_with_one_number_are_refused() -> None:
+    with pytest.raises(ValueError, match="PINS and DEFERS have the number 32"):
+        by_number((ASSOC_TYPES[32], AssocType(32, "defers")))
+
+
+def test_inverse_of_an_inverse_is_the_type_itself() -> None:
+    for atype in ASSOC_TYPES.values():
+        assert not atype.inverse or ASSOC_TYPES[atype.inverse].inverse == atype.number
+
+
+def test_mark_has_an_inverse_and_names_of_its_own() -> None:
+    assert all(mark.atype.inverse == mark.inverse.number for mark in POST_MARKS)
+    names = [name for mark in POST_MARKS for name in (mark.verb, mark.state, mark.noun)]
+    assert len(set(names)) == len(names)
