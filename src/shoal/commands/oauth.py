@@ -270,15 +270,16 @@ def put_token(
 async def check_token(writes: Writes, text: str) -> Bearer:
     """Return the token with this text, and its member, with one read each. Raises `Unauthenticated`."""
     id_, secret = opened(text)
-    token = await find_object(writes.graph, Token, id_) if len(secret) == _SECRET_BYTES else None
-    if token is None or not fits(token.secret_hash, secret):
+    graph = writes.graph
+    token = (await graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
+    if not isinstance(token, Token) or not fits(token.secret_hash, secret):
         raise InvalidToken
     if writes.lifetime.is_over(token.use, writes.new_id.now()):
         raise InvalidToken
     if not token.member_id:
         return Bearer(token, None)
-    member = await find_object(writes.graph, Member, token.member_id)
-    if member is None or token.generation != member.generation:
+    member = (await graph.obj_get((token.member_id,))).get(token.member_id)
+    if not isinstance(member, Member) or token.generation != member.generation:
         raise InvalidToken
     return Bearer(token, member)
 

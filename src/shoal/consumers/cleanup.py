@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
-from shoal.consumers.context import Effects, page_of
+from shoal.consumers.context import Effects
 from shoal.consumers.notifications import forget
 from shoal.core.events import (
     AlbumDeleted,
@@ -26,7 +26,7 @@ from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.model import OPEN, Post, Revision, Share, Visibility
 from shoal.core.visibility import may_share
 from shoal.graph import schema
-from shoal.graph.access import association, find_object
+from shoal.graph.access import association, find_object, page_of
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing
 from shoal.graph.media import release
 from shoal.graph.payloads.members import collected_of
@@ -221,7 +221,7 @@ _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
 
 
 async def end_shares_of_narrowed(effects: Effects, event: PostNarrowed, mark: int) -> int | None:
-    page, next_mark = await page_of(effects, event.post_id, schema.SHARED_BY, mark, _PAGE)
+    page, next_mark = await page_of(effects.graph, event.post_id, schema.SHARED_BY, mark, _PAGE)
     post = await find_object(effects.graph, Post, event.post_id) if page else None
     if post is None:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from shoal.consumers.context import Effects, page_of
+from shoal.consumers.context import Effects
 from shoal.core.events import (
     LikeChanged,
     MediaDescribed,
@@ -25,7 +25,7 @@ from shoal.core.events import (
     TagsUsed,
 )
 from shoal.core.model import HIDDEN_WITH_AUTHOR, OPEN, Member, Post
-from shoal.graph.access import find_object
+from shoal.graph.access import find_object, page_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.payloads.posts import hidden_batch
 from shoal.graph.schema import ATTACHED, POSTED
@@ -40,7 +40,7 @@ async def hide_or_reveal_posts(effects: Effects, event: SuspensionChanged, mark:
     author = await find_object(effects.graph, Member, event.member_id)
     if author is None:
         return None
-    page, next_mark = await page_of(effects, author.id, POSTED, mark, _PAGE)
+    page, next_mark = await page_of(effects.graph, author.id, POSTED, mark, _PAGE)
     await asyncio.gather(*(_follow(effects, entry.id2, author.id) for entry in page))
     return next_mark
 
@@ -83,7 +83,7 @@ async def look_at_member(
 
 async def look_at_posts_with(effects: Effects, event: MediaDescribed, mark: int) -> Outcome:
     """Reindex the posts of media with a changed description, page by page, newest first."""
-    page, next_mark = await page_of(effects, event.media_id, ATTACHED, mark, _INDEX_PAGE)
+    page, next_mark = await page_of(effects.graph, event.media_id, ATTACHED, mark, _INDEX_PAGE)
     if not page:
         return None
     safe = effects.search.look(effects.graph, [put.id2 for put in page])

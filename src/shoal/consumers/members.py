@@ -10,11 +10,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from shoal.consumers.context import Effects, page_of
+from shoal.consumers.context import Effects
 from shoal.core.events import EmailChanged, MemberRegistered, MemberRemoved, SessionsEnded, SuspensionChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Member, Token
-from shoal.graph.access import find_object
+from shoal.graph.access import find_object, page_of
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.member_lookup import free_address, keep_address, release_address
 from shoal.graph.payloads.members import drop_login
@@ -83,7 +83,7 @@ async def clear_grants(effects: Effects, event: SessionsEnded, mark: int) -> int
 async def _clear(effects: Effects, event: SessionsEnded, atype: AssocType, mark: int) -> int | None:
     """Clear one page, newest first; `mark` is its start."""
     owner, graph = event.member_id, effects.graph
-    page, next_mark = await page_of(effects, owner, atype, mark, _TOKEN_PAGE)
+    page, next_mark = await page_of(effects.graph, owner, atype, mark, _TOKEN_PAGE)
     found = await graph.obj_get([owner, *(assoc.id2 for assoc in page)])
     member = found.get(owner)
     if not isinstance(member, Member):

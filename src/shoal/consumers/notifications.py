@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
 from shoal.consumers import push
-from shoal.consumers.context import Effects, page_of
+from shoal.consumers.context import Effects
 from shoal.core.events import (
     FollowChanged,
     LikeChanged,
@@ -44,7 +44,7 @@ from shoal.core.model import (
     Visibility,
 )
 from shoal.core.visibility import Relation, may_see, may_see_share
-from shoal.graph.access import association, find_object, relations
+from shoal.graph.access import association, find_object, page_of, relations
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.conversations import root_of
 from shoal.graph.payloads.follows import follow_terms
@@ -194,7 +194,7 @@ async def tell_watchers(effects: Effects, event: PostCreated, mark: int) -> int 
     if event.visibility is Visibility.DIRECT:
         return None
     # Read the watchers first: most authors have none, and then the post need not be read.
-    page, next_mark = await page_of(effects, event.author_id, WATCHED_BY, mark, _PAGE)
+    page, next_mark = await page_of(effects.graph, event.author_id, WATCHED_BY, mark, _PAGE)
     post = await find_object(effects.graph, Post, event.post_id) if page else None
     if post is None or (post.parent_id and post.parent_author_id != post.author_id):
         return None
@@ -208,7 +208,7 @@ async def tell_sharers(effects: Effects, event: PostUpdated, mark: int) -> int |
     post = await find_object(effects.graph, Post, event.post_id)
     if post is None or not event.revision_id:
         return None
-    page, next_mark = await page_of(effects, post.id, SHARED_BY, mark, _PAGE)
+    page, next_mark = await page_of(effects.graph, post.id, SHARED_BY, mark, _PAGE)
     sharers = [sharer.id2 for sharer in page if sharer.id2 not in event.mentions_added]
     await _tell_each(effects, sharers, Notice(Kind.EDIT, post.author_id, post.id), event.revision_id, post)
     return next_mark
@@ -281,7 +281,7 @@ async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | No
     post = await find_object(effects.graph, Post, poll.post_id) if poll is not None else None
     if poll is None or post is None:
         return None
-    page, next_mark = await page_of(effects, poll.id, VOTED_BY, mark, _PAGE)
+    page, next_mark = await page_of(effects.graph, poll.id, VOTED_BY, mark, _PAGE)
     members = {voter.id2 for voter in page} | {poll.owner_id}
     time = end_of_poll(poll.id, poll.expires_at)
     await _tell_each(effects, members, Notice(Kind.POLL, poll.owner_id, post.id), time, post)
@@ -423,7 +423,7 @@ async def _forget(effects: Effects, event: PostDeleted, atype: AssocType, kind: 
 async def _forget_page(
     effects: Effects, event: PostDeleted, atype: AssocType, notices: Callable[[Assoc], list[Notice]], mark: int
 ) -> int | None:
-    page, next_mark = await page_of(effects, event.post_id, atype, mark, _RETRACTION_PAGE)
+    page, next_mark = await page_of(effects.graph, event.post_id, atype, mark, _RETRACTION_PAGE)
     await forget(effects, event.author_id, [notice for who in page for notice in notices(who)])
     return next_mark
 
@@ -451,7 +451,7 @@ async def tell_of_report(effects: Effects, event: ReportFiled, mark: int) -> int
 
 
 async def _tell_staff(effects: Effects, notice: Notice, time: int, mark: int) -> int | None:
-    page, next_mark = await page_of(effects, EVERYBODY, STAFF, mark, _PAGE)
+    page, next_mark = await page_of(effects.graph, EVERYBODY, STAFF, mark, _PAGE)
     others = [member.id2 for member in page if member.id2 != notice.actor_id]
     await asyncio.gather(*(note(effects, member, notice, time) for member in others))
     return next_mark

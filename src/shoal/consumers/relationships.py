@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from shoal.consumers.cleanup import clear_late
-from shoal.consumers.context import Effects, page_of
+from shoal.consumers.context import Effects
 from shoal.core.events import Blocked, FollowChanged, InverseOwed, ListChanged, PostCreated, PostUpdated, RequestChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList
-from shoal.graph.access import association, find_object
+from shoal.graph.access import association, find_object, page_of
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import (
     ASSOC_TYPES,
@@ -214,7 +214,7 @@ async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> None:
 
 async def trim_list(effects: Effects, event: ListChanged, mark: int) -> int | None:
     """Remove members that the owner no longer follows, or all members of a deleted list."""
-    page, next_mark = await page_of(effects, event.list_id, LISTS, mark, _MEMBERS)
+    page, next_mark = await page_of(effects.graph, event.list_id, LISTS, mark, _MEMBERS)
     listed = {assoc.id2: assoc for assoc in page}
     if not listed:
         return None
