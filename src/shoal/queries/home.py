@@ -26,14 +26,14 @@ from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
 from shoal.queries import lists
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Row, Sight, sight
-from shoal.queries.pagination import MOST_AT_ONCE, SLACK, RowReader, Sources, pull, stored
+from shoal.queries.hydration import Entry, Row, Sight
+from shoal.queries.pagination import MOST_AT_ONCE, SLACK, Sources, pull, stored
 from shoal.queries.pipeline import (
     NO_SIEVE,
     Folds,
     Page,
     Skeleton,
-    folds_shares,
+    folds_of,
     read_folded,
     sieve_of,
     unfolded,
@@ -87,16 +87,11 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool 
 
 def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes, *, direct: bool = True) -> Folds:
     """Describe the home timeline as rows: which belong to it, and how shares are folded."""
-    seen = sight(reads.graph, viewer, lasting=reads.lasting)
 
-    async def sift(ids: Sequence[int]) -> list[Row]:
-        rows = _belonging(seen, viewer, await seen.look(ids), tastes)
-        return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        return _belonging(seen, viewer, rows, tastes)
 
-    def opened(cursor: Cursor) -> RowReader[int, Row]:
-        return RowReader(cursor, skeleton, sift, int)
-
-    return Folds(seen, opened, partial(folds_shares, reads.graph, viewer), tastes.tags)
+    return folds_of(reads, viewer, skeleton, keep, direct=direct, tags=tastes.tags)
 
 
 async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from shoal.core.model import MemberList, Post, RepliesPolicy, Visibility
+from shoal.core.model import MemberList, Post, RepliesPolicy
 from shoal.core.visibility import may_come
 from shoal.graph.access import objects_of, own_object
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Row, Sight, sight
-from shoal.queries.pagination import RowReader, pull
-from shoal.queries.pipeline import NO_SIEVE, Folds, Page, folds_shares, read_folded, unfolded
+from shoal.queries.hydration import Entry, Row, Sight
+from shoal.queries.pagination import pull
+from shoal.queries.pipeline import NO_SIEVE, Folds, Page, folds_of, read_folded, unfolded
 
 MAX_LISTS = 1_000
 MAX_MEMBERS = 1_000
@@ -44,17 +44,12 @@ async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> 
 
 def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int], *, direct: bool = True) -> Folds:
     """Describe the list as rows: which belong to it, and how shares are folded."""
-    seen = sight(reads.graph, viewer, lasting=reads.lasting)
     skeleton = partial(pull, reads.graph, {POSTED: members})
 
-    async def sift(ids: Sequence[int]) -> list[Row]:
-        rows = await _wanted(seen, shown, members, await seen.look(ids))
-        return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        return await _wanted(seen, shown, members, rows)
 
-    def opened(cursor: Cursor) -> RowReader[int, Row]:
-        return RowReader(cursor, skeleton, sift, int)
-
-    return Folds(seen, opened, partial(folds_shares, reads.graph, viewer))
+    return folds_of(reads, viewer, skeleton, keep, direct=direct)
 
 
 async def members_of(graph: Reader, shown: MemberList) -> list[int]:

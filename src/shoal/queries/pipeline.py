@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
@@ -31,7 +32,7 @@ from msgspec import structs
 
 from shoal.core.filters import Compiled, Filter, FilterContext, Text, compiled
 from shoal.core.ids import now_ms
-from shoal.core.model import Member, Post
+from shoal.core.model import Member, Post, Visibility
 from shoal.graph.access import find_object
 from shoal.graph.cache.lru import Recent
 from shoal.graph.cache.responses import good_until
@@ -216,6 +217,22 @@ class Folds(NamedTuple):
         return (await self.seen.graph.assoc_count(list({row[1].id for row in rows}), (SHARED_BY,)))[SHARED_BY]
 
 
+def folds_of(
+    reads: Reads, viewer: int, skeleton: Skeleton, keep: Keep, *, direct: bool, tags: Collection[int] = ()
+) -> Folds:
+    """Return the folds of a timeline whose ids `skeleton` proposes and `keep` filters, with or without direct messages."""
+    seen = sight(reads.graph, viewer, lasting=reads.lasting)
+
+    async def sift(ids: Sequence[int]) -> list[Row]:
+        rows = await keep(seen, await seen.look(ids))
+        return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
+
+    def opened(cursor: Cursor) -> RowReader[int, Row]:
+        return RowReader(cursor, skeleton, sift, int)
+
+    return Folds(seen, opened, partial(_folds_shares, reads.graph, viewer), tags)
+
+
 class Folding:
     """The rows of a timeline from a cursor on, without folded shares.
 
@@ -374,7 +391,7 @@ def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
     return [at for at, row in enumerate(rows, first) if row[0] in ids]
 
 
-async def folds_shares(graph: Reader, viewer: int) -> bool:
+async def _folds_shares(graph: Reader, viewer: int) -> bool:
     """Return whether a member has folding of shares enabled."""
     member = await find_object(graph, Member, viewer)
     return member is not None and member.folds_shares
