@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from shoal.commands.audit import note
@@ -224,47 +223,48 @@ async def issue_token(
         member = await access_member(writes.graph, member_id) if member_id else None
         generation = member.generation if member is not None else 0
     await keep_app(writes, app_id)
-    secret = new_secret(_SECRET_BYTES)
-    shard = shard_of(member_id or app_id)
 
-    def build(id_: int) -> tuple[Token, Batch]:
-        batch = Batch(shard)
-        token = put_token(batch, id_, secret, app_id, member_id, scopes, generation, origin)
+    def beside(batch: Batch, _id: int) -> None:
         if member is not None:
             theirs = writes.by(writes.actor.proved(member))
             note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), app=str(app_id))
-        return token, batch
 
-    token = await add_node(writes, shard, build)
-    return NewToken(token, text_of(token.id, secret))
+    return await add_token(writes, app_id, member_id, scopes, generation, origin, beside)
 
 
-def put_token(
-    batch: Batch,
-    id_: int,
-    secret: bytes,
+async def add_token(
+    writes: Writes,
     app_id: int,
     member_id: int,
     scopes: Sequence[str],
     generation: int,
     origin: Origin,
-) -> Token:
-    """Add a token with this secret to the batch; `origin` is the client that receives it."""
-    token = Token(
-        id=id_,
-        app_id=app_id,
-        member_id=member_id,
-        scopes=tuple(scopes),
-        secret_hash=hash_of(secret),
-        generation=generation,
-        use=origin.first(milliseconds_of(id_)),
-    )
-    batch.obj_add(token)
-    if HALFWAY not in token.scopes:
-        batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
-    if not app_id:
-        batch.assoc_add(member_id, EXPIRING, id_, id_)
-    return token
+    beside: Callable[[Batch, int], None],
+) -> NewToken:
+    """Create a token for the client `origin`. `beside` adds to its commit; it is given the id of the token."""
+    secret, shard = new_secret(_SECRET_BYTES), shard_of(member_id or app_id)
+
+    def build(id_: int) -> tuple[Token, Batch]:
+        token = Token(
+            id=id_,
+            app_id=app_id,
+            member_id=member_id,
+            scopes=tuple(scopes),
+            secret_hash=hash_of(secret),
+            generation=generation,
+            use=origin.first(milliseconds_of(id_)),
+        )
+        batch = Batch(shard)
+        batch.obj_add(token)
+        if HALFWAY not in token.scopes:
+            batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
+        if not app_id:
+            batch.assoc_add(member_id, EXPIRING, id_, id_)
+        beside(batch, id_)
+        return token, batch
+
+    token = await add_node(writes, shard, build)
+    return NewToken(token, text_of(token.id, secret))
 
 
 async def check_token(writes: Writes, text: str) -> Bearer:
@@ -318,7 +318,6 @@ LIFE_MS = 10 * 60_000
 
 # Together with the id a multiple of three bytes, so that the text has no padding.
 _CODE_BYTES = 25
-_TOKEN_BYTES = 24
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 _REFUSED = (
@@ -377,20 +376,15 @@ async def exchange_code(
     if not (grant.redirect_uri == redirect_uri and _proves(verifier, grant.challenge)):
         raise Unauthenticated(_REFUSED)
     await _check_member(writes, grant)
-    shard, secret = shard_of(grant.member_id), new_secret(_TOKEN_BYTES)
 
-    def build(id_: int) -> tuple[Token, Batch]:
-        batch = Batch(shard)
-        token = put_token(batch, id_, secret, app_id, grant.member_id, grant.scopes, grant.generation, origin)
+    def beside(batch: Batch, token_id: int) -> None:
         # Of two concurrent exchanges, one finds that the grant has changed.
-        batch.obj_set(msgspec.structs.replace(grant, token_id=id_, version=grant.version + 1))
-        return token, batch
+        batch.obj_set(replace(grant, token_id=token_id, version=grant.version + 1))
 
     try:
-        token = await add_node(writes, shard, build)
+        return await add_token(writes, app_id, grant.member_id, grant.scopes, grant.generation, origin, beside)
     except Conflict:
         raise Unauthenticated(_REFUSED) from None
-    return NewToken(token, text_of(token.id, secret))
 
 
 async def _grant(writes: Writes, app_id: int, code: str) -> Grant:
