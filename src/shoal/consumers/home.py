@@ -35,7 +35,7 @@ _LEFT_BITS = 54
 async def push_post(effects: Effects, event: events.PostCreated, mark: int) -> int | None:
     """Push a post to the followers of its author and, if it is public, of its tags."""
     if event.visibility is Visibility.DIRECT:
-        await _written(effects, event.post_id, effects.timelines.seats(event.mention_ids))
+        await _push_to(effects, event.post_id, effects.timelines.seats(event.mention_ids))
         return None
     return await _push(effects, event.post_id, _sources(event.author_id, event.tag_ids, event.visibility), mark)
 
@@ -43,7 +43,7 @@ async def push_post(effects: Effects, event: events.PostCreated, mark: int) -> i
 async def push_edit(effects: Effects, event: events.PostUpdated, mark: int) -> int | None:
     """Push an edited post to members who see it because of added tags or mentions."""
     if event.visibility is Visibility.DIRECT:
-        await _written(effects, event.post_id, effects.timelines.seats(event.mention_ids))
+        await _push_to(effects, event.post_id, effects.timelines.seats(event.mention_ids))
     if event.visibility is not Visibility.PUBLIC:
         return None
     return await _push(effects, event.post_id, event.tags_added, mark)
@@ -70,10 +70,10 @@ def _sources(author: int, tag_ids: tuple[int, ...], visibility: Visibility) -> t
 
 
 async def _push(effects: Effects, entry: int, sources: tuple[int, ...], mark: int) -> int | None:
-    return await _each_page(effects, partial(_written, effects, entry), sources, effects.page, mark)
+    return await _each_page(effects, partial(_push_to, effects, entry), sources, effects.page, mark)
 
 
-async def _written(effects: Effects, entry: int, seats: Seats) -> None:
+async def _push_to(effects: Effects, entry: int, seats: Seats) -> None:
     effects.tally.pushed += await effects.timelines.push(entry, seats)
 
 
@@ -183,13 +183,13 @@ async def merge_demoted(effects: Effects, event: events.LoudnessLost, mark: int)
     atype = followers(source)
     page = await effects.graph.assoc_range(source, atype, Cursor(after=mark, limit=size, oldest_first=True))
     if page:
-        await _bring(effects, source, [follower.id2 for follower in page])
+        await _merge_into_active(effects, source, [follower.id2 for follower in page])
         return page[-1].time
     await effects.loudness.end(source, event.at)
     return None
 
 
-async def _bring(effects: Effects, source: int, members: list[int]) -> None:
+async def _merge_into_active(effects: Effects, source: int, members: list[int]) -> None:
     """Merge the source's entries into the active timelines of its followers."""
     if not len(effects.timelines.seats(members)):
         return

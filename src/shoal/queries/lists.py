@@ -82,26 +82,26 @@ async def set_apart(graph: Reader, viewer: int) -> frozenset[int]:
 
 async def _wanted(seen: Sight, shown: MemberList, members: Collection[int], rows: Sequence[Row]) -> list[Row]:
     on_list = frozenset(members)
-    heard: Collection[int] = on_list
+    answered: Collection[int] = on_list
     if shown.replies is RepliesPolicy.FOLLOWED:
         parents = {post.parent_author_id for _, post, _ in rows if post.parent_author_id}
-        heard = (await seen.graph.assoc_get(shown.owner_id, (FOLLOWS,), list(parents)))[FOLLOWS] if parents else ()
+        answered = (await seen.graph.assoc_get(shown.owner_id, (FOLLOWS,), list(parents)))[FOLLOWS] if parents else ()
     elif shown.replies is RepliesPolicy.NONE:
-        heard = ()
-    return [row for row in rows if _is_wanted(seen, shown, on_list, heard, row)]
+        answered = ()
+    return [row for row in rows if _is_wanted(seen, shown, on_list, answered, row)]
 
 
-def _is_wanted(seen: Sight, shown: MemberList, members: Collection[int], heard: Collection[int], row: Row) -> bool:
+def _is_wanted(seen: Sight, shown: MemberList, members: Collection[int], answered: Collection[int], row: Row) -> bool:
     _, post, share = row
     by = post.author_id if share is None else share.author_id
     if by not in members:
         return False
     if by != shown.owner_id and not may_come(post, share, seen.stands[by]):
         return False
-    return share is not None or _in_earshot(shown, post, heard)
+    return share is not None or _shows_comment(shown, post, answered)
 
 
-def _in_earshot(shown: MemberList, post: Post, heard: Collection[int]) -> bool:
-    """Return whether the list shows a comment: one on a post of its author, of the owner, or of the members `heard`."""
+def _shows_comment(shown: MemberList, post: Post, answered: Collection[int]) -> bool:
+    """Return whether the list shows a comment: one on a post of its author, of the owner, or of the members `answered`."""
     parent = post.parent_author_id
-    return not parent or parent in (post.author_id, shown.owner_id) or parent in heard
+    return not parent or parent in (post.author_id, shown.owner_id) or parent in answered
