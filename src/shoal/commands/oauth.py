@@ -85,10 +85,6 @@ UNUSED_MS = 86_400_000
 """How long an unused app is kept: registration is open to all."""
 
 _UNKNOWN = "Client authentication failed due to unknown client, or no client authentication included"
-DISABLED = "Your login is currently disabled"
-PENDING = "Your login is currently pending approval"
-UNCONFIRMED = "Your login is missing a confirmed e-mail address"
-LEAVING = "You asked for this account to be deleted"
 
 
 class RegisteredApp(NamedTuple):
@@ -287,11 +283,13 @@ async def check_token(writes: Writes, text: str) -> Bearer:
 def check_welcome(member: Member) -> None:
     """Raise `NotAllowed` if the member may not log in."""
     if member.departure_id and not member.disabled:
-        raise Leaving(LEAVING)
+        raise Leaving("You asked for this account to be deleted")
     if member.suspended or member.disabled:
         if member.unconfirmed:
-            raise Unconfirmed(UNCONFIRMED)
-        raise NotAllowed(PENDING if member.pending else DISABLED)
+            raise Unconfirmed("Your login is missing a confirmed e-mail address")
+        if member.pending:
+            raise NotAllowed("Your login is currently pending approval")
+        raise NotAllowed("Your login is currently disabled")
 
 
 async def revoke_token(writes: Writes, token: Token) -> None:

@@ -99,9 +99,6 @@ class Sieve:
         self._filters = [_ready(filter_) for filter_ in filters]
         self._words = sum(len(filter_.words) for filter_ in self._filters)
 
-    def __bool__(self) -> bool:
-        return bool(self._filters)
-
     def matches(self, entry: Entry) -> tuple[Filtered, ...]:
         """Return the filters of any context that match an entry, or the post that it shares."""
         post = entry.post
@@ -135,16 +132,12 @@ class Sieve:
         """Return the entries like `marked`, without those that an irreversible filter matches."""
         if not self._filters:
             return list(entries)
-        return [entry for entry in await self.marked(entries) if not dropped(entry)]
+        marked = await self.marked(entries)
+        return [entry for entry in marked if not any(match.filter.irreversible for match in entry.filtered)]
 
 
 NO_SIEVE = Sieve(0, ())
 """The filter of a viewer without filters."""
-
-
-def dropped(entry: Entry) -> bool:
-    """Return whether an irreversible filter matched the entry, which removes it."""
-    return any(match.filter.irreversible for match in entry.filtered)
 
 
 async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext | None = None) -> Sieve:
@@ -191,12 +184,10 @@ REACH = 40
 """Number of entries that a share is compared with."""
 NAMED = 3
 
-Opened = Callable[[Cursor], RowReader[int, Row]]
-
 
 class Folds(NamedTuple):
     seen: Sight
-    opened: Opened
+    opened: Callable[[Cursor], RowReader[int, Row]]
     wanted: Callable[[], Awaitable[bool]]
     """Returns whether the viewer wants shares folded; called only if one might be."""
     tags: Collection[int] = ()
