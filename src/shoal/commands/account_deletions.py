@@ -40,7 +40,7 @@ from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from shoal.core.events import FilesReleased, MemberRemoved, ProfileChanged, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
-from shoal.core.model import DAY_MS, RECEIPT_DAYS, Departure, Media, Member, Node, Poll, Post, Role
+from shoal.core.model import DAY_MS, RECEIPT_DAYS, Departure, Media, Member, Node, Poll, Role
 from shoal.core.tokens import fits, hash_of, new_secret, opened, text_of
 from shoal.graph import media as media_life
 from shoal.graph import schema
@@ -290,75 +290,51 @@ async def _page(writes: Writes, member: int) -> int:
     return 0
 
 
-async def _entries(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, schema.POSTED, Cursor(limit=_PAGE))
-    nodes = await writes.graph.obj_get([entry.id2 for entry in page])
-
-    async def end(entry: Assoc) -> None:
-        if isinstance(nodes.get(entry.id2), Post):
-            await posts.delete(writes, member, entry.id2)
-        else:
-            await reactions.unshare(writes, member, entry.id2)
-
-    return await _each(page, end)
-
-
-def _by_verb(atype: schema.AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
-    """Return a step that removes the associations of a type with the member's own command."""
-
-    async def step(writes: Writes, member: int) -> int:
-        page = await writes.graph.assoc_range(member, atype, Cursor(limit=_PAGE))
-
-        async def end(assoc: Assoc) -> None:
-            await verb(writes, member, assoc.id2)
-
-        return await _each(page, end)
-
-    return step
-
-
-async def _each(page: Sequence[Assoc], end: Callable[[Assoc], Awaitable[object]]) -> int:
-    """Run `end` on each item.
+def _each(atype: schema.AssocType, end: Callable[[Writes, int, Assoc], Awaitable[object]]) -> _Step:
+    """Return a step that runs `end` for a page of the associations of a type.
 
     Items that are gone or change concurrently are skipped; the next page has them if they still exist.
     """
 
-    async def attempt(assoc: Assoc) -> None:
-        with contextlib.suppress(NotFound, Conflict):
-            await end(assoc)
+    async def step(writes: Writes, member: int) -> int:
+        async def attempt(assoc: Assoc) -> None:
+            with contextlib.suppress(NotFound, Conflict):
+                await end(writes, member, assoc)
 
-    await asyncio.gather(*map(attempt, page))
-    return len(page)
+        page = await writes.graph.assoc_range(member, atype, Cursor(limit=_PAGE))
+        await asyncio.gather(*map(attempt, page))
+        return len(page)
 
-
-async def _reactions(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, schema.REACTS, Cursor(limit=_PAGE))
-
-    async def end(reaction: Assoc) -> None:
-        batch = Batch(shard_of(member))
-        now = writes.new_id(batch.shard)
-        batch.assoc_del(member, schema.REACTS, reaction.id2, now)
-        for place in chosen_of(reaction):
-            batch.assoc_del(member, schema.PUTS_EMOJI, place.id, now)
-        await writes.graph.commit(batch)
-
-    return await _each(page, end)
+    return step
 
 
-async def _votes(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, schema.VOTES, Cursor(limit=_PAGE))
-    nodes = await writes.graph.obj_get([vote.id2 for vote in page])
+def _by_verb(atype: schema.AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
+    """Return a step that removes the associations of a type with the member's own command."""
+    return _each(atype, lambda writes, member, assoc: verb(writes, member, assoc.id2))
 
-    async def end(vote: Assoc) -> None:
-        poll = nodes.get(vote.id2)
-        if not isinstance(poll, Poll):
-            # The cleanup of the deleted poll removes the vote, because it knows the options.
-            return
+
+async def _end_entry(writes: Writes, member: int, entry_id: int) -> None:
+    try:
+        await posts.delete(writes, member, entry_id)
+    except NotFound:
+        await reactions.unshare(writes, member, entry_id)
+
+
+async def _end_reaction(writes: Writes, member: int, reaction: Assoc) -> None:
+    batch = Batch(shard_of(member))
+    now = writes.new_id(batch.shard)
+    batch.assoc_del(member, schema.REACTS, reaction.id2, now)
+    for place in chosen_of(reaction):
+        batch.assoc_del(member, schema.PUTS_EMOJI, place.id, now)
+    await writes.graph.commit(batch)
+
+
+async def _end_vote(writes: Writes, member: int, poll_id: int) -> None:
+    # The cleanup of a deleted poll removes the vote, because it knows the options.
+    if (poll := await find_object(writes.graph, Poll, poll_id)) is not None:
         held = await writes.graph.key_get(vote_keys(member, poll.id, len(poll.options)))
         options = [option.id for option in poll.options]
         await writes.graph.commit(unvote_batch(member, poll.id, options, held, writes.new_id(shard_of(member))))
-
-    return await _each(page, end)
 
 
 def _plain(atype: schema.AssocType) -> _Step:
@@ -419,7 +395,7 @@ async def _commit(writes: Writes, batch: Batch) -> int:
 
 _STEPS: Sequence[_Step] = (
     _by_verb(schema.SCHEDULES, scheduled_posts.cancel),
-    _entries,
+    _by_verb(schema.POSTED, _end_entry),
     _by_verb(schema.FOLLOWED_BY, relationships.remove_follower),
     _by_verb(schema.FOLLOWS, relationships.unfollow),
     _by_verb(schema.REQUESTS, relationships.unfollow),
@@ -427,8 +403,8 @@ _STEPS: Sequence[_Step] = (
     _by_verb(schema.FOLLOWS_TAG, relationships.end_followed_tag),
     _by_verb(schema.LIKES, reactions.unlike),
     *[_by_verb(mark.atype, partial(reactions.unmark, mark=mark)) for mark in schema.POST_MARKS],
-    _reactions,
-    _votes,
+    _each(schema.REACTS, _end_reaction),
+    _by_verb(schema.VOTES, _end_vote),
     _by_verb(schema.OWNS_LIST, lists.delete),
     _by_verb(schema.OWNS_ALBUM, albums.delete),
     _by_verb(schema.OWNS_FILTER, filters.delete),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.commands.context import Claim, Writes, add_node, delete_owned, in_turn
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import AlbumDeleted
 from shoal.core.ids import shard_of
@@ -68,12 +68,7 @@ async def delete(writes: Writes, member_id: int, album_id: int) -> None:
 
     Raises `NotFound` for another member's album.
     """
-    await own_object(writes.graph, Album, member_id, album_id)
-    batch = Batch(shard_of(member_id))
-    batch.obj_del(album_id)
-    batch.assoc_del(member_id, OWNS_ALBUM, album_id, writes.new_id(batch.shard))
-    batch.emit(AlbumDeleted(album_id=album_id))
-    await writes.graph.commit(batch)
+    await delete_owned(writes, Album, OWNS_ALBUM, member_id, album_id, AlbumDeleted(album_id=album_id))
 
 
 async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, media_ids: Sequence[int] = ()) -> None:

@@ -31,15 +31,16 @@ from msgspec.structs import replace as _replace_struct
 
 from shoal.core.audit import NOBODY, Actor, RepeatCounter
 from shoal.core.errors import Conflict, NotFound, Unavailable
-from shoal.core.ids import IdMaker
+from shoal.core.events import AnyEvent
+from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Member, Node
 from shoal.core.signup import Inviters
 from shoal.core.tokens import FOR_EVER, TokenLifetime
-from shoal.graph.access import access_member, find_object, get_object
+from shoal.graph.access import Owned, access_member, find_object, get_object, own_object
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Graph, IdTaken, Missing
-from shoal.graph.schema import Key
+from shoal.graph.schema import AssocType, Key
 from shoal.locks import NamedTurns
 from shoal.media.library import MediaLibrary
 
@@ -246,6 +247,18 @@ async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, B
             continue
         return node
     raise Conflict("no free id was found; repeat")
+
+
+async def delete_owned(
+    writes: Writes, kind: type[Owned], atype: AssocType, owner_id: int, id_: int, event: AnyEvent
+) -> None:
+    """Delete an object that the member owns, and emit an event. Raises `NotFound` for another member's object."""
+    await own_object(writes.graph, kind, owner_id, id_)
+    batch = Batch(shard_of(owner_id))
+    batch.obj_del(id_)
+    batch.assoc_del(owner_id, atype, id_, writes.new_id(batch.shard))
+    batch.emit(event)
+    await writes.graph.commit(batch)
 
 
 async def made_once(writes: Writes, key: Key, kind: type[N], make: Callable[[int], N]) -> N:

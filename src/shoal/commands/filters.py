@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.commands.context import Claim, Writes, add_node, delete_owned, in_turn
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import FiltersChanged
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
@@ -90,12 +90,7 @@ async def update(writes: Writes, member_id: int, filter_id: int, change: FilterC
 
 
 async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
-    await own_object(writes.graph, Filter, member_id, filter_id)
-    batch = Batch(shard_of(member_id))
-    batch.obj_del(filter_id)
-    batch.assoc_del(member_id, OWNS_FILTER, filter_id, writes.new_id(batch.shard))
-    batch.emit(FiltersChanged(member_id=member_id))
-    await writes.graph.commit(batch)
+    await delete_owned(writes, Filter, OWNS_FILTER, member_id, filter_id, FiltersChanged(member_id=member_id))
 
 
 async def add_post(writes: Writes, member_id: int, filter_id: int, post_id: int) -> FilterPost:

@@ -36,7 +36,7 @@ from shoal.core.text import check_user_name
 from shoal.core.tokens import fits, hash_of, new_secret, opened
 from shoal.graph.access import access_member, find_object, get_object, members_by_id, objects_of, own_object
 from shoal.graph.cache.coherence import another_request
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import OWNS_INVITATION
 
@@ -212,8 +212,10 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
             member_id = writes.new_id(place(name).shard)
         if not invitation.admits(name):
             raise _used_up()
-        until = writes.new_id.now() + HOLD_MS
-        await _commit(writes, replace(invitation, holds=(*invitation.holds, Hold(member_id, name, until))))
+        hold = Hold(member_id, name, writes.new_id.now() + HOLD_MS)
+        batch = Batch(shard_of(invitation.id))
+        batch.obj_set(replace(invitation, holds=(*invitation.holds, hold), version=invitation.version + 1))
+        await writes.graph.commit(batch)
         return offer, member_id
 
     async with _turn(writes, opened(code).id):
@@ -226,28 +228,19 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
 async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: bool) -> None:
     """Turn a hold into a use if the member `came`, or discard it."""
 
-    async def attempt() -> None:
+    async def read() -> Invitation:
         with another_request():
-            invitation = await get_object(writes.graph, Invitation, invitation_id)
-        after = invitation.without(member_id, came=came)
-        if after != invitation:
-            await _commit(writes, after)
+            return await get_object(writes.graph, Invitation, invitation_id)
 
     # If this fails, the hold expires by itself; the invitation may also have been revoked.
     with contextlib.suppress(ShoalError):
         async with _turn(writes, invitation_id):
-            await retry_on_conflict(attempt)
+            await change_object(writes.graph, read, lambda invitation: invitation.without(member_id, came=came))
 
 
 def _turn(writes: Writes, invitation_id: int) -> AbstractAsyncContextManager[None]:
     """Serialize changes of an invitation within the process, so that they do not conflict."""
     return writes.turns.of((f"invitation {invitation_id}",))
-
-
-async def _commit(writes: Writes, after: Invitation) -> None:
-    batch = Batch(shard_of(after.id))
-    batch.obj_set(replace(after, version=after.version + 1))
-    await writes.graph.commit(batch)
 
 
 async def _offer(writes: Writes, code: str) -> Offer:
@@ -256,9 +249,8 @@ async def _offer(writes: Writes, code: str) -> Offer:
     invitation = await find_object(writes.graph, Invitation, id_)
     if invitation is None or not fits(hash_of(invitation.secret), secret):
         raise InvalidInput(_UNKNOWN, field=_FIELD)
-    inviter = (await members_by_id(writes.graph, (invitation.owner_id,))).get(invitation.owner_id)
-    now = writes.new_id.now()
-    if inviter is None or not may_invite(writes.inviters, inviter) or invitation.is_over(now):
+    inviter = await find_object(writes.graph, Member, invitation.owner_id)
+    if inviter is None or not may_invite(writes.inviters, inviter) or invitation.is_over(writes.new_id.now()):
         raise InvalidInput("This invitation is over", field=_FIELD)
     (settled,) = await _settled(writes, [invitation])
     return Offer(settled, inviter)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.commands.context import Claim, Writes, add_node, delete_owned, in_turn
 from shoal.core.errors import InvalidInput, NotFound, Taken
 from shoal.core.events import ListChanged
 from shoal.core.ids import shard_of
@@ -80,11 +80,8 @@ async def update(
 
 async def delete(writes: Writes, member_id: int, list_id: int) -> None:
     """Delete a list; its members are removed later. Raises `NotFound` for another member's list."""
-    await own_object(writes.graph, MemberList, member_id, list_id)
-    batch = _changed(member_id, list_id)
-    batch.obj_del(list_id)
-    batch.assoc_del(member_id, OWNS_LIST, list_id, writes.new_id(batch.shard))
-    await writes.graph.commit(batch)
+    event = ListChanged(list_id=list_id, owner_id=member_id)
+    await delete_owned(writes, MemberList, OWNS_LIST, member_id, list_id, event)
 
 
 async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:

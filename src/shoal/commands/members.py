@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -70,13 +70,7 @@ async def members_named(writes: Writes, text: str) -> tuple[Mention, ...]:
     return tuple(Mention(found[key], name) for key, name in keys.items() if found.get(key) in there)
 
 
-async def members_named_in(writes: Writes, changes: Mapping[str, Any]) -> tuple[Mention, ...]:
-    """Return the members that profile changes mention in the note or field values."""
-    values = (field.value for field in changes.get("fields", ()))
-    return await members_named(writes, "\n".join((changes.get("note", ""), *values)))
-
-
-def with_mentions(member: Member, named: tuple[Mention, ...], domain: str) -> Member:
+def _with_mentions(member: Member, named: tuple[Mention, ...], domain: str) -> Member:
     """Return a member with the mentions of the current profile text, taken from its former ones and `named`."""
     text = "\n".join((member.note, *(field.value for field in member.fields)))
     names = set(mentions_of(text, domain))
@@ -356,7 +350,9 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
         if profile.header is not None:
             placed.append(await writes.media.place_header(member.name, profile.header))
             changes["header"] = placed[-1]
-        return await _change(writes, member_id, changes, await members_named_in(writes, changes))
+        values = (field.value for field in changes.get("fields", ()))
+        named = await members_named(writes, "\n".join((changes.get("note", ""), *values)))
+        return await _change(writes, member_id, changes, named)
     except ShoalError as error:
         if placed and is_refusal(error):
             # One picture may have been stored before the other was found invalid.
@@ -389,7 +385,7 @@ async def _change(writes: Writes, member_id: int, changes: dict[str, Any], named
     return await change_object(
         writes.graph,
         lambda: access_member(writes.graph, member_id),
-        lambda member: with_mentions(msgspec.structs.replace(member, **changes), named, writes.domain),
+        lambda member: _with_mentions(msgspec.structs.replace(member, **changes), named, writes.domain),
         beside,
     )
 

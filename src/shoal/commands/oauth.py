@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from shoal.commands.audit import note
@@ -86,10 +85,6 @@ UNUSED_MS = 86_400_000
 """How long an unused app is kept: registration is open to all."""
 
 _UNKNOWN = "Client authentication failed due to unknown client, or no client authentication included"
-DISABLED = "Your login is currently disabled"
-PENDING = "Your login is currently pending approval"
-UNCONFIRMED = "Your login is missing a confirmed e-mail address"
-LEAVING = "You asked for this account to be deleted"
 
 
 class RegisteredApp(NamedTuple):
@@ -224,61 +219,63 @@ async def issue_token(
         member = await access_member(writes.graph, member_id) if member_id else None
         generation = member.generation if member is not None else 0
     await keep_app(writes, app_id)
-    secret = new_secret(_SECRET_BYTES)
-    shard = shard_of(member_id or app_id)
 
-    def build(id_: int) -> tuple[Token, Batch]:
-        batch = Batch(shard)
-        token = put_token(batch, id_, secret, app_id, member_id, scopes, generation, origin)
+    def beside(batch: Batch, _id: int) -> None:
         if member is not None:
             theirs = writes.by(writes.actor.proved(member))
             note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), app=str(app_id))
+
+    return await add_token(writes, app_id, member_id, scopes, generation, origin, beside)
+
+
+async def add_token(
+    writes: Writes,
+    app_id: int,
+    member_id: int,
+    scopes: Sequence[str],
+    generation: int,
+    origin: Origin,
+    beside: Callable[[Batch, int], None],
+) -> NewToken:
+    """Create a token for the client `origin`. `beside` adds to its commit; it is given the id of the token."""
+    secret, shard = new_secret(_SECRET_BYTES), shard_of(member_id or app_id)
+
+    def build(id_: int) -> tuple[Token, Batch]:
+        token = Token(
+            id=id_,
+            app_id=app_id,
+            member_id=member_id,
+            scopes=tuple(scopes),
+            secret_hash=hash_of(secret),
+            generation=generation,
+            use=origin.first(milliseconds_of(id_)),
+        )
+        batch = Batch(shard)
+        batch.obj_add(token)
+        if HALFWAY not in token.scopes:
+            batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
+        if not app_id:
+            batch.assoc_add(member_id, EXPIRING, id_, id_)
+        beside(batch, id_)
         return token, batch
 
     token = await add_node(writes, shard, build)
     return NewToken(token, text_of(token.id, secret))
 
 
-def put_token(
-    batch: Batch,
-    id_: int,
-    secret: bytes,
-    app_id: int,
-    member_id: int,
-    scopes: Sequence[str],
-    generation: int,
-    origin: Origin,
-) -> Token:
-    """Add a token with this secret to the batch; `origin` is the client that receives it."""
-    token = Token(
-        id=id_,
-        app_id=app_id,
-        member_id=member_id,
-        scopes=tuple(scopes),
-        secret_hash=hash_of(secret),
-        generation=generation,
-        use=origin.first(milliseconds_of(id_)),
-    )
-    batch.obj_add(token)
-    if HALFWAY not in token.scopes:
-        batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
-    if not app_id:
-        batch.assoc_add(member_id, EXPIRING, id_, id_)
-    return token
-
-
 async def check_token(writes: Writes, text: str) -> Bearer:
     """Return the token with this text, and its member, with one read each. Raises `Unauthenticated`."""
     id_, secret = opened(text)
-    token = await find_object(writes.graph, Token, id_) if len(secret) == _SECRET_BYTES else None
-    if token is None or not fits(token.secret_hash, secret):
+    graph = writes.graph
+    token = (await graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
+    if not isinstance(token, Token) or not fits(token.secret_hash, secret):
         raise InvalidToken
     if writes.lifetime.is_over(token.use, writes.new_id.now()):
         raise InvalidToken
     if not token.member_id:
         return Bearer(token, None)
-    member = await find_object(writes.graph, Member, token.member_id)
-    if member is None or token.generation != member.generation:
+    member = (await graph.obj_get((token.member_id,))).get(token.member_id)
+    if not isinstance(member, Member) or token.generation != member.generation:
         raise InvalidToken
     return Bearer(token, member)
 
@@ -286,11 +283,13 @@ async def check_token(writes: Writes, text: str) -> Bearer:
 def check_welcome(member: Member) -> None:
     """Raise `NotAllowed` if the member may not log in."""
     if member.departure_id and not member.disabled:
-        raise Leaving(LEAVING)
+        raise Leaving("You asked for this account to be deleted")
     if member.suspended or member.disabled:
         if member.unconfirmed:
-            raise Unconfirmed(UNCONFIRMED)
-        raise NotAllowed(PENDING if member.pending else DISABLED)
+            raise Unconfirmed("Your login is missing a confirmed e-mail address")
+        if member.pending:
+            raise NotAllowed("Your login is currently pending approval")
+        raise NotAllowed("Your login is currently disabled")
 
 
 async def revoke_token(writes: Writes, token: Token) -> None:
@@ -317,7 +316,6 @@ LIFE_MS = 10 * 60_000
 
 # Together with the id a multiple of three bytes, so that the text has no padding.
 _CODE_BYTES = 25
-_TOKEN_BYTES = 24
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 _REFUSED = (
@@ -376,20 +374,15 @@ async def exchange_code(
     if not (grant.redirect_uri == redirect_uri and _proves(verifier, grant.challenge)):
         raise Unauthenticated(_REFUSED)
     await _check_member(writes, grant)
-    shard, secret = shard_of(grant.member_id), new_secret(_TOKEN_BYTES)
 
-    def build(id_: int) -> tuple[Token, Batch]:
-        batch = Batch(shard)
-        token = put_token(batch, id_, secret, app_id, grant.member_id, grant.scopes, grant.generation, origin)
+    def beside(batch: Batch, token_id: int) -> None:
         # Of two concurrent exchanges, one finds that the grant has changed.
-        batch.obj_set(msgspec.structs.replace(grant, token_id=id_, version=grant.version + 1))
-        return token, batch
+        batch.obj_set(replace(grant, token_id=token_id, version=grant.version + 1))
 
     try:
-        token = await add_node(writes, shard, build)
+        return await add_token(writes, app_id, grant.member_id, grant.scopes, grant.generation, origin, beside)
     except Conflict:
         raise Unauthenticated(_REFUSED) from None
-    return NewToken(token, text_of(token.id, secret))
 
 
 async def _grant(writes: Writes, app_id: int, code: str) -> Grant:

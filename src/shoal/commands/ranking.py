@@ -97,12 +97,10 @@ async def add_seen_posts(writes: Writes, member_id: int, post_ids: Sequence[int]
     if not post_ids:
         return
 
-    def seen(before: SeenPosts) -> SeenPosts:
-        return replace(before, memory=add_seen(before.memory, post_ids))
-
     async def attempt() -> SeenPosts:
         before = (await tastes_of(writes.graph, member_id)).seen or SeenPosts(id=0, member_id=member_id)
-        return await _put(writes, seen_key(member_id), before, seen(before))
+        after = replace(before, memory=add_seen(before.memory, post_ids))
+        return await _put(writes, seen_key(member_id), before, after)
 
     await retry_on_conflict(attempt)
 

@@ -22,8 +22,8 @@ from shoal.graph.access import (
     access_member,
     association,
     count_of,
+    find_object,
     get_object,
-    members_by_id,
     relation,
     relation_and_bonds,
 )
@@ -182,7 +182,7 @@ async def _begin_follow(
 
 async def follow_inviter(writes: Writes, batch: Batch, member: Member) -> None:
     """Add a follow of the inviter to the batch that admits a member, unless the inviter is deleted or suspended."""
-    inviter = (await members_by_id(writes.graph, (member.invited_by,))).get(member.invited_by)
+    inviter = await find_object(writes.graph, Member, member.invited_by)
     if inviter is not None and not inviter.suspended:
         begin_first(writes, batch, member.id, inviter)
 

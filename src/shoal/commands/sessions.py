@@ -8,28 +8,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shoal.commands.audit import note
-from shoal.commands.context import Writes, add_node
+from shoal.commands.context import Writes
 from shoal.commands.oauth import (
     NewToken,
+    add_token,
     check_token,
     check_welcome,
     expired,
     has_expired,
-    put_token,
     revoke_token,
 )
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.events import SessionsEnded
-from shoal.core.ids import shard_of
 from shoal.core.model import HALFWAY, App, Member, Token
-from shoal.core.tokens import NOWHERE, Origin, new_secret, text_of
+from shoal.core.tokens import NOWHERE, Origin
 from shoal.graph.access import get_object, objects_of, pages_of
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import LOGGED_IN
 
-_SECRET_BYTES = 24
 _PAGE = 100
 _TOLD = 1_000
 """Newest tokens named in the event, for the processes that hold connections open."""
@@ -60,21 +58,16 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
     It is incomplete (`HALFWAY`) if a second-factor code is required, unless that was `proved` too.
     """
     scopes = (HALFWAY,) if member.second_factor and not proved else ()
-    secret, shard = new_secret(_SECRET_BYTES), shard_of(member.id)
     old = await expired(writes, member.id)
     theirs = writes.by(writes.actor.proved(member))
 
-    def build(id_: int) -> tuple[Token, Batch]:
-        batch = Batch(shard)
-        token = put_token(batch, id_, secret, 0, member.id, scopes, member.generation, origin)
+    def beside(batch: Batch, id_: int) -> None:
         for one in old:
             drop_login(batch, member.id, one, id_)
         if not scopes:
             note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member))
-        return token, batch
 
-    token = await add_node(writes, shard, build)
-    return NewToken(token, text_of(token.id, secret))
+    return await add_token(writes, 0, member.id, scopes, member.generation, origin, beside)
 
 
 async def of_browser(writes: Writes, text: str) -> BrowserSession | None:

@@ -12,21 +12,14 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
-from shoal.consumers.context import Effects, page_of
+from shoal.consumers.context import Effects
 from shoal.consumers.notifications import forget
-from shoal.core.events import (
-    AlbumDeleted,
-    InverseOp,
-    PollRemoved,
-    PostDeleted,
-    PostNarrowed,
-    ShareCreated,
-)
+from shoal.core import events
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.model import OPEN, Post, Revision, Share, Visibility
 from shoal.core.visibility import may_share
 from shoal.graph import schema
-from shoal.graph.access import association, find_object
+from shoal.graph.access import association, find_object, page_of
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing
 from shoal.graph.media import release
 from shoal.graph.payloads.members import collected_of
@@ -37,10 +30,10 @@ _PAGE = 200
 _CLOCKS_MS = 60_000
 """Upper bound of the clock difference between two processes."""
 
-Clear = Callable[[Effects, PostDeleted, Assoc], Coroutine[None, None, None]]
+Clear = Callable[[Effects, events.PostDeleted, Assoc], Coroutine[None, None, None]]
 
 
-async def clear_emoji_places(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def clear_emoji_places(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
     page = await effects.graph.assoc_range(event.post_id, schema.SHOWS_EMOJI, Cursor(limit=_PAGE))
     batch = Batch(shard_of(event.post_id))
     for place in page:
@@ -52,12 +45,14 @@ async def clear_emoji_places(effects: Effects, event: PostDeleted, mark: int) ->
     return 1 if len(page) == _PAGE else None
 
 
-async def release_media(effects: Effects, event: PostDeleted, mark: int) -> None:
+async def release_media(effects: Effects, event: events.PostDeleted, mark: int) -> None:
     """Release the media of a deleted post, which have one use less."""
     await _release(effects, event, event.media_ids)
 
 
-async def _clear(atype: schema.AssocType, clear: Clear, effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def _clear(
+    atype: schema.AssocType, clear: Clear, effects: Effects, event: events.PostDeleted, mark: int
+) -> int | None:
     """Clear one page. Cleared items leave the list, so the next page starts at the top again."""
     page = await effects.graph.assoc_range(event.post_id, atype, Cursor(limit=_PAGE))
     waiting: list[Awaitable[None]] = [clear(effects, event, assoc) for assoc in page]
@@ -82,14 +77,14 @@ async def _end_strays(
         await effects.graph.commit(batch)
 
 
-async def _clear_link(atype: schema.AssocType, effects: Effects, event: PostDeleted, member: Assoc) -> None:
+async def _clear_link(atype: schema.AssocType, effects: Effects, event: events.PostDeleted, member: Assoc) -> None:
     """Delete an association of a member with the post that needs no further cleanup."""
     batch = Batch(shard_of(member.id2))
     batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), tally=event.author_id)
     await effects.graph.commit(batch)
 
 
-async def _clear_reaction(effects: Effects, event: PostDeleted, member: Assoc) -> None:
+async def _clear_reaction(effects: Effects, event: events.PostDeleted, member: Assoc) -> None:
     batch = Batch(shard_of(member.id2))
     now = effects.new_id(batch.shard)
     batch.assoc_del(member.id2, schema.REACTS, event.post_id, now)
@@ -98,7 +93,7 @@ async def _clear_reaction(effects: Effects, event: PostDeleted, member: Assoc) -
     await effects.graph.commit(batch)
 
 
-async def _clear_share(effects: Effects, event: PostDeleted, sharer: Assoc) -> None:
+async def _clear_share(effects: Effects, event: events.PostDeleted, sharer: Assoc) -> None:
     await _end_share(effects, event.post_id, event.author_id, sharer)
 
 
@@ -111,7 +106,7 @@ async def _end_share(effects: Effects, post_id: int, author_id: int, sharer: Ass
         await effects.graph.commit(batch)
 
 
-async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc) -> None:
+async def _clear_revision(effects: Effects, event: events.PostDeleted, revision: Assoc) -> None:
     node = await find_object(effects.graph, Revision, revision.id2)
     if node is not None:
         await _release(effects, event, node.media)
@@ -121,19 +116,19 @@ async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc)
     await effects.graph.commit(batch)
 
 
-async def _release(effects: Effects, event: PostDeleted, media_ids: Sequence[int]) -> None:
+async def _release(effects: Effects, event: events.PostDeleted, media_ids: Sequence[int]) -> None:
     """Release media one by one; those that no post uses any more become unused."""
     for id_ in media_ids:
         await release(effects.graph, effects.new_id, event.post_id, id_)
 
 
-async def _clear_tag(effects: Effects, event: PostDeleted, tag: Assoc) -> None:
+async def _clear_tag(effects: Effects, event: events.PostDeleted, tag: Assoc) -> None:
     batch = Batch(shard_of(event.post_id))
     batch.assoc_del(event.post_id, schema.TAGGED, tag.id2, effects.new_id(batch.shard))
     await effects.graph.commit(batch)
 
 
-async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | None:
+async def clear_votes(effects: Effects, event: events.PollRemoved, mark: int) -> int | None:
     page = await effects.graph.assoc_range(event.poll_id, schema.VOTED_BY, Cursor(limit=_PAGE))
     keys = {voter.id2: vote_keys(voter.id2, event.poll_id, len(event.option_ids)) for voter in page}
     held = await effects.graph.key_get([key for each in keys.values() for key in each]) if keys else {}
@@ -148,7 +143,7 @@ async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | 
     return 1 if len(page) == _PAGE else None
 
 
-async def clear_late(effects: Effects, op: InverseOp) -> None:
+async def clear_late(effects: Effects, op: events.InverseOp) -> None:
     """Delete a late association whose post or poll is gone, and a late share whose post was narrowed.
 
     An association is late if its inverse arrives from another store after the deletion was cleaned up.
@@ -162,11 +157,11 @@ async def clear_late(effects: Effects, op: InverseOp) -> None:
         await _LATE[op.atype](effects, op)
 
 
-async def _late_reaction(clear: Clear, effects: Effects, op: InverseOp) -> None:
-    await clear(effects, PostDeleted(post_id=op.id1, author_id=op.tally), Assoc(op.id2, op.time, op.data))
+async def _late_reaction(clear: Clear, effects: Effects, op: events.InverseOp) -> None:
+    await clear(effects, events.PostDeleted(post_id=op.id1, author_id=op.tally), Assoc(op.id2, op.time, op.data))
 
 
-async def _late_vote(effects: Effects, op: InverseOp) -> None:
+async def _late_vote(effects: Effects, op: events.InverseOp) -> None:
     # The data are the chosen options, which bound the number of votes.
     held = await effects.graph.key_get(vote_keys(op.id2, op.id1, len(op.data)))
     options = await _chosen(effects, op.id2, op.id1)
@@ -186,7 +181,7 @@ async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
         at = at.past(page[-1].time - 1)
 
 
-async def _late_end(atype: schema.AssocType, effects: Effects, op: InverseOp) -> None:
+async def _late_end(atype: schema.AssocType, effects: Effects, op: events.InverseOp) -> None:
     batch = Batch(shard_of(op.id2))
     batch.assoc_del(op.id2, atype, op.id1, effects.new_id(batch.shard))
     await effects.graph.commit(batch)
@@ -207,7 +202,7 @@ clear_revisions = partial(_clear, schema.REVISED, _clear_revision)
 clear_tags = partial(_clear, schema.TAGGED, _clear_tag)
 """Delete tags that an edit added while the post was being deleted."""
 
-_LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
+_LATE: Mapping[int, Callable[[Effects, events.InverseOp], Awaitable[None]]] = {
     schema.LIKED_BY.number: partial(_late_reaction, partial(_clear_link, schema.LIKES)),
     **{mark.inverse.number: partial(_late_reaction, partial(_clear_link, mark.atype)) for mark in schema.POST_MARKS},
     schema.SHARED_BY.number: partial(_late_reaction, _clear_share),
@@ -220,8 +215,8 @@ _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
 """Cleanup of each late association, by the number of its inverse."""
 
 
-async def end_shares_of_narrowed(effects: Effects, event: PostNarrowed, mark: int) -> int | None:
-    page, next_mark = await page_of(effects, event.post_id, schema.SHARED_BY, mark, _PAGE)
+async def end_shares_of_narrowed(effects: Effects, event: events.PostNarrowed, mark: int) -> int | None:
+    page, next_mark = await page_of(effects.graph, event.post_id, schema.SHARED_BY, mark, _PAGE)
     post = await find_object(effects.graph, Post, event.post_id) if page else None
     if post is None:
         return None
@@ -231,7 +226,7 @@ async def end_shares_of_narrowed(effects: Effects, event: PostNarrowed, mark: in
     return next_mark
 
 
-async def end_late_share(effects: Effects, event: ShareCreated, mark: int) -> None:
+async def end_late_share(effects: Effects, event: events.ShareCreated, mark: int) -> None:
     """Delete a share that was created while its post was being narrowed."""
     found = await effects.graph.obj_get((event.share_id, event.shared_id))
     share, post = found.get(event.share_id), found.get(event.shared_id)
@@ -259,7 +254,7 @@ _ALBUMS = 1_000
 """More than a member may have."""
 
 
-async def drop_photos(effects: Effects, event: PostDeleted, mark: int) -> None:
+async def drop_photos(effects: Effects, event: events.PostDeleted, mark: int) -> None:
     """Remove the photos of a deleted post from all albums, unless another post with the same media added them."""
     for media_id in event.media_ids:
         there = await effects.graph.assoc_range(media_id, schema.COLLECTED_IN, Cursor(limit=_ALBUMS))
@@ -272,7 +267,7 @@ async def drop_photos(effects: Effects, event: PostDeleted, mark: int) -> None:
             await effects.graph.commit(batch)
 
 
-async def empty_album(effects: Effects, event: AlbumDeleted, mark: int) -> int | None:
+async def empty_album(effects: Effects, event: events.AlbumDeleted, mark: int) -> int | None:
     page = await effects.graph.assoc_range(event.album_id, schema.COLLECTS, Cursor(limit=_ALBUM_PAGE))
     batch = Batch(shard_of(event.album_id))
     for assoc in page:

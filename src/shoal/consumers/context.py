@@ -14,8 +14,7 @@ from shoal.consumers.active_posts import Activity
 from shoal.consumers.high_fan_out import Loudness
 from shoal.core.ids import IdMaker
 from shoal.core.tokens import FOR_EVER, TokenLifetime
-from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Graph
-from shoal.graph.schema import AssocType
+from shoal.graph.contract import Graph
 from shoal.mail.sender import Postman
 from shoal.media.library import Workshop
 from shoal.push.sender import Courier
@@ -126,9 +125,3 @@ class Effects:
     """How long an unused token stays valid."""
     activity: Activity = field(default_factory=Activity)
     """Lists the posts that members react to."""
-
-
-async def page_of(effects: Effects, id1: int, atype: AssocType, mark: int, size: int) -> tuple[list[Assoc], int | None]:
-    """Return a page of a list from a mark on (0: the newest), and the mark of the next page; None at the end."""
-    page = await effects.graph.assoc_range(id1, atype, Cursor(before=mark or MAX_TIME, limit=size))
-    return page, page[-1].time if len(page) == size else None

@@ -8,8 +8,8 @@ from functools import partial
 
 from shoal.consumers.context import Effects
 from shoal.consumers.notifications import is_welcome
+from shoal.core import events
 from shoal.core.errors import Conflict
-from shoal.core.events import PostCreated, PostNarrowed, PostUpdated
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Visibility
 from shoal.graph.access import association, find_object
@@ -20,13 +20,13 @@ from shoal.graph.schema import CONVERSES
 from shoal.streaming import updates
 
 
-async def go_on(effects: Effects, event: PostCreated | PostNarrowed, mark: int) -> None:
+async def go_on(effects: Effects, event: events.PostCreated | events.PostNarrowed, mark: int) -> None:
     """Update conversations with a direct post: read for its author, unread for the mentioned members."""
     if event.visibility is Visibility.DIRECT:
         await _tell(effects, event.post_id, {event.author_id, *event.mention_ids})
 
 
-async def draw_in(effects: Effects, event: PostUpdated, mark: int) -> None:
+async def draw_in(effects: Effects, event: events.PostUpdated, mark: int) -> None:
     """Add newly mentioned members to the conversation."""
     if event.visibility is Visibility.DIRECT and event.mentions_added:
         await _tell(effects, event.post_id, event.mentions_added)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.core.events import LoudnessLost
+from shoal.core import events
 from shoal.core.ids import IdMaker, shard_of
 from shoal.graph.access import association, pages_of
 from shoal.graph.contract import Assoc, AssocOp, Batch, Graph
@@ -67,7 +67,7 @@ class Loudness:
         batch = Batch(_SHARD)
         # A later mark may win. Then no mark matches the event, which has no effect.
         batch.put(AssocOp(EVERYBODY, LOUD.number, source, at, alive=True, data=_FADING, plain=True))
-        batch.emit(LoudnessLost(source_id=source, at=at))
+        batch.emit(events.LoudnessLost(source_id=source, at=at))
         await self._graph.commit(batch)
 
     async def fades(self, source: int, since: int) -> bool:

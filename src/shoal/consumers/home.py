@@ -21,16 +21,7 @@ from collections.abc import Collection
 from functools import partial
 
 from shoal.consumers.context import Act, Effects
-from shoal.core.events import (
-    FollowChanged,
-    LoudnessLost,
-    MemberRemoved,
-    PostCreated,
-    PostDeleted,
-    PostUpdated,
-    ShareCreated,
-    ShareDeleted,
-)
+from shoal.core import events
 from shoal.core.model import Post, Visibility
 from shoal.graph.access import association
 from shoal.graph.contract import Cursor
@@ -41,36 +32,36 @@ _LEFT_BITS = 54
 """Bits of a mark that hold the `left` of `Followers.page`. The 9 bits above them are the index of the source in the event."""
 
 
-async def push_post(effects: Effects, event: PostCreated, mark: int) -> int | None:
+async def push_post(effects: Effects, event: events.PostCreated, mark: int) -> int | None:
     """Push a post to the followers of its author and, if it is public, of its tags."""
     if event.visibility is Visibility.DIRECT:
-        await _written(effects, event.post_id, effects.timelines.seats(event.mention_ids))
+        await _push_to(effects, event.post_id, effects.timelines.seats(event.mention_ids))
         return None
     return await _push(effects, event.post_id, _sources(event.author_id, event.tag_ids, event.visibility), mark)
 
 
-async def push_edit(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+async def push_edit(effects: Effects, event: events.PostUpdated, mark: int) -> int | None:
     """Push an edited post to members who see it because of added tags or mentions."""
     if event.visibility is Visibility.DIRECT:
-        await _written(effects, event.post_id, effects.timelines.seats(event.mention_ids))
+        await _push_to(effects, event.post_id, effects.timelines.seats(event.mention_ids))
     if event.visibility is not Visibility.PUBLIC:
         return None
     return await _push(effects, event.post_id, event.tags_added, mark)
 
 
-async def push_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
+async def push_share(effects: Effects, event: events.ShareCreated, mark: int) -> int | None:
     return await _push(effects, event.share_id, (event.author_id,), mark)
 
 
-async def remove_post(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def remove_post(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
     return await _remove(effects, event.post_id, (event.author_id, *event.tag_ids), mark)
 
 
-async def remove_share(effects: Effects, event: ShareDeleted, mark: int) -> int | None:
+async def remove_share(effects: Effects, event: events.ShareDeleted, mark: int) -> int | None:
     return await _remove(effects, event.share_id, (event.author_id,), mark)
 
 
-async def drop_timeline(effects: Effects, event: MemberRemoved, mark: int) -> None:
+async def drop_timeline(effects: Effects, event: events.MemberRemoved, mark: int) -> None:
     await effects.timelines.drop((event.member_id,))
 
 
@@ -79,10 +70,10 @@ def _sources(author: int, tag_ids: tuple[int, ...], visibility: Visibility) -> t
 
 
 async def _push(effects: Effects, entry: int, sources: tuple[int, ...], mark: int) -> int | None:
-    return await _each_page(effects, partial(_written, effects, entry), sources, effects.page, mark)
+    return await _each_page(effects, partial(_push_to, effects, entry), sources, effects.page, mark)
 
 
-async def _written(effects: Effects, entry: int, seats: Seats) -> None:
+async def _push_to(effects: Effects, entry: int, seats: Seats) -> None:
     effects.tally.pushed += await effects.timelines.push(entry, seats)
 
 
@@ -105,7 +96,7 @@ async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page:
     return None
 
 
-async def reconcile_follow(effects: Effects, event: FollowChanged, mark: int) -> None:
+async def reconcile_follow(effects: Effects, event: events.FollowChanged, mark: int) -> None:
     """Make a member's timeline contain a source's posts exactly if they follow it now."""
     await effects.followers.changed(event.source_id)
     await reconcile(effects, event.follower_id, event.source_id)
@@ -174,12 +165,12 @@ async def _still_brought(effects: Effects, member: int, ids: Collection[int]) ->
     return {post for post, found in sources.items() if not brings.isdisjoint(found)}
 
 
-async def begin_demotion(effects: Effects, event: FollowChanged, mark: int) -> None:
+async def begin_demotion(effects: Effects, event: events.FollowChanged, mark: int) -> None:
     """Demote a high-fan-out source that has lost most of its followers."""
     await effects.loudness.ease(event.source_id)
 
 
-async def merge_demoted(effects: Effects, event: LoudnessLost, mark: int) -> int | None:
+async def merge_demoted(effects: Effects, event: events.LoudnessLost, mark: int) -> int | None:
     """Merge the source into the timelines of a page of its followers, oldest follow first.
 
     After the last page delete its mark.
@@ -192,13 +183,13 @@ async def merge_demoted(effects: Effects, event: LoudnessLost, mark: int) -> int
     atype = followers(source)
     page = await effects.graph.assoc_range(source, atype, Cursor(after=mark, limit=size, oldest_first=True))
     if page:
-        await _bring(effects, source, [follower.id2 for follower in page])
+        await _merge_into_active(effects, source, [follower.id2 for follower in page])
         return page[-1].time
     await effects.loudness.end(source, event.at)
     return None
 
 
-async def _bring(effects: Effects, source: int, members: list[int]) -> None:
+async def _merge_into_active(effects: Effects, source: int, members: list[int]) -> None:
     """Merge the source's entries into the active timelines of its followers."""
     if not len(effects.timelines.seats(members)):
         return

@@ -9,23 +9,10 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from shoal.consumers.context import Effects, page_of
-from shoal.core.events import (
-    LikeChanged,
-    MediaDescribed,
-    MemberRemoved,
-    PostCreated,
-    PostDeleted,
-    PostNarrowed,
-    PostUpdated,
-    ProfileChanged,
-    ReactionChanged,
-    ShareCreated,
-    SuspensionChanged,
-    TagsUsed,
-)
+from shoal.consumers.context import Effects
+from shoal.core import events
 from shoal.core.model import HIDDEN_WITH_AUTHOR, OPEN, Member, Post
-from shoal.graph.access import find_object
+from shoal.graph.access import find_object, page_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.payloads.posts import hidden_batch
 from shoal.graph.schema import ATTACHED, POSTED
@@ -35,12 +22,12 @@ from shoal.tagcloud.contract import TagChange, Use
 _PAGE = 100
 
 
-async def hide_or_reveal_posts(effects: Effects, event: SuspensionChanged, mark: int) -> int | None:
+async def hide_or_reveal_posts(effects: Effects, event: events.SuspensionChanged, mark: int) -> int | None:
     """Hide or reveal a member's posts after a suspension change, newest first, one page at a time."""
     author = await find_object(effects.graph, Member, event.member_id)
     if author is None:
         return None
-    page, next_mark = await page_of(effects, author.id, POSTED, mark, _PAGE)
+    page, next_mark = await page_of(effects.graph, author.id, POSTED, mark, _PAGE)
     await asyncio.gather(*(_follow(effects, entry.id2, author.id) for entry in page))
     return next_mark
 
@@ -68,22 +55,24 @@ _INDEX_PAGE = 500
 
 
 async def look_at_post(
-    effects: Effects, event: PostCreated | PostUpdated | PostNarrowed | PostDeleted, mark: int
+    effects: Effects,
+    event: events.PostCreated | events.PostUpdated | events.PostNarrowed | events.PostDeleted,
+    mark: int,
 ) -> asyncio.Future[None]:
     """Index the current state of a post, or remove it. The future completes, and with it the event, once that is durable."""
     return effects.search.look(effects.graph, (event.post_id,))
 
 
 async def look_at_member(
-    effects: Effects, event: ProfileChanged | SuspensionChanged | MemberRemoved, mark: int
+    effects: Effects, event: events.ProfileChanged | events.SuspensionChanged | events.MemberRemoved, mark: int
 ) -> asyncio.Future[None]:
     """Index the current state of a member, or remove them. The future completes once that is durable."""
     return effects.search.look(effects.graph, (event.member_id,))
 
 
-async def look_at_posts_with(effects: Effects, event: MediaDescribed, mark: int) -> Outcome:
+async def look_at_posts_with(effects: Effects, event: events.MediaDescribed, mark: int) -> Outcome:
     """Reindex the posts of media with a changed description, page by page, newest first."""
-    page, next_mark = await page_of(effects, event.media_id, ATTACHED, mark, _INDEX_PAGE)
+    page, next_mark = await page_of(effects.graph, event.media_id, ATTACHED, mark, _INDEX_PAGE)
     if not page:
         return None
     safe = effects.search.look(effects.graph, [put.id2 for put in page])
@@ -94,7 +83,7 @@ async def look_at_posts_with(effects: Effects, event: MediaDescribed, mark: int)
     return next_mark
 
 
-async def count_and_look(effects: Effects, event: TagsUsed, mark: int) -> asyncio.Future[None]:
+async def count_and_look(effects: Effects, event: events.TagsUsed, mark: int) -> asyncio.Future[None]:
     """Count the tags and index the post. The future completes when both are durable, and the event with it."""
     changes = tuple(TagChange(*change) for change in event.changes)
     use = Use(event.post_id, event.version, event.author_id, event.written, event.at, changes)
@@ -107,18 +96,18 @@ async def _both(first: asyncio.Future[None], second: asyncio.Future[None]) -> No
     await asyncio.gather(asyncio.shield(first), asyncio.shield(second))
 
 
-async def count_reaction(effects: Effects, event: LikeChanged | ReactionChanged, mark: int) -> Outcome:
+async def count_reaction(effects: Effects, event: events.LikeChanged | events.ReactionChanged, mark: int) -> Outcome:
     """Record a like or emoji reaction as activity. Its removal changes nothing: readers check who reacts."""
     if not event.at or event.member_id == event.author_id:
         return None
     return effects.activity.reacted(effects.graph, event.post_id, event.at)
 
 
-async def count_share(effects: Effects, event: ShareCreated, mark: int) -> Outcome:
+async def count_share(effects: Effects, event: events.ShareCreated, mark: int) -> Outcome:
     return effects.activity.reacted(effects.graph, event.shared_id, event.share_id) if event.shared_id else None
 
 
-async def count_comment(effects: Effects, event: PostCreated, mark: int) -> Outcome:
+async def count_comment(effects: Effects, event: events.PostCreated, mark: int) -> Outcome:
     """Record a public or unlisted comment as activity."""
     if not event.answered_id or event.visibility not in OPEN:
         return None

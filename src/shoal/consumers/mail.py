@@ -13,9 +13,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from shoal.consumers.context import Effects
+from shoal.core import events
 from shoal.core.credentials import Login
 from shoal.core.email import PROOF_MS, MailKind, Proof, given_up_at
-from shoal.core.events import MailDue
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Member
 from shoal.core.tokens import hash_of, new_secret, text_of
@@ -40,7 +40,7 @@ class Whom(NamedTuple):
     to: str
 
 
-async def send(effects: Effects, event: MailDue, mark: int) -> asyncio.Future[None] | None:
+async def send(effects: Effects, event: events.MailDue, mark: int) -> asyncio.Future[None] | None:
     """Start sending a mail. It is abandoned if mail is not configured, or after a day of failures."""
     postman = effects.postman
     if postman is None:
@@ -53,7 +53,7 @@ async def send(effects: Effects, event: MailDue, mark: int) -> asyncio.Future[No
     return postman.begin(event.asked, lambda: _send(effects, postman, event))
 
 
-async def _give_up(effects: Effects, event: MailDue) -> None:
+async def _give_up(effects: Effects, event: events.MailDue) -> None:
     """Release the address of an abandoned undo mail. An unconfirmed member keeps the full confirmation period."""
     if event.kind is MailKind.UNDO:
         await _release(effects, event)
@@ -63,14 +63,14 @@ async def _give_up(effects: Effects, event: MailDue) -> None:
             await prove(effects.graph, effects.new_id, event, whom)
 
 
-async def _release(effects: Effects, event: MailDue) -> None:
+async def _release(effects: Effects, event: events.MailDue) -> None:
     """Release the address of an undo, unless a mail was written: then the expiry of its token releases it."""
     if event.asked not in await effects.graph.obj_get((event.asked,)):
         end = milliseconds_of(event.asked) + PROOF_MS[MailKind.UNDO]
         await release_address(effects.graph, event.member_id, event.address, end)
 
 
-async def _send(effects: Effects, postman: Postman, event: MailDue) -> None:
+async def _send(effects: Effects, postman: Postman, event: events.MailDue) -> None:
     whom = await _whom(effects.graph, event)
     if whom is None:
         if event.kind is MailKind.UNDO:
@@ -83,7 +83,7 @@ async def _send(effects: Effects, postman: Postman, event: MailDue) -> None:
     await postman.deliver(event.asked, letter)
 
 
-async def _whom(graph: Graph, event: MailDue) -> Whom | None:
+async def _whom(graph: Graph, event: events.MailDue) -> Whom | None:
     """Return the recipient; None if there is none, or the mail is no longer needed."""
     if event.member_id:
         member = await find_object(graph, Member, event.member_id)
@@ -98,7 +98,7 @@ async def _whom(graph: Graph, event: MailDue) -> Whom | None:
     return Whom(member, login, to)
 
 
-def _needless(event: MailDue, member: Member, login: Login) -> bool:
+def _needless(event: events.MailDue, member: Member, login: Login) -> bool:
     """Return whether the purpose of a mail was achieved meanwhile, or voided by a new password."""
     match event.kind:
         case MailKind.CONFIRM:
@@ -109,7 +109,7 @@ def _needless(event: MailDue, member: Member, login: Login) -> bool:
     return False
 
 
-async def prove(graph: Graph, new_id: IdMaker, event: MailDue, whom: Whom) -> str:
+async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom) -> str:
     """Commit an email token, or one more secret for it if it exists, and return the text of the link."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(whom.member.id)
     id_ = event.asked if shard_of(event.asked) == shard else new_id(shard)
@@ -142,7 +142,7 @@ async def prove(graph: Graph, new_id: IdMaker, event: MailDue, whom: Whom) -> st
     return await retry_on_conflict(attempt)
 
 
-def _proof(event: MailDue, whom: Whom, id_: int, secret_hash: bytes) -> Proof:
+def _proof(event: events.MailDue, whom: Whom, id_: int, secret_hash: bytes) -> Proof:
     return Proof(
         id=id_,
         member_id=whom.member.id,

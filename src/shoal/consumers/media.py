@@ -12,8 +12,8 @@ from collections.abc import Callable
 import msgspec
 
 from shoal.consumers.context import Effects
+from shoal.core import events
 from shoal.core.errors import InvalidInput
-from shoal.core.events import FilesReleased, MediaUploaded
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, MediaState, Member
 from shoal.graph.access import find_object
@@ -23,7 +23,7 @@ from shoal.graph.media import charge
 from shoal.media.library import PlacedClip
 
 
-async def convert(effects: Effects, event: MediaUploaded, mark: int) -> asyncio.Future[None]:
+async def convert(effects: Effects, event: events.MediaUploaded, mark: int) -> asyncio.Future[None]:
     # All media of a member are on the member's shard, which few members share: a cheap fairness key without a read.
     return effects.workshop.begin(event.media_id, shard_of(event.media_id), lambda: _make(effects, event.media_id))
 
@@ -93,6 +93,6 @@ def _ready(media: Media, placed: PlacedClip) -> Media:
     )
 
 
-async def remove_files(effects: Effects, event: FilesReleased, mark: int) -> None:
+async def remove_files(effects: Effects, event: events.FilesReleased, mark: int) -> None:
     """Delete the files, ignoring missing ones."""
     await effects.workshop.library.remove(event.keys)

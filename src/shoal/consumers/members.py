@@ -10,11 +10,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from shoal.consumers.context import Effects, page_of
-from shoal.core.events import EmailChanged, MemberRegistered, MemberRemoved, SessionsEnded, SuspensionChanged
+from shoal.consumers.context import Effects
+from shoal.core import events
 from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Member, Token
-from shoal.graph.access import find_object
+from shoal.graph.access import find_object, page_of
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.member_lookup import free_address, keep_address, release_address
 from shoal.graph.payloads.members import drop_login
@@ -23,7 +23,7 @@ from shoal.graph.schema import EXPIRING, LOGGED_IN, OWNS_INVITATION, AssocType
 _log = logging.getLogger(__name__)
 
 
-async def claim_address(effects: Effects, event: MemberRegistered | EmailChanged, mark: int) -> None:
+async def claim_address(effects: Effects, event: events.MemberRegistered | events.EmailChanged, mark: int) -> None:
     """Claim the address for the member. If the hold expired and another member took it, only the user name works at login."""
     if not event.address:
         return
@@ -37,12 +37,12 @@ async def claim_address(effects: Effects, event: MemberRegistered | EmailChanged
     await release_address(effects.graph, event.member_id, event.address, effects.new_id.now())
 
 
-async def free_former_address(effects: Effects, event: EmailChanged, mark: int) -> None:
+async def free_former_address(effects: Effects, event: events.EmailChanged, mark: int) -> None:
     for address in event.freed:
         await release_address(effects.graph, event.member_id, address, effects.new_id.now())
 
 
-async def free_address_of_deleted(effects: Effects, event: MemberRemoved, mark: int) -> None:
+async def free_address_of_deleted(effects: Effects, event: events.MemberRemoved, mark: int) -> None:
     if event.address:
         await free_address(effects.graph, event.member_id, event.address)
 
@@ -50,7 +50,7 @@ async def free_address_of_deleted(effects: Effects, event: MemberRemoved, mark: 
 _PAGE = 20
 
 
-async def end_invitations_of_suspended(effects: Effects, event: SuspensionChanged, mark: int) -> int | None:
+async def end_invitations_of_suspended(effects: Effects, event: events.SuspensionChanged, mark: int) -> int | None:
     """Revoke the invitations of a suspended member, one page at a time. Those of a leaving member stay, as they may return."""
     owner, graph = event.member_id, effects.graph
     member = await find_object(graph, Member, owner)
@@ -70,20 +70,20 @@ async def end_invitations_of_suspended(effects: Effects, event: SuspensionChange
 _TOKEN_PAGE = 200
 
 
-async def clear_tokens(effects: Effects, event: SessionsEnded, mark: int) -> int | None:
+async def clear_tokens(effects: Effects, event: events.SessionsEnded, mark: int) -> int | None:
     """Delete the tokens from before the last password change."""
     return await _clear(effects, event, LOGGED_IN, mark) if event.every else None
 
 
-async def clear_grants(effects: Effects, event: SessionsEnded, mark: int) -> int | None:
+async def clear_grants(effects: Effects, event: events.SessionsEnded, mark: int) -> int | None:
     """Delete the authorization codes from before the last password change."""
     return await _clear(effects, event, EXPIRING, mark) if event.every else None
 
 
-async def _clear(effects: Effects, event: SessionsEnded, atype: AssocType, mark: int) -> int | None:
+async def _clear(effects: Effects, event: events.SessionsEnded, atype: AssocType, mark: int) -> int | None:
     """Clear one page, newest first; `mark` is its start."""
     owner, graph = event.member_id, effects.graph
-    page, next_mark = await page_of(effects, owner, atype, mark, _TOKEN_PAGE)
+    page, next_mark = await page_of(effects.graph, owner, atype, mark, _TOKEN_PAGE)
     found = await graph.obj_get([owner, *(assoc.id2 for assoc in page)])
     member = found.get(owner)
     if not isinstance(member, Member):

@@ -13,22 +13,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
 from shoal.consumers import push
-from shoal.consumers.context import Effects, page_of
-from shoal.core.events import (
-    FollowChanged,
-    LikeChanged,
-    MemberRegistered,
-    PollEnded,
-    PostCreated,
-    PostDeleted,
-    PostUpdated,
-    ProfileChanged,
-    PublishRefused,
-    ReactionChanged,
-    ReportFiled,
-    RequestChanged,
-    ShareCreated,
-)
+from shoal.consumers.context import Effects
+from shoal.core import events
 from shoal.core.ids import milliseconds_of, now_ms, shard_of
 from shoal.core.model import (
     ACCEPT_ALL,
@@ -44,7 +30,7 @@ from shoal.core.model import (
     Visibility,
 )
 from shoal.core.visibility import Relation, may_see, may_see_share
-from shoal.graph.access import association, find_object, relations
+from shoal.graph.access import association, find_object, page_of, relations
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.conversations import root_of
 from shoal.graph.payloads.follows import follow_terms
@@ -169,13 +155,13 @@ Standing = Callable[[], Awaitable[int | None]]
 """Returns the time of an action; None if it was not done or was undone."""
 
 
-async def tell_mentioned(effects: Effects, event: PostCreated, mark: int) -> Outcome:
+async def tell_mentioned(effects: Effects, event: events.PostCreated, mark: int) -> Outcome:
     if not event.mention_ids:
         return None
     return await effects.aside.begin(_tell_named(effects, event.post_id, event.mention_ids, event.post_id))
 
 
-async def tell_newly_mentioned(effects: Effects, event: PostUpdated, mark: int) -> Outcome:
+async def tell_newly_mentioned(effects: Effects, event: events.PostUpdated, mark: int) -> Outcome:
     """Notify the members that an edit mentions for the first time, with the time of the edit."""
     if not event.mentions_added:
         return None
@@ -189,12 +175,12 @@ async def _tell_named(effects: Effects, post_id: int, members: Sequence[int], ti
         await _tell_each(effects, named, Notice(Kind.MENTION, post.author_id, post.id), time, post)
 
 
-async def tell_watchers(effects: Effects, event: PostCreated, mark: int) -> int | None:
+async def tell_watchers(effects: Effects, event: events.PostCreated, mark: int) -> int | None:
     """Notify the members who watch the author, unless the post is a reply to another author or mentions them anyway."""
     if event.visibility is Visibility.DIRECT:
         return None
     # Read the watchers first: most authors have none, and then the post need not be read.
-    page, next_mark = await page_of(effects, event.author_id, WATCHED_BY, mark, _PAGE)
+    page, next_mark = await page_of(effects.graph, event.author_id, WATCHED_BY, mark, _PAGE)
     post = await find_object(effects.graph, Post, event.post_id) if page else None
     if post is None or (post.parent_id and post.parent_author_id != post.author_id):
         return None
@@ -203,18 +189,18 @@ async def tell_watchers(effects: Effects, event: PostCreated, mark: int) -> int 
     return next_mark
 
 
-async def tell_sharers(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+async def tell_sharers(effects: Effects, event: events.PostUpdated, mark: int) -> int | None:
     """Notify the members who shared an edited post, unless the edit mentions them for the first time."""
     post = await find_object(effects.graph, Post, event.post_id)
     if post is None or not event.revision_id:
         return None
-    page, next_mark = await page_of(effects, post.id, SHARED_BY, mark, _PAGE)
+    page, next_mark = await page_of(effects.graph, post.id, SHARED_BY, mark, _PAGE)
     sharers = [sharer.id2 for sharer in page if sharer.id2 not in event.mentions_added]
     await _tell_each(effects, sharers, Notice(Kind.EDIT, post.author_id, post.id), event.revision_id, post)
     return next_mark
 
 
-async def tell_of_like(effects: Effects, event: LikeChanged, mark: int) -> Outcome:
+async def tell_of_like(effects: Effects, event: events.LikeChanged, mark: int) -> Outcome:
     if event.member_id == event.author_id:
         return None
     notice = Notice(Kind.LIKE, event.member_id, event.post_id)
@@ -222,7 +208,7 @@ async def tell_of_like(effects: Effects, event: LikeChanged, mark: int) -> Outco
     return await effects.aside.begin(_settle_of_post(effects, event, notice, done))
 
 
-async def tell_of_reaction(effects: Effects, event: ReactionChanged, mark: int) -> Outcome:
+async def tell_of_reaction(effects: Effects, event: events.ReactionChanged, mark: int) -> Outcome:
     if event.member_id == event.author_id:
         return None
     notice = Notice(Kind.REACTION, event.member_id, event.post_id, event.emoji)
@@ -231,7 +217,7 @@ async def tell_of_reaction(effects: Effects, event: ReactionChanged, mark: int) 
 
 
 async def _settle_of_post(
-    effects: Effects, event: LikeChanged | ReactionChanged, notice: Notice, done: Standing
+    effects: Effects, event: events.LikeChanged | events.ReactionChanged, notice: Notice, done: Standing
 ) -> None:
     async def stands() -> int | None:
         # Reactions to a deleted post are deleted too, a little later.
@@ -241,12 +227,12 @@ async def _settle_of_post(
     await _settle(effects, event.author_id, notice, stands, post)
 
 
-async def tell_of_share(effects: Effects, event: ShareCreated, mark: int) -> asyncio.Future[None]:
+async def tell_of_share(effects: Effects, event: events.ShareCreated, mark: int) -> asyncio.Future[None]:
     """Notify the author of a share, if they may see it."""
     return await effects.aside.begin(_tell_of_share(effects, event))
 
 
-async def _tell_of_share(effects: Effects, event: ShareCreated) -> None:
+async def _tell_of_share(effects: Effects, event: events.ShareCreated) -> None:
     found = await effects.graph.obj_get((event.share_id, event.author_id))
     share, sharer = found.get(event.share_id), found.get(event.author_id)
     post = await find_object(effects.graph, Post, share.post_id) if isinstance(share, Share) else None
@@ -257,7 +243,7 @@ async def _tell_of_share(effects: Effects, event: ShareCreated) -> None:
         await _tell_each(effects, (post.author_id,), Notice(Kind.SHARE, sharer.id, post.id), share.id, post)
 
 
-async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> Outcome:
+async def tell_of_follow(effects: Effects, event: events.FollowChanged, mark: int) -> Outcome:
     if is_tag(event.source_id):
         return None
     stands = _began(effects, event.follower_id, FOLLOWS, event.source_id)
@@ -265,7 +251,7 @@ async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> O
     return await effects.aside.begin(_settle(effects, event.source_id, notice, stands, None))
 
 
-async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) -> None:
+async def tell_of_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
     """Notify the recipient of a follow request. Either side may have ended the request on its own shard."""
     asks = _began(effects, event.member_id, REQUESTS, event.other_id)
     asked = _stands(effects, event.other_id, REQUESTED_BY, event.member_id)
@@ -276,19 +262,19 @@ async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) ->
     await _settle(effects, event.other_id, Notice(Kind.REQUEST, event.member_id), stands, None)
 
 
-async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | None:
+async def tell_voters(effects: Effects, event: events.PollEnded, mark: int) -> int | None:
     poll = await find_object(effects.graph, Poll, event.poll_id)
     post = await find_object(effects.graph, Post, poll.post_id) if poll is not None else None
     if poll is None or post is None:
         return None
-    page, next_mark = await page_of(effects, poll.id, VOTED_BY, mark, _PAGE)
+    page, next_mark = await page_of(effects.graph, poll.id, VOTED_BY, mark, _PAGE)
     members = {voter.id2 for voter in page} | {poll.owner_id}
     time = end_of_poll(poll.id, poll.expires_at)
     await _tell_each(effects, members, Notice(Kind.POLL, poll.owner_id, post.id), time, post)
     return next_mark
 
 
-async def tell_of_refusal(effects: Effects, event: PublishRefused, mark: int) -> None:
+async def tell_of_refusal(effects: Effects, event: events.PublishRefused, mark: int) -> None:
     scheduled = await find_object(effects.graph, ScheduledPost, event.scheduled_id)
     if scheduled is not None and scheduled.refused:
         await note(effects, scheduled.owner_id, unpublished(scheduled), event.time)
@@ -392,22 +378,22 @@ async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, t
 _RETRACTION_PAGE = 200
 
 
-async def forget_mentions(effects: Effects, event: PostDeleted, mark: int) -> None:
+async def forget_mentions(effects: Effects, event: events.PostDeleted, mark: int) -> None:
     notice = Notice(Kind.MENTION, event.author_id, event.post_id)
     await asyncio.gather(*(forget(effects, member, (notice,)) for member in event.mention_ids))
 
 
-async def forget_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def forget_likes(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
     """Retract the author's notifications of likes, before the list of likes is cleared."""
     return await _forget(effects, event, LIKED_BY, Kind.LIKE, mark)
 
 
-async def forget_shares(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def forget_shares(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
     """Retract the author's notifications of shares, before the list of shares is cleared."""
     return await _forget(effects, event, SHARED_BY, Kind.SHARE, mark)
 
 
-async def forget_reactions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+async def forget_reactions(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
     """Retract the author's notifications of emoji, before the list of reactions is cleared."""
 
     def notices(who: Assoc) -> list[Notice]:
@@ -416,14 +402,14 @@ async def forget_reactions(effects: Effects, event: PostDeleted, mark: int) -> i
     return await _forget_page(effects, event, REACTED_BY, notices, mark)
 
 
-async def _forget(effects: Effects, event: PostDeleted, atype: AssocType, kind: Kind, mark: int) -> int | None:
+async def _forget(effects: Effects, event: events.PostDeleted, atype: AssocType, kind: Kind, mark: int) -> int | None:
     return await _forget_page(effects, event, atype, lambda who: [Notice(kind, who.id2, event.post_id)], mark)
 
 
 async def _forget_page(
-    effects: Effects, event: PostDeleted, atype: AssocType, notices: Callable[[Assoc], list[Notice]], mark: int
+    effects: Effects, event: events.PostDeleted, atype: AssocType, notices: Callable[[Assoc], list[Notice]], mark: int
 ) -> int | None:
-    page, next_mark = await page_of(effects, event.post_id, atype, mark, _RETRACTION_PAGE)
+    page, next_mark = await page_of(effects.graph, event.post_id, atype, mark, _RETRACTION_PAGE)
     await forget(effects, event.author_id, [notice for who in page for notice in notices(who)])
     return next_mark
 
@@ -432,7 +418,9 @@ _RECENT_MS = 86_400_000
 """Milliseconds for which a member is new: changes of older profiles are not notified."""
 
 
-async def tell_of_member(effects: Effects, event: MemberRegistered | ProfileChanged, mark: int) -> int | None:
+async def tell_of_member(
+    effects: Effects, event: events.MemberRegistered | events.ProfileChanged, mark: int
+) -> int | None:
     """Notify moderators of a new member, once their address is confirmed. Imported members are skipped."""
     member = await find_object(effects.graph, Member, event.member_id)
     if member is None or member.dated or member.unconfirmed:
@@ -443,7 +431,7 @@ async def tell_of_member(effects: Effects, event: MemberRegistered | ProfileChan
     return await _tell_staff(effects, Notice(Kind.REGISTRATION, member.id), member.id, mark)
 
 
-async def tell_of_report(effects: Effects, event: ReportFiled, mark: int) -> int | None:
+async def tell_of_report(effects: Effects, event: events.ReportFiled, mark: int) -> int | None:
     report = await find_object(effects.graph, Report, event.report_id)
     if report is None:
         return None
@@ -451,7 +439,7 @@ async def tell_of_report(effects: Effects, event: ReportFiled, mark: int) -> int
 
 
 async def _tell_staff(effects: Effects, notice: Notice, time: int, mark: int) -> int | None:
-    page, next_mark = await page_of(effects, EVERYBODY, STAFF, mark, _PAGE)
+    page, next_mark = await page_of(effects.graph, EVERYBODY, STAFF, mark, _PAGE)
     others = [member.id2 for member in page if member.id2 != notice.actor_id]
     await asyncio.gather(*(note(effects, member, notice, time) for member in others))
     return next_mark

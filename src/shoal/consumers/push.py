@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from shoal.consumers.context import Effects
 from shoal.consumers.members import drop_tokens
+from shoal.core import events
 from shoal.core.errors import NewerNeeded
-from shoal.core.events import PushDue
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Token
 from shoal.graph.access import association
@@ -26,7 +26,7 @@ _GIVEN_UP_MS = 48 * 3_600_000
 """Milliseconds after which an unsent message is abandoned, because it is outdated."""
 
 
-async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Sequence[PushDue]:
+async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Sequence[events.PushDue]:
     """Return the web push messages for a notification, to be added to its commit; none if the notification exists already.
 
     Takes one read, and up to two more if the member has subscriptions.
@@ -44,7 +44,7 @@ async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Se
         wanted = await _allowed(effects, member_id, notice.actor_id, wanted)
     asked = effects.new_id(shard_of(member_id))
     return [
-        PushDue(member_id=member_id, token_id=token_id, notice_id=notice.id, time=time, asked=asked)
+        events.PushDue(member_id=member_id, token_id=token_id, notice_id=notice.id, time=time, asked=asked)
         for token_id, _ in wanted
     ]
 
@@ -61,7 +61,7 @@ async def _allowed(
     return [one for one in wanted if one[1].policy in allowed]
 
 
-async def send(effects: Effects, event: PushDue, mark: int) -> asyncio.Future[None] | None:
+async def send(effects: Effects, event: events.PushDue, mark: int) -> asyncio.Future[None] | None:
     """Start sending a message, unless its notification was retracted, the session has ended, or it is two days old."""
     courier = effects.courier
     if courier is None or effects.new_id.now() - milliseconds_of(event.asked) > _GIVEN_UP_MS:
@@ -73,14 +73,16 @@ async def send(effects: Effects, event: PushDue, mark: int) -> asyncio.Future[No
     return courier.begin(endpoint, lambda: _send(effects, courier, event, held))
 
 
-async def _send(effects: Effects, courier: Courier, event: PushDue, held: Assoc) -> None:
+async def _send(effects: Effects, courier: Courier, event: events.PushDue, held: Assoc) -> None:
     where = messages.decode(held.data)
     told = await _told(effects, courier, event, where)
     if told is not None and await courier.deliver(where, messages.write(told, courier.root)) is Sent.ENDED:
         await _end(effects, event, held)
 
 
-async def _told(effects: Effects, courier: Courier, event: PushDue, where: PushSubscription) -> NoticeToSend | None:
+async def _told(
+    effects: Effects, courier: Courier, event: events.PushDue, where: PushSubscription
+) -> NoticeToSend | None:
     """Return the content of the message; None if its notification or recipient no longer exists."""
     graph = effects.graph
     told = await association(graph, event.member_id, NOTIFIED, event.notice_id)
@@ -103,7 +105,7 @@ async def _told(effects: Effects, courier: Courier, event: PushDue, where: PushS
     return NoticeToSend(notice, told.time, member.id, actor, said, where.language, text)
 
 
-async def _end(effects: Effects, event: PushDue, held: Assoc) -> None:
+async def _end(effects: Effects, event: events.PushDue, held: Assoc) -> None:
     """Delete a subscription that its push service no longer knows, unless it was renewed meanwhile."""
     now = await association(effects.graph, event.member_id, PUSHES, event.token_id)
     if now is None or now.data != held.data:

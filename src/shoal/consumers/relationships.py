@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from shoal.consumers.cleanup import clear_late
-from shoal.consumers.context import Effects, page_of
-from shoal.core.events import Blocked, FollowChanged, InverseOwed, ListChanged, PostCreated, PostUpdated, RequestChanged
+from shoal.consumers.context import Effects
+from shoal.core import events
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList
-from shoal.graph.access import association, find_object
+from shoal.graph.access import association, find_object, page_of
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import (
     ASSOC_TYPES,
@@ -36,7 +36,7 @@ from shoal.graph.schema import (
 )
 
 
-async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> None:
+async def settle_inverse(effects: Effects, event: events.InverseOwed, mark: int) -> None:
     """Apply the inverse in its own store. It keeps its time, so repeating it changes nothing.
 
     If the post or poll was deleted and cleared meanwhile, the inverse is cleared too.
@@ -45,7 +45,7 @@ async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> Non
     await clear_late(effects, event.op)
 
 
-async def settle_follow(effects: Effects, event: FollowChanged, mark: int) -> None:
+async def settle_follow(effects: Effects, event: events.FollowChanged, mark: int) -> None:
     """Make both halves of a follow agree before they are used: either may have been written first.
 
     Otherwise entries that are pushed while older ones are merged would be missed.
@@ -53,12 +53,12 @@ async def settle_follow(effects: Effects, event: FollowChanged, mark: int) -> No
     await _settle_ends(effects, event.follower_id, following(event.source_id), event.source_id)
 
 
-async def settle_request(effects: Effects, event: RequestChanged, mark: int) -> None:
+async def settle_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
     """Make both halves of a follow request agree: either may have been written first."""
     await _settle_ends(effects, event.member_id, REQUESTS, event.other_id)
 
 
-async def settle_tags(effects: Effects, event: PostCreated, mark: int) -> None:
+async def settle_tags(effects: Effects, event: events.PostCreated, mark: int) -> None:
     """Add a post to the lists of its tags before it is pushed; otherwise concurrent readers of a list would miss it.
 
     With a single store, its commit has done so already.
@@ -66,7 +66,7 @@ async def settle_tags(effects: Effects, event: PostCreated, mark: int) -> None:
     await _settle(effects, event.post_id, TAGGED, event.tag_ids)
 
 
-async def settle_added_tags(effects: Effects, event: PostUpdated, mark: int) -> None:
+async def settle_added_tags(effects: Effects, event: events.PostUpdated, mark: int) -> None:
     """Add an edited post to the lists of the added tags before it is pushed."""
     await _settle(effects, event.post_id, TAGGED, event.tags_added)
 
@@ -127,24 +127,24 @@ async def _put(effects: Effects, op: AssocOp) -> None:
     await effects.graph.commit(batch)
 
 
-async def end_follows(effects: Effects, event: Blocked, mark: int) -> None:
+async def end_follows(effects: Effects, event: events.Blocked, mark: int) -> None:
     """Delete the blocked member's follow or follow request to the blocker, unless the block was removed."""
     await _end_if_blocked(effects, event.blocked_id, event.blocker_id)
     await _end_request(effects, event.blocked_id, event.blocker_id)
 
 
-async def end_blocked_follow(effects: Effects, event: FollowChanged, mark: int) -> None:
+async def end_blocked_follow(effects: Effects, event: events.FollowChanged, mark: int) -> None:
     """Delete a follow that began concurrently with the block: one of the two events comes after both commits."""
     if not is_tag(event.source_id):
         await _end_if_blocked(effects, event.follower_id, event.source_id)
 
 
-async def end_vain_request(effects: Effects, event: RequestChanged, mark: int) -> None:
+async def end_vain_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
     """Delete a follow request that was created during a block, or concurrently with its acceptance."""
     await _end_request(effects, event.member_id, event.other_id)
 
 
-async def end_bonds(effects: Effects, event: FollowChanged, mark: int) -> None:
+async def end_bonds(effects: Effects, event: events.FollowChanged, mark: int) -> None:
     """Delete watching and endorsing if there is no follow any more, and the request if there is one."""
     member, source = event.follower_id, event.source_id
     if is_tag(source):
@@ -173,7 +173,7 @@ async def _end_if_blocked(effects: Effects, member: int, source: int) -> None:
         return
     batch = Batch(shard_of(member))
     batch.assoc_del(member, FOLLOWS, source, effects.new_id(batch.shard))
-    batch.emit(FollowChanged(follower_id=member, source_id=source))
+    batch.emit(events.FollowChanged(follower_id=member, source_id=source))
     await effects.graph.commit(batch)
 
 
@@ -184,7 +184,7 @@ async def _end_request(effects: Effects, member: int, other: int) -> None:
         return
     batch = Batch(shard_of(member))
     batch.assoc_del(member, REQUESTS, other, effects.new_id(batch.shard))
-    batch.emit(RequestChanged(member_id=member, other_id=other))
+    batch.emit(events.RequestChanged(member_id=member, other_id=other))
     await effects.graph.commit(batch)
 
 
@@ -200,7 +200,7 @@ _MEMBERS = 100
 """Members of a list that are checked before other jobs run."""
 
 
-async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> None:
+async def trim_lists(effects: Effects, event: events.FollowChanged, mark: int) -> None:
     owner, source = event.follower_id, event.source_id
     if is_tag(source) or source == owner:
         return
@@ -212,9 +212,9 @@ async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> None:
             await _take_off_list(effects, list_id, {source: listed})
 
 
-async def trim_list(effects: Effects, event: ListChanged, mark: int) -> int | None:
+async def trim_list(effects: Effects, event: events.ListChanged, mark: int) -> int | None:
     """Remove members that the owner no longer follows, or all members of a deleted list."""
-    page, next_mark = await page_of(effects, event.list_id, LISTS, mark, _MEMBERS)
+    page, next_mark = await page_of(effects.graph, event.list_id, LISTS, mark, _MEMBERS)
     listed = {assoc.id2: assoc for assoc in page}
     if not listed:
         return None

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from shoal.consumers.context import Effects
 from shoal.consumers.notifications import forget, note
 from shoal.consumers.relationships import settle_links
-from shoal.core.events import PostHidden, ReportFiled, VerdictChanged
+from shoal.core import events
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HELD, Member, Post, Report, Review
 from shoal.graph.access import find_object
@@ -33,11 +33,11 @@ _OFTEN = 3
 """A reporter with at least this many dismissed reports, and more dismissed than upheld ones, does not count."""
 
 
-async def review_reported(effects: Effects, event: ReportFiled, mark: int) -> None:
+async def review_reported(effects: Effects, event: events.ReportFiled, mark: int) -> None:
     await _review_posts(effects, event.report_id, filed=True)
 
 
-async def review_closed(effects: Effects, event: VerdictChanged, mark: int) -> None:
+async def review_closed(effects: Effects, event: events.VerdictChanged, mark: int) -> None:
     """Update the review of reported posts after a decision, or after a reopened report."""
     await _review_posts(effects, event.report_id)
 
@@ -66,7 +66,7 @@ async def _review(effects: Effects, post_id: int, report_id: int, *, filed: bool
         batch = Batch(shard_of(post.id))
         batch.obj_set(replace(post, review=review, version=post.version + 1))
         if review in HELD:
-            batch.emit(PostHidden(post_id=post.id))
+            batch.emit(events.PostHidden(post_id=post.id))
         await effects.graph.commit(batch)
         return True
 
@@ -110,7 +110,7 @@ async def _counting(effects: Effects, page: Collection[Assoc], members: Mapping[
 _VERDICTS = (REPORT_UPHELD, REPORT_DISMISSED)
 
 
-async def tell_reporter(effects: Effects, event: VerdictChanged, mark: int) -> None:
+async def tell_reporter(effects: Effects, event: events.VerdictChanged, mark: int) -> None:
     """Notify the reporter exactly if the report is closed at this moment; retract the notification of a reopened one."""
     report = await find_object(effects.graph, Report, event.report_id)
     if report is None:

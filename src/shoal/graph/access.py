@@ -84,6 +84,12 @@ async def pages_of(
         before = page[-1].time
 
 
+async def page_of(graph: Reader, id1: int, atype: AssocType, mark: int, size: int) -> tuple[list[Assoc], int | None]:
+    """Return a page of a list from a mark on (0: the newest), and the mark of the next page; None at the end."""
+    page = await graph.assoc_range(id1, atype, Cursor(before=mark or MAX_TIME, limit=size))
+    return page, page[-1].time if len(page) == size else None
+
+
 async def association(graph: Reader, id1: int, atype: AssocType, id2: int) -> Assoc | None:
     return (await graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
 

@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.errors import InvalidInput
 from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, floor_at, milliseconds_of, now_ms
-from shoal.graph.access import association, count_of, members_by_id
-from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
+from shoal.core.model import Member
+from shoal.graph.access import association, count_of, get_object
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor
 from shoal.graph.payloads.follows import FollowSpan, beginning, moments_until, periods
 from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWER_TIMES, FOLLOWS, HISTORY_KEPT, AssocType
 from shoal.queries.context import Reads
@@ -51,8 +52,7 @@ async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
 
     Raises `NotFound` for an unknown member.
     """
-    if not await members_by_id(reads.graph, (other,)):
-        raise NotFound("Record not found")
+    await get_object(reads.graph, Member, other)
     since = await known_since(reads)
     alive = await reads.lasting.assoc_get(viewer, tuple(_ASIDE), (other,))
     # Read later, so that a follow that ends in between appears twice rather than not at all.
@@ -86,13 +86,9 @@ def _dated(period: FollowSpan) -> FollowPeriod:
 async def known_since(reads: Reads) -> int:
     """Return the time (Unix milliseconds) since which every end of a follow is recorded and may be shown."""
     kept = now_ms() - int(reads.history_days * _DAY_MS)
-    return max(kept, await history_kept_since(reads.lasting))
-
-
-async def history_kept_since(graph: Reader) -> int:
-    """Return since when the server keeps histories, in Unix milliseconds; 0: from its beginning."""
-    mark = await association(graph, EVERYBODY, HISTORY_KEPT, EVERYBODY)
-    return milliseconds_of(mark.time) if mark is not None else 0
+    # Without this mark, the server has kept histories from its beginning.
+    mark = await association(reads.lasting, EVERYBODY, HISTORY_KEPT, EVERYBODY)
+    return kept if mark is None else max(kept, milliseconds_of(mark.time))
 
 
 DAYS = 90

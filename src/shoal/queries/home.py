@@ -26,14 +26,14 @@ from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
 from shoal.queries import lists
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Row, Sight, sight
-from shoal.queries.pagination import MOST_AT_ONCE, SLACK, RowReader, Sources, pull, stored
+from shoal.queries.hydration import Entry, Row, Sight
+from shoal.queries.pagination import MOST_AT_ONCE, SLACK, Sources, pull, stored
 from shoal.queries.pipeline import (
     NO_SIEVE,
     Folds,
     Page,
     Skeleton,
-    folds_shares,
+    folds_of,
     read_folded,
     sieve_of,
     unfolded,
@@ -47,7 +47,7 @@ _FOLLOWS_PAGE = 20_000
 _SHOWN_AT_ONCE = 500
 
 
-class _Tastes(NamedTuple):
+class _HomeSettings(NamedTuple):
     """The viewer's settings that affect every entry."""
 
     tags: set[int]
@@ -55,7 +55,7 @@ class _Tastes(NamedTuple):
     """Followees whose posts the viewer reads only in an exclusive list."""
 
 
-_PLAIN = _Tastes(set(), frozenset())
+_PLAIN = _HomeSettings(set(), frozenset())
 
 
 async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
@@ -69,42 +69,40 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
         # These lists are usually empty, so one count replaces the separate reads below.
         held = await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, LOUD))
         plain = not (held[FOLLOWS_TAG] or held[OWNS_LIST])
-        tastes = _PLAIN if plain else await _tastes(reads.graph, viewer)
+        settings = _PLAIN if plain else await _settings_of(reads.graph, viewer)
         sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME) if held[OWNS_FILTER] else NO_SIEVE
         skeleton = partial(_materialised, reads, viewer, opening=opening)
-        return await read_folded(_folds(reads, viewer, skeleton, tastes, direct=direct), cursor, sieve)
+        return await read_folded(_folds(reads, viewer, skeleton, settings, direct=direct), cursor, sieve)
 
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
     """Return the page that `page` must equal, by pulling from all sources at any cost."""
-    tastes = await _tastes(reads.graph, viewer)
-    sources = await _sources(reads.graph, viewer, tastes.tags)
+    settings = await _settings_of(reads.graph, viewer)
+    sources = await _sources(reads.graph, viewer, settings.tags)
     sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME)
     return await read_folded(
-        _folds(reads, viewer, partial(pull, reads.graph, sources), tastes, direct=direct), cursor, sieve, thorough=True
+        _folds(reads, viewer, partial(pull, reads.graph, sources), settings, direct=direct),
+        cursor,
+        sieve,
+        thorough=True,
     )
 
 
-def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes, *, direct: bool = True) -> Folds:
+def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSettings, *, direct: bool = True) -> Folds:
     """Describe the home timeline as rows: which belong to it, and how shares are folded."""
-    seen = sight(reads.graph, viewer, lasting=reads.lasting)
 
-    async def sift(ids: Sequence[int]) -> list[Row]:
-        rows = _belonging(seen, viewer, await seen.look(ids), tastes)
-        return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        return _belonging(seen, viewer, rows, settings)
 
-    def opened(cursor: Cursor) -> RowReader[int, Row]:
-        return RowReader(cursor, skeleton, sift, int)
-
-    return Folds(seen, opened, partial(folds_shares, reads.graph, viewer), tastes.tags)
+    return folds_of(reads, viewer, skeleton, keep, direct=direct, tags=settings.tags)
 
 
 async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
     """Return the entries that are in the viewer's home now, as `page` would show them, in the order of `ids`."""
     with one_request():
-        tastes = await _tastes(reads.graph, viewer)
-        folds = _folds(reads, viewer, partial(_materialised, reads, viewer), tastes)
-        rows = _belonging(folds.seen, viewer, await folds.seen.look(ids), tastes)
+        settings = await _settings_of(reads.graph, viewer)
+        folds = _folds(reads, viewer, partial(_materialised, reads, viewer), settings)
+        rows = _belonging(folds.seen, viewer, await folds.seen.look(ids), settings)
         if not rows:
             return []
         here = await folds.seen.entries(await unfolded(folds, rows))
@@ -188,13 +186,13 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
         )
     except Unavailable:
         return None
-    return None if found is None else _Opening(at, found[0], await _loud(reads, viewer))
+    return None if found is None else _Opening(at, found[0], await _high_fan_out_lists(reads, viewer))
 
 
 async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
     if opening is None or opening.at != at:
         # Read before the timeline, which then contains the unpushed entries of a source whose demotion is complete.
-        loud = await _loud(reads, viewer)
+        loud = await _high_fan_out_lists(reads, viewer)
         window = await _window(reads, viewer, at)
     else:
         loud = opening.loud
@@ -234,7 +232,7 @@ def _incomplete(window: Window, at: Cursor) -> bool:
     return window.floor > at.after and (at.oldest_first or len(window.ids) < at.limit)
 
 
-async def _loud(reads: Reads, viewer: int) -> Sources:
+async def _high_fan_out_lists(reads: Reads, viewer: int) -> Sources:
     """Return the lists of the viewer's sources whose entries may not have been pushed."""
     loud = await reads.graph.assoc_common(viewer, (FOLLOWS, FOLLOWS_TAG), EVERYBODY, LOUD)
     return {POSTED: list(loud[FOLLOWS]), TAG_OF: list(loud[FOLLOWS_TAG])} if any(loud.values()) else {}
@@ -263,43 +261,43 @@ async def _followed_tags(graph: Reader, viewer: int) -> set[int]:
     return {tag.id2 for tag in followed}
 
 
-async def _tastes(graph: Reader, viewer: int) -> _Tastes:
-    return _Tastes(await _followed_tags(graph, viewer), await lists.set_apart(graph, viewer))
+async def _settings_of(graph: Reader, viewer: int) -> _HomeSettings:
+    return _HomeSettings(await _followed_tags(graph, viewer), await lists.set_apart(graph, viewer))
 
 
-def _belonging(seen: Sight, viewer: int, rows: Sequence[Row], tastes: _Tastes) -> list[Row]:
+def _belonging(seen: Sight, viewer: int, rows: Sequence[Row], settings: _HomeSettings) -> list[Row]:
     """Keep only entries of sources that the viewer follows now, so that late consumers have no visible effect."""
     stands = seen.stands
-    return [row for row in rows if _belongs(viewer, row, stands, tastes)]
+    return [row for row in rows if _belongs(viewer, row, stands, settings)]
 
 
-def _belongs(viewer: int, row: Row, stands: Mapping[int, Relation], tastes: _Tastes) -> bool:
+def _belongs(viewer: int, row: Row, stands: Mapping[int, Relation], settings: _HomeSettings) -> bool:
     _, post, share = row
     if share is not None:
-        return share.author_id == viewer or _brought(row, share.author_id, stands, tastes)
+        return share.author_id == viewer or _arrives_by_follow(row, share.author_id, stands, settings)
     author = post.author_id
     if author == viewer:
         return True
-    if tastes.tags and not tastes.tags.isdisjoint(map(tag_id, post.tags)) and _comes_by_tag(post):
+    if settings.tags and not settings.tags.isdisjoint(map(tag_id, post.tags)) and _arrives_by_tag(post):
         return True
-    return _brought(row, author, stands, tastes) and _in_earshot(viewer, post, stands)
+    return _arrives_by_follow(row, author, stands, settings) and _shows_comment(viewer, post, stands)
 
 
-def _comes_by_tag(post: Post) -> bool:
+def _arrives_by_tag(post: Post) -> bool:
     """Return whether its tags bring a post to home timelines; a held post reaches only the author's followers."""
     return post.visibility is Visibility.PUBLIC and post.review not in HELD
 
 
-def _brought(row: Row, by: int, stands: Mapping[int, Relation], tastes: _Tastes) -> bool:
+def _arrives_by_follow(row: Row, by: int, stands: Mapping[int, Relation], settings: _HomeSettings) -> bool:
     """Return whether a followed member brings the entry to the home timeline."""
     stand = stands[by]
-    if not stand.following or by in tastes.apart:
+    if not stand.following or by in settings.apart:
         return False
     # Shortcut: by default a follow includes everything.
     return (stand.shares and not stand.languages) or may_come(row[1], row[2], stand)
 
 
-def _in_earshot(viewer: int, post: Post, stands: Mapping[int, Relation]) -> bool:
+def _shows_comment(viewer: int, post: Post, stands: Mapping[int, Relation]) -> bool:
     """Return whether the viewer may see a comment in the timeline, which requires following both authors."""
     parent = post.parent_author_id
     return not parent or parent in (viewer, post.author_id) or stands[parent].following

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from shoal.core.model import MemberList, Post, RepliesPolicy, Visibility
+from shoal.core.model import MemberList, Post, RepliesPolicy
 from shoal.core.visibility import may_come
 from shoal.graph.access import objects_of, own_object
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Row, Sight, sight
-from shoal.queries.pagination import RowReader, pull
-from shoal.queries.pipeline import NO_SIEVE, Folds, Page, folds_shares, read_folded, unfolded
+from shoal.queries.hydration import Entry, Row, Sight
+from shoal.queries.pagination import pull
+from shoal.queries.pipeline import NO_SIEVE, Folds, Page, folds_of, read_folded, unfolded
 
 MAX_LISTS = 1_000
 MAX_MEMBERS = 1_000
@@ -44,17 +44,12 @@ async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> 
 
 def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int], *, direct: bool = True) -> Folds:
     """Describe the list as rows: which belong to it, and how shares are folded."""
-    seen = sight(reads.graph, viewer, lasting=reads.lasting)
     skeleton = partial(pull, reads.graph, {POSTED: members})
 
-    async def sift(ids: Sequence[int]) -> list[Row]:
-        rows = await _wanted(seen, shown, members, await seen.look(ids))
-        return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        return await _wanted(seen, shown, members, rows)
 
-    def opened(cursor: Cursor) -> RowReader[int, Row]:
-        return RowReader(cursor, skeleton, sift, int)
-
-    return Folds(seen, opened, partial(folds_shares, reads.graph, viewer))
+    return folds_of(reads, viewer, skeleton, keep, direct=direct)
 
 
 async def members_of(graph: Reader, shown: MemberList) -> list[int]:
@@ -87,26 +82,26 @@ async def set_apart(graph: Reader, viewer: int) -> frozenset[int]:
 
 async def _wanted(seen: Sight, shown: MemberList, members: Collection[int], rows: Sequence[Row]) -> list[Row]:
     on_list = frozenset(members)
-    heard: Collection[int] = on_list
+    answered: Collection[int] = on_list
     if shown.replies is RepliesPolicy.FOLLOWED:
         parents = {post.parent_author_id for _, post, _ in rows if post.parent_author_id}
-        heard = (await seen.graph.assoc_get(shown.owner_id, (FOLLOWS,), list(parents)))[FOLLOWS] if parents else ()
+        answered = (await seen.graph.assoc_get(shown.owner_id, (FOLLOWS,), list(parents)))[FOLLOWS] if parents else ()
     elif shown.replies is RepliesPolicy.NONE:
-        heard = ()
-    return [row for row in rows if _is_wanted(seen, shown, on_list, heard, row)]
+        answered = ()
+    return [row for row in rows if _is_wanted(seen, shown, on_list, answered, row)]
 
 
-def _is_wanted(seen: Sight, shown: MemberList, members: Collection[int], heard: Collection[int], row: Row) -> bool:
+def _is_wanted(seen: Sight, shown: MemberList, members: Collection[int], answered: Collection[int], row: Row) -> bool:
     _, post, share = row
     by = post.author_id if share is None else share.author_id
     if by not in members:
         return False
     if by != shown.owner_id and not may_come(post, share, seen.stands[by]):
         return False
-    return share is not None or _in_earshot(shown, post, heard)
+    return share is not None or _shows_comment(shown, post, answered)
 
 
-def _in_earshot(shown: MemberList, post: Post, heard: Collection[int]) -> bool:
-    """Return whether the list shows a comment: one on a post of its author, of the owner, or of the members `heard`."""
+def _shows_comment(shown: MemberList, post: Post, answered: Collection[int]) -> bool:
+    """Return whether the list shows a comment: one on a post of its author, of the owner, or of the members `answered`."""
     parent = post.parent_author_id
-    return not parent or parent in (post.author_id, shown.owner_id) or parent in heard
+    return not parent or parent in (post.author_id, shown.owner_id) or parent in answered

@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
@@ -31,7 +32,7 @@ from msgspec import structs
 
 from shoal.core.filters import Compiled, Filter, FilterContext, Text, compiled
 from shoal.core.ids import now_ms
-from shoal.core.model import Member, Post
+from shoal.core.model import Member, Post, Visibility
 from shoal.graph.access import find_object
 from shoal.graph.cache.lru import Recent
 from shoal.graph.cache.responses import good_until
@@ -98,9 +99,6 @@ class Sieve:
         self._filters = [_ready(filter_) for filter_ in filters]
         self._words = sum(len(filter_.words) for filter_ in self._filters)
 
-    def __bool__(self) -> bool:
-        return bool(self._filters)
-
     def matches(self, entry: Entry) -> tuple[Filtered, ...]:
         """Return the filters of any context that match an entry, or the post that it shares."""
         post = entry.post
@@ -134,16 +132,12 @@ class Sieve:
         """Return the entries like `marked`, without those that an irreversible filter matches."""
         if not self._filters:
             return list(entries)
-        return [entry for entry in await self.marked(entries) if not dropped(entry)]
+        marked = await self.marked(entries)
+        return [entry for entry in marked if not any(match.filter.irreversible for match in entry.filtered)]
 
 
 NO_SIEVE = Sieve(0, ())
 """The filter of a viewer without filters."""
-
-
-def dropped(entry: Entry) -> bool:
-    """Return whether an irreversible filter matched the entry, which removes it."""
-    return any(match.filter.irreversible for match in entry.filtered)
 
 
 async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext | None = None) -> Sieve:
@@ -190,12 +184,10 @@ REACH = 40
 """Number of entries that a share is compared with."""
 NAMED = 3
 
-Opened = Callable[[Cursor], RowReader[int, Row]]
-
 
 class Folds(NamedTuple):
     seen: Sight
-    opened: Opened
+    opened: Callable[[Cursor], RowReader[int, Row]]
     wanted: Callable[[], Awaitable[bool]]
     """Returns whether the viewer wants shares folded; called only if one might be."""
     tags: Collection[int] = ()
@@ -214,6 +206,22 @@ class Folds(NamedTuple):
     async def spread(self, rows: Iterable[Row]) -> Mapping[int, int]:
         """Return the number of sharers of each post."""
         return (await self.seen.graph.assoc_count(list({row[1].id for row in rows}), (SHARED_BY,)))[SHARED_BY]
+
+
+def folds_of(
+    reads: Reads, viewer: int, skeleton: Skeleton, keep: Keep, *, direct: bool, tags: Collection[int] = ()
+) -> Folds:
+    """Return the folds of a timeline whose ids `skeleton` proposes and `keep` filters, with or without direct messages."""
+    seen = sight(reads.graph, viewer, lasting=reads.lasting)
+
+    async def sift(ids: Sequence[int]) -> list[Row]:
+        rows = await keep(seen, await seen.look(ids))
+        return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
+
+    def opened(cursor: Cursor) -> RowReader[int, Row]:
+        return RowReader(cursor, skeleton, sift, int)
+
+    return Folds(seen, opened, partial(_folds_shares, reads.graph, viewer), tags)
 
 
 class Folding:
@@ -374,7 +382,7 @@ def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
     return [at for at, row in enumerate(rows, first) if row[0] in ids]
 
 
-async def folds_shares(graph: Reader, viewer: int) -> bool:
+async def _folds_shares(graph: Reader, viewer: int) -> bool:
     """Return whether a member has folding of shares enabled."""
     member = await find_object(graph, Member, viewer)
     return member is not None and member.folds_shares

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import asdict
 
 from shoal.core.ids import EPOCH_MS, floor_at
 from shoal.core.model import Member, Post
@@ -402,17 +403,7 @@ def _once(weighed: Sequence[tuple[float, Counted, str]]) -> list[tuple[float, Co
 def _as_shown(base: Shown, weighed: Sequence[tuple[float, Counted, str]]) -> Shown:
     sizes = levels([weight for weight, _, _ in weighed])
     words = [
-        Word(
-            name=tag.name,
-            form=tag.form,
-            uses=tag.uses,
-            days=tag.days,
-            reasons=tag.reasons,
-            merged=tag.merged,
-            weight=weight,
-            level=level,
-            why=why,
-        )
+        Word(**asdict(tag), weight=weight, level=level, why=why)
         for (weight, tag, why), level in zip(weighed, sizes, strict=True)
     ]
     return Shown(order=FOR_YOU, version=base.version, at=base.at, complete_to=base.complete_to, words=words)

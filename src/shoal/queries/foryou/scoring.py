@@ -134,7 +134,8 @@ async def facts_of(
     )
     circle = np.array(list({*interests.followees, *interests.followers}), np.int64)
     common = _in_common(around, circle)
-    by = _positions(posts, authors)
+    position = {author: at for at, author in enumerate(authors)}
+    by = np.array([position[post.author_id] for post in posts], np.int64)
     liked = _column([counts[LIKED_BY].get(id_, 0) + counts[SHARED_BY].get(id_, 0) for id_ in ids])
     reactions = _column([received[LIKED_BY].get(id_, 0) + received[SHARED_BY].get(id_, 0) for id_ in authors])[by]
     posted = _column([received[POSTED].get(id_, 0) for id_ in authors])[by]
@@ -160,11 +161,6 @@ async def facts_of(
         words=_column([words for _, words in said]),
         author_reactions=reactions,
     )
-
-
-def _positions(posts: Sequence[Post], authors: Sequence[int]) -> Ids:
-    at = {author: position for position, author in enumerate(authors)}
-    return np.array([at[post.author_id] for post in posts], np.int64)
 
 
 def _by_tags(
