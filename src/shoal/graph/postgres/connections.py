@@ -238,7 +238,8 @@ class ConnectionPool:
         try:
             answer = await work(connection)
         except (*LOST, AttributeError) as error:
-            if not was_lost(connection, error):
+            # See `primary.lost_if_closed`.
+            if isinstance(error, AttributeError) and not connection.is_closed():
                 raise
             connection.terminate()
             raise lost() from error
@@ -316,20 +317,12 @@ async def _fetch(connection: asyncpg.Connection, statement: str, values: Sequenc
 
 
 def _local_settings(settings: Mapping[str, str]) -> str:
-    chosen = [(name, value) for name, value in settings.items() if name not in _OF_SESSIONS]
+    # `SET LOCAL default_...` would only affect the next transaction.
     return "; ".join(
-        # `SET LOCAL default_...` would only affect the next transaction.
         f"SET LOCAL {name.removeprefix('default_')} = '{value}'"
-        for name, value in chosen
+        for name, value in settings.items()
+        if name not in _OF_SESSIONS
     )
-
-
-def was_lost(connection: asyncpg.Connection, error: Exception) -> bool:
-    """Return whether an error says that the connection ended.
-
-    asyncpg raises `AttributeError` if the connection ends between preparing and sending a statement.
-    """
-    return isinstance(error, LOST) or (isinstance(error, AttributeError) and connection.is_closed())
 
 
 async def goodbye(connection: asyncpg.Connection) -> None:

@@ -141,6 +141,17 @@ def ended_after(connection: asyncpg.Connection, seconds: float) -> Iterator[None
         timer.cancel()
 
 
+@contextlib.contextmanager
+def lost_if_closed(*connections: asyncpg.Connection) -> Iterator[None]:
+    """Raise `ConnectionError` for the `AttributeError` of asyncpg when a connection ends while a statement is prepared."""
+    try:
+        yield
+    except AttributeError as error:
+        if not any(connection.is_closed() for connection in connections):
+            raise
+        raise ConnectionError("the connection ended") from error
+
+
 _Asked = dict[asyncio.Task[PrimaryConnection], str]
 
 
