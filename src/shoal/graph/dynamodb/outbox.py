@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
 from shoal.core.errors import Unavailable
 from shoal.core.events import AnyEvent
-from shoal.core.ids import IdMaker, milliseconds_of
+from shoal.core.ids import IdMaker, milliseconds_of, now_ms
 from shoal.core.placement import SHARDS
 from shoal.graph.contract import Job, WakeUp
 from shoal.graph.dynamodb.client import Backoff, ConditionFailed, Service, TransactionOvertaken
@@ -86,7 +85,7 @@ class DynamoOutbox:
         return jobs
 
     async def _candidates(self, limit: int) -> list[tuple[int, Spot]]:
-        now = digits(_now_ms())
+        now = digits(now_ms())
         parts = [
             (f"{kind}#{p}", upto) for kind, upto in (("out", now + END), ("new", END)) for p in range(self._spread)
         ]
@@ -98,7 +97,7 @@ class DynamoOutbox:
         return sorted(found.items(), key=lambda candidate: (candidate[1].part.startswith("new"), candidate[1].place))
 
     async def _take(self, seq: int, seen: Spot, lease: float) -> Job | None:
-        spot = out_spot(seq, _now_ms() + round(lease * 1000), self._spread)
+        spot = out_spot(seq, now_ms() + round(lease * 1000), self._spread)
         item = await self._move(seq, spot, {}, still(part=seen.part, place=seen.place))
         self._let_go({seq})
         if item is None:
@@ -133,22 +132,28 @@ class DynamoOutbox:
             for known in (self._new, self._back, self._held):
                 known.pop(seq, None)
 
-    async def put_back(self, job: Job, delay: float) -> None:
+    async def put_back(self, job: Job, delay: float = 0.0) -> None:
         """Return a job; does nothing if the event is done by now."""
-        spot = out_spot(job.seq, _now_ms() + round(delay * 1000), self._spread)
+        spot = out_spot(job.seq, now_ms() + round(delay * 1000), self._spread)
         progress: dict[str, Value] = {"step": job.step, "mark": job.mark, "attempt": job.attempt}
-        if await self._move(job.seq, spot, progress, PRESENT) is None:
-            self._let_go({job.seq})
-            return
+        stored = await self._move(job.seq, spot, progress, PRESENT)
         self._let_go({job.seq})
-        _remember(self._back, job.seq, spot)
-        self._held[job.seq] = spot
+        if stored is not None:
+            _remember(self._back, job.seq, spot)
+            self._held[job.seq] = spot
 
     async def bury(self, job: Job, error: str) -> None:
         burial = self._transaction()
         burial.put(item_of(buried_at(job.seq), {**job_values(job), "error": error}))
         burial.delete(event_at(job.seq, self._spread))
-        await self._settle(burial)
+        burial.check_size()
+        patience = Backoff(self._service.patience)
+        while True:
+            try:
+                await self._service.transact(burial.writes)
+                break
+            except TransactionOvertaken as conflict:
+                await patience.pause(conflict)
         self._let_go({job.seq})
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
@@ -172,30 +177,22 @@ class DynamoOutbox:
     def _transaction(self) -> Transaction:
         return Transaction(self._service.table, self._spread)
 
-    async def _settle(self, transaction: Transaction) -> None:
-        """Run a transaction without conditions: conflicts only delay it."""
-        transaction.check_size()
-        patience = Backoff(self._service.patience)
-        while True:
-            try:
-                return await self._service.transact(transaction.writes)
-            except TransactionOvertaken as error:
-                await patience.pause(error)
-
     async def buried(self) -> list[tuple[Job, str]]:
-        first, last = buried_at(0), ItemKey(buried_at(0).id, END)
-        items = await self._service.stretch(first, last, _EVERYTHING)
+        first = buried_at(0)
+        items = await self._service.stretch(first, ItemKey(first.id, END), _EVERYTHING)
         return [(job_of(item), item["error"]["S"]) for item in items]
 
     async def backlog(self) -> int:
         """Return the number of events; it reads them all."""
-        return sum(await asyncio.gather(*[self._service.size(outbox_at(p)) for p in range(self._spread)]))
+        return sum(await asyncio.gather(*[self._service.number(*part) for part in self._parts()]))
 
     async def lag(self) -> float:
-        parts = [outbox_at(p) for p in range(self._spread)]
-        heads = await asyncio.gather(*[self._service.stretch(ItemKey(p, "0"), ItemKey(p, END), 1) for p in parts])
+        heads = await asyncio.gather(*[self._service.stretch(*part, 1) for part in self._parts()])
         made = [milliseconds_of(number_of(address_of(head[0]).sort)) for head in heads if head]
-        return max(0.0, (_now_ms() - min(made)) / 1000) if made else 0.0
+        return max(0.0, (now_ms() - min(made)) / 1000) if made else 0.0
+
+    def _parts(self) -> list[tuple[ItemKey, ItemKey]]:
+        return [(ItemKey(id_, "0"), ItemKey(id_, END)) for id_ in map(outbox_at, range(self._spread))]
 
     async def close(self) -> None:
         """Release the leases and delays of this process, so that the next one need not wait for their end."""
@@ -215,7 +212,3 @@ def _remember(spots: dict[int, Spot], seq: int, spot: Spot) -> None:
 
 def _spot_of(item: Item) -> Spot:
     return Spot(item["part"]["S"], item["place"]["S"])
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
