@@ -17,10 +17,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
-
 from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
+from shoal.core.ids import now_ms
 from shoal.graph.contract import Batch, Job
 from shoal.graph.migrations import Migration
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
@@ -215,7 +214,7 @@ class Writer:
             if keeps:
                 connection.executemany(sql.OUTBOX_KEEP, keeps)
             if acks:
-                connection.execute(sql.OUTBOX_DELETE, (_json(acks),))
+                connection.execute(sql.OUTBOX_DELETE, (sql.json_list(acks),))
         except BaseException:
             self._seq = seq
             roll_back(connection)
@@ -236,7 +235,7 @@ class Writer:
         known = self._load([task.work for task in tasks if isinstance(task.work, Batch)])
         changes = Resolution()
         answers: list[Any] = []
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         for task in tasks:
             if not isinstance(task.work, Batch):
                 answers.append(task.work(self._connection))
@@ -260,7 +259,7 @@ class Writer:
         touched = Touched(batches, self._owns)
         read = self._connection.execute
         if touched.ids:
-            known.versions.update(read(sql.OBJ_VERSIONS, (_json(list(touched.ids)),)))
+            known.versions.update(read(sql.OBJ_VERSIONS, (sql.json_list(list(touched.ids)),)))
         for statement, values in sql.in_rows(sql.KEY_GET, list(touched.keys), 2):
             known.keys.update({(space, name): (id_, until) for space, name, id_, until in read(statement, values)})
         for statement, values in sql.in_rows(sql.LINKS_GET, list(touched.links), 3):
@@ -277,7 +276,7 @@ class Writer:
         links = ((*triple, *link) for triple, link in changes.links.items())
         counts = sorted((*pair, by) for pair, by in changes.counts.items() if by)
         keys = [(*name, *held) for name, held in changes.keys.items() if held is not None]
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         events = [(self._seq + 1 + index, encode(event), now) for index, event in enumerate(changes.events)]
         self._seq += len(events)
         for statement, rows, width in (
@@ -290,7 +289,7 @@ class Writer:
                 write(prepared, values)
         put_links(self._connection, links, self._displaced)
         if gone:
-            write(sql.OBJ_DELETE, (_json(gone),))
+            write(sql.OBJ_DELETE, (sql.json_list(gone),))
         for name, held in changes.keys.items():
             if held is None:
                 write(sql.KEY_DELETE, name)
@@ -299,10 +298,6 @@ class Writer:
 def _drain(queue: deque[T]) -> list[T]:
     """Return the current items of the queue; the other thread may be appending."""
     return [queue.popleft() for _ in range(len(queue))]
-
-
-def _json(ids: Sequence[int]) -> str:
-    return msgspec.json.encode(ids).decode()
 
 
 def _code(error: Exception) -> int:
