@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 import click
 
 from shoal.core.errors import ShoalError, missing_package, with_cause
-from shoal.graph.sharding.sharded_graph import parse_shard_map
+from shoal.graph.shard_map import parse_shard_map
 from shoal.observability.request_log import log_to_stderr
 from shoal.settings import Settings, SettingsError, load
 

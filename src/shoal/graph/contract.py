@@ -136,6 +136,10 @@ class Job(NamedTuple):
     at: int = 0
 
 
+PendingInverses = list[tuple[Job, InverseOp]]
+"""Pending inverses for shards in other stores, with the jobs that apply them."""
+
+
 class ObjOp(NamedTuple):
     """Add `node` (`expected` 0), replace version `expected` with it, or delete the object if it is None (0: any version)."""
 
@@ -430,7 +434,7 @@ class Scanner(Protocol):
 class Store(Graph, Outbox, Scanner, Protocol):
     """A whole graph, as `shoal.app` opens it."""
 
-    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def commit_owing(self, batch: Batch) -> PendingInverses:
         """Commit as `commit` does; return the pending inverses for shards that this store does not keep, with their jobs."""
         ...
 

@@ -13,11 +13,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
-from shoal.core.events import InverseOp
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.placement import source_of
 from shoal.graph.bulk import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, PendingInverses, WakeUp
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Triple, decide, every_shard
 from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, UNSWEPT, AnyNode, AssocType, Key
 
@@ -172,7 +171,7 @@ class MemoryGraph:
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
 
-    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def commit_owing(self, batch: Batch) -> PendingInverses:
         if batch.after is not None:
             await batch.after
         changes = Resolution()

@@ -12,9 +12,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from shoal.core.errors import Conflict, OutcomeUnknown
-from shoal.core.events import InverseOp
 from shoal.core.ids import now_ms
-from shoal.graph.contract import MAX_TIME, Assoc, Batch, BlockRow, Cursor, Job
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, BlockRow, Cursor, PendingInverses
 from shoal.graph.dynamodb.client import UNANSWERED, Backoff, Capacity, Service, TransactionOvertaken, parse
 from shoal.graph.dynamodb.items import (
     Pair,
@@ -51,7 +50,7 @@ class DynamoGraph:
         self._spread = spread
         self._owns = owns
         self._turns = NamedTurns()
-        self._under_way: set[asyncio.Task[list[tuple[Job, InverseOp]]]] = set()
+        self._under_way: set[asyncio.Task[PendingInverses]] = set()
         self._outbox = outbox = DynamoOutbox(service, spread)
         self.claim = outbox.claim
         self.ack = outbox.ack
@@ -170,7 +169,7 @@ class DynamoGraph:
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
 
-    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def commit_owing(self, batch: Batch) -> PendingInverses:
         if batch.after is not None:
             await batch.after
         task = asyncio.create_task(self._decided(batch))
@@ -179,7 +178,7 @@ class DynamoGraph:
         # If the caller is cancelled, the commit continues.
         return await asyncio.shield(task)
 
-    async def _decided(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def _decided(self, batch: Batch) -> PendingInverses:
         """Read, decide and write, and repeat until no concurrent change interferes."""
         touched = Touched([batch], self._owns)
         # Each of these is at least one item: check before reading them.
@@ -199,7 +198,7 @@ class DynamoGraph:
                     # The conflict may be with an earlier attempt that was stored.
                     raise OutcomeUnknown(UNANSWERED) from conflict
 
-    async def _commit(self, batch: Batch, touched: Touched) -> list[tuple[Job, InverseOp]]:
+    async def _commit(self, batch: Batch, touched: Touched) -> PendingInverses:
         before = await self._load(touched)
         known, changes = _copy(before), Resolution()
         owed = decide(batch, known, changes, owns=self._owns, now=now_ms())

@@ -13,10 +13,9 @@ from itertools import starmap
 from typing import Any
 
 from shoal.core.errors import InvalidInput, ShoalError
-from shoal.core.events import InverseOp
 from shoal.core.ids import now_ms
 from shoal.graph.bulk import KeyRow, LoadPart, Rows, Spread
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, PendingInverses
 from shoal.graph.failover import Histories
 from shoal.graph.postgres import bulk, ranks, sql
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
@@ -195,10 +194,10 @@ class PostgresGraph:
     async def commit(self, batch: Batch) -> None:
         await self._submit(batch, settles=False)
 
-    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def commit_owing(self, batch: Batch) -> PendingInverses:
         return await self._submit(batch, settles=True)
 
-    async def _submit(self, batch: Batch, *, settles: bool) -> list[tuple[Job, InverseOp]]:
+    async def _submit(self, batch: Batch, *, settles: bool) -> PendingInverses:
         self._check()
         if any("\0" in op.key.name for op in batch.keys):
             raise InvalidInput("a name may not have a null character in it")

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from shoal.core.errors import Conflict, Unavailable
-from shoal.core.events import InverseOp, encode
-from shoal.core.ids import shard_of
+from shoal.core.events import encode
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.placement import source_of
-from shoal.graph.contract import Batch, Job
+from shoal.graph.contract import Batch, Job, PendingInverses
 from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import FROZEN, ConnectionPool, HistoryEnded, frozen_refusal
 from shoal.graph.postgres.owner import MEANWHILE
@@ -121,8 +120,6 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> Columns:
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
 
-Owed = list[tuple[Job, InverseOp]]
-
 GROUPS = 3
 """Concurrent groups, each on a connection of its own."""
 _GROUP_BATCHES = 512
@@ -156,7 +153,7 @@ class _Task:
 
     __slots__ = ("_triples", "batch", "future", "names", "presumed_new", "settles", "written")
 
-    def __init__(self, batch: Batch, owns: Owns, future: asyncio.Future[Owed], *, settles: bool) -> None:
+    def __init__(self, batch: Batch, owns: Owns, future: asyncio.Future[PendingInverses], *, settles: bool) -> None:
         touched = Touched([batch], owns)
         self.batch = batch
         self.future = future
@@ -190,9 +187,9 @@ class Writer:
         self._closing = False
         self.overtaken = 0
 
-    def submit(self, batch: Batch, *, settles: bool) -> asyncio.Future[Owed]:
+    def submit(self, batch: Batch, *, settles: bool) -> asyncio.Future[PendingInverses]:
         """Commit a batch; the result is its pending inverses for other stores."""
-        future: asyncio.Future[Owed] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[PendingInverses] = asyncio.get_running_loop().create_future()
         if self._closing:
             future.set_exception(Unavailable("the store is closing"))
             return future
@@ -313,7 +310,7 @@ class Writer:
         answers: list[Any] = []
         accepted: list[Batch] = []
         unsettled: set[int] = set()
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         for task in tasks:
             try:
                 owed = decide(task.batch, loaded.known, changes, owns=self._owns, now=now)

@@ -20,10 +20,9 @@ from typing import Any, TypeVar
 
 from shoal.core import events
 from shoal.core.errors import ShoalError, Unavailable
-from shoal.core.events import InverseOp
 from shoal.core.ids import now_ms
 from shoal.graph.bulk import KeyRow, LoadPart, Rows, Spread
-from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp, announce
+from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, PendingInverses, WakeUp, announce
 from shoal.graph.memory import Leases
 from shoal.graph.resolve import Owns, every_shard
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
@@ -182,10 +181,10 @@ class SqliteGraph:
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
 
-    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def commit_owing(self, batch: Batch) -> PendingInverses:
         if batch.after is not None:
             await batch.after
-        owed: list[tuple[Job, InverseOp]] = await self._write(batch)
+        owed: PendingInverses = await self._write(batch)
         return owed
 
     async def _write(self, work: Batch | Callable[[sqlite3.Connection], Any]) -> Any:

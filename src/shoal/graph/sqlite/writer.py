@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
 from shoal.core.ids import now_ms
-from shoal.graph.contract import Batch, Job
+from shoal.graph.contract import Batch, Job, PendingInverses
 from shoal.graph.migrations import Migration
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
 from shoal.graph.schema import encode_node
@@ -61,7 +61,6 @@ def remove_links(write: sqlite3.Connection, triples: Collection[Triple]) -> None
     write.executemany(sql.DISPLACED_DELETE, [triple for triple in triples if triple[1] in _BY_ID])
 
 
-Owed = list[tuple[Job, InverseOp]]
 T = TypeVar("T")
 
 _GROUP_BATCHES = 512
@@ -248,7 +247,7 @@ class Writer:
                 answers.append(self._owed(changes, owed))
         return answers, changes
 
-    def _owed(self, changes: Resolution, owed: Sequence[InverseOp]) -> Owed:
+    def _owed(self, changes: Resolution, owed: Sequence[InverseOp]) -> PendingInverses:
         first = len(changes.events) - len(owed)
         return [(Job(self._seq + 1 + index, changes.events[index]), op) for index, op in enumerate(owed, first)]
 
