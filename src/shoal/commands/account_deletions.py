@@ -44,7 +44,7 @@ from shoal.core.tokens import fits, hash_of, new_secret, opened, text_of
 from shoal.graph import media as media_life
 from shoal.graph.access import access_member
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.contract import Assoc, Batch, Cursor, get_object
 from shoal.graph.member_lookup import redeclare
 from shoal.graph.payloads.members import tastes_of
 from shoal.graph.payloads.posts import chosen_of
@@ -464,7 +464,7 @@ async def _media(writes: Writes, member: int) -> int:
     page = await writes.graph.assoc_range(member, OWNS, Cursor(limit=_PAGE))
     # One at a time: each deletion changes the member's byte count.
     for owned in page:
-        if isinstance(media := await media_life.media_of(writes.graph, owned.id2), Media):
+        if (media := await get_object(writes.graph, owned.id2, Media)) is not None:
             await media_life.delete(writes.graph, writes.new_id, media)
     return len(page)
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import structs
 
 from shoal.core.errors import Gone, NotFound
+from shoal.core.ids import now_ms
 from shoal.core.model import Album, Member, MemberList, Poll, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.cache.cached_graph import author_to_ask_about
 from shoal.graph.cache.coherence import foresee
 from shoal.graph.cache.responses import good_until
-from shoal.graph.contract import Assoc, Reader
+from shoal.graph.contract import Assoc, Reader, get_object
 from shoal.graph.payloads.follows import MuteTerms, follow_terms, mute_terms
 from shoal.graph.schema import (
     BLOCKED_BY,
@@ -63,7 +63,7 @@ def _related(wanted: dict[int, Relation], found: Mapping[AssocType, Mapping[int,
     for member in blocks.keys() | blocked_by.keys():
         wanted[member] = structs.replace(wanted[member], blocking=member in blocks, blocked_by=member in blocked_by)
     if mutes:
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         for member, mute in mutes.items():
             terms = mute_terms(mute.data)
             good_until(terms.expires_at, now)
@@ -133,8 +133,8 @@ async def access_member(graph: Reader, member_id: int) -> Member:
         NotFound: There is no such member, or they wait for approval.
         Gone: The member is suspended.
     """
-    member = (await graph.obj_get((member_id,))).get(member_id)
-    if not isinstance(member, Member) or member.pending:
+    member = await get_object(graph, member_id, Member)
+    if member is None or member.pending:
         raise NotFound("Record not found")
     if member.suspended:
         raise Gone("this member is suspended")
@@ -200,34 +200,34 @@ async def post_by_id(graph: Reader, id_: int) -> Post:
 
 async def access_poll(graph: Reader, viewer: int | None, poll_id: int) -> Poll:
     """Return a poll of a post that the viewer may see; raise `NotFound` for any other, and for a poll that was replaced."""
-    node = (await graph.obj_get((poll_id,))).get(poll_id)
-    if not isinstance(node, Poll) or (await access_post(graph, viewer, node.post_id)).poll_id != poll_id:
+    poll = await get_object(graph, poll_id, Poll)
+    if poll is None or (await access_post(graph, viewer, poll.post_id)).poll_id != poll_id:
         raise NotFound("Record not found")
-    return node
+    return poll
 
 
 async def own_post(graph: Reader, member_id: int, post_id: int) -> Post:
     """Return a post of this member; raise `NotFound` for any other, which does not reveal whether it exists."""
-    node = (await graph.obj_get((post_id,))).get(post_id)
-    if not isinstance(node, Post) or node.author_id != member_id:
+    post = await get_object(graph, post_id, Post)
+    if post is None or post.author_id != member_id:
         raise NotFound("Record not found")
-    return node
+    return post
 
 
 async def own_list(graph: Reader, member_id: int, list_id: int) -> MemberList:
     """Return a list that this member owns; raise `NotFound` for any other."""
-    node = (await graph.obj_get((list_id,))).get(list_id)
-    if not isinstance(node, MemberList) or node.owner_id != member_id:
+    found = await get_object(graph, list_id, MemberList)
+    if found is None or found.owner_id != member_id:
         raise NotFound("Record not found")
-    return node
+    return found
 
 
 async def own_album(graph: Reader, member_id: int, album_id: int) -> Album:
     """Return an album that this member owns; raise `NotFound` for any other."""
-    node = (await graph.obj_get((album_id,))).get(album_id)
-    if not isinstance(node, Album) or node.owner_id != member_id:
+    album = await get_object(graph, album_id, Album)
+    if album is None or album.owner_id != member_id:
         raise NotFound("Record not found")
-    return node
+    return album
 
 
 async def members_by_id(graph: Reader, ids: Sequence[int]) -> dict[int, Member]:
