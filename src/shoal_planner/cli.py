@@ -19,8 +19,8 @@ from shoal.core.errors import InvalidInput
 from shoal.core.placement import DATA_SOURCES
 from shoal_planner.calibration import FILE, Calibration, save
 from shoal_planner.cli_options import DEFAULTS, FaultOption, NumberOption, assumed, assuming, calibrated, read
-from shoal_planner.measuring.calibrate import STEPS, Measured, calibrate
-from shoal_planner.measuring.one_process import FULL
+from shoal_planner.measuring.calibrate import STEPS, calibrate
+from shoal_planner.measuring.network import FULL
 from shoal_planner.plan import Plan
 from shoal_planner.plan import plan as worked_out
 from shoal_planner.plots import stacked
@@ -158,7 +158,7 @@ def _measured(path: Path) -> Calibration:
             progress("all of it", done, STEPS)
             done += 1
 
-        calibration = calibrate(Measured(), Path(folder), FULL, step)
+        calibration = calibrate(Path(folder), FULL, step)
     save(calibration, path)
     click.echo(f"measured in {calibration.seconds:.0f} s and kept in {path}", err=True)
     return calibration

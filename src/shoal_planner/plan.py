@@ -121,7 +121,6 @@ def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
 
 
 def _stores(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Size) -> int:
-    """Return the number of databases that the work and the data need."""
     disk, _ = _disks(load, costs, size)
     return math.ceil(max(store_work(work, size) / (DATABASE_CORES * of.headroom), disk / DATABASE_DISK, 1.0))
 
@@ -163,7 +162,6 @@ def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
 
 
 def between(share: float, one: float, other: float) -> float:
-    """Interpolate linearly between two values."""
     return one + share * (other - one)
 
 

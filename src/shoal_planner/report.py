@@ -30,7 +30,6 @@ class WordTable(NamedTuple):
 
 
 def summary(plan: Plan) -> list[str]:
-    """Return the main results as sentences."""
     shape, load, currency = plan.shape, plan.load, plan.prices.currency
     found = [
         f"{units.people(load.members)} members: {shape.name}, {units.price(plan.money, currency)}.",
@@ -183,7 +182,6 @@ def charts(plan: Plan, calibration: Calibration) -> list[Chart]:
 
 
 def load_chart(plan: Plan) -> Chart:
-    """Draw load against members."""
     loads = [
         (members, load_of(changed(plan.assumptions, "members", members), LOUD_FROM, warm_only=False))
         for members in _sizes()
@@ -202,7 +200,6 @@ def load_chart(plan: Plan) -> Chart:
 
 
 def money_chart(plan: Plan, calibration: Calibration) -> Chart:
-    """Draw the cost of the smallest sufficient shape against members."""
     found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for members in _sizes():
         shape = chosen(changed(plan.assumptions, "members", members), calibration)
@@ -221,7 +218,6 @@ def money_chart(plan: Plan, calibration: Calibration) -> Chart:
 
 
 def carried_chart(plan: Plan) -> Chart:
-    """Draw the members that each shape carries, and its first bottleneck."""
     drawn = [
         PlotBar(
             one.shape,

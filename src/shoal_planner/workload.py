@@ -77,8 +77,6 @@ USUAL_PRICES = Prices(currency="USD")
 
 
 class Range(NamedTuple):
-    """A low and a high value for an assumption."""
-
     name: str
     low: float
     high: float
@@ -130,8 +128,6 @@ _SAME = 1e-6
 
 
 class FollowerClass(msgspec.Struct, frozen=True):
-    """Members with a similar number of followers."""
-
     members: float
     followers: float
     posts: float

@@ -217,7 +217,6 @@ class _Sources(NamedTuple):
 
 
 def _chosen(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of a study."""
     options = (
         click.option("--only", multiple=True, type=click.Choice(SCHEMES), help="Only this scheme; may be repeated."),
         _number("--servers", "Servers that members are spread over.", _DEFAULTS.servers, 2, MOST_SERVERS - 1),
@@ -307,7 +306,6 @@ def _named(sources: _Sources) -> Sequence[str]:
 
 
 def _read(settings: Settings, sources: _Sources, name: str, study: Study, progress: Progress) -> str:
-    """Read a source to its end and return its description."""
     if sources.generated:
         for batch in generated_batches(sources.generated, sources.seed, _telling(progress, "names")):
             study.add(batch)

@@ -55,8 +55,6 @@ MOST_SEED = 2**31 - 1
 
 
 class StudyOptions(NamedTuple):
-    """The options of a study."""
-
     schemes: Sequence[str] = SCHEMES
     servers: int = 20
     grown: int = 24
@@ -69,7 +67,6 @@ class StudyOptions(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Return the numbers of servers that members are placed on: the default, then one added, one removed, several added."""
         return tuple(dict.fromkeys((self.servers, self.servers + 1, self.servers - 1, self.grown)))
 
     def check(self) -> None:
@@ -101,7 +98,6 @@ class StopWatch:
 
     @contextmanager
     def over(self, names: int) -> Iterator[None]:
-        """Measure the block, which handles `names` names."""
         began = thread_time()
         yield
         self.seconds += thread_time() - began
@@ -109,7 +105,6 @@ class StopWatch:
 
     @property
     def nanoseconds(self) -> float:
-        """Return the time per name; 0 without names."""
         return self.seconds / self.names * 1e9 if self.names else 0.0
 
 

@@ -47,9 +47,7 @@ class HashedScheme(Protocol):
     """A stateless scheme that depends on a hash and the number of servers."""
 
     @property
-    def key(self) -> str:
-        """The key that selects the scheme."""
-        ...
+    def key(self) -> str: ...
 
     @property
     def title(self) -> str: ...
@@ -60,8 +58,6 @@ class HashedScheme(Protocol):
 
 
 class Modulo:
-    """The hash modulo the number of servers."""
-
     key = "modulo"
     title = "XXH3 modulo"
 
@@ -164,7 +160,6 @@ class Ring:
         return np.searchsorted(self._points, hashes) % len(self._points)
 
     def owners(self, servers: int) -> NDArray[np.intp]:
-        """Return the server of each arc for the given number of servers."""
         size = len(self._owners)
         mine = np.flatnonzero(self._owners < servers)
         next_one = np.searchsorted(mine, np.arange(size)) % len(mine)
@@ -174,7 +169,6 @@ class Ring:
         return _added(self.owners(servers), self.arcs, servers)
 
     def moved(self, before: int, after: int) -> int:
-        """Return how many members change their server when the number of servers changes."""
         return int(self.arcs.members[self.owners(before) != self.owners(after)].sum())
 
     def bounded(self, servers: int, bound: float = BOUND) -> list[list[ArcShare]]:

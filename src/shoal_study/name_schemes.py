@@ -38,17 +38,13 @@ class LevelScheme(Protocol):
     """A scheme of one to three levels, which depends on the name only."""
 
     @property
-    def key(self) -> str:
-        """The key that selects the scheme."""
-        ...
+    def key(self) -> str: ...
 
     @property
     def title(self) -> str: ...
 
     @property
-    def levels(self) -> Sequence[Level]:
-        """The levels, outermost first."""
-        ...
+    def levels(self) -> Sequence[Level]: ...
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
         """Return the bucket of each name at each level, or `NO_BUCKET`."""
@@ -64,7 +60,6 @@ class Loads:
         self.without = 0
 
     def add(self, buckets: NDArray[np.intp], activity: Amounts | None) -> None:
-        """Count members, and their activity if given."""
         placed = buckets >= 0
         if not placed.all():
             self.without += int(len(buckets) - placed.sum())
@@ -187,8 +182,6 @@ _OF_BYTE[np.frombuffer(CHARACTERS.encode(), np.uint8)] = np.arange(len(CHARACTER
 
 
 class Letters:
-    """The first, second and third letter."""
-
     key = "letters"
     title = "Letters"
     levels: Sequence[Level] = tuple(

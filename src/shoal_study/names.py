@@ -183,7 +183,6 @@ def file_batches(path: Path, options: FileOptions, first: int, told: Told) -> It
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
-    """Yield a file, decompressed if it is gzip, and a function that returns the bytes read."""
     raw = cast("IO[bytes]", sys.stdin.buffer) if str(path) == "-" else path.open("rb")
     with raw:
         counting = _Counting(raw)
@@ -253,7 +252,6 @@ def _csv_batches(file: BinaryIO, options: FileOptions, first: int) -> Iterator[N
 
 
 def _column_of(head: list[str], wanted: str) -> int:
-    """Return the index of the column of names. Raises `InvalidInput` if it cannot be determined."""
     usual = [name for name in _NAME_COLUMNS if name in head]
     found = wanted or (head[0] if len(head) == 1 else usual[0] if usual else "")
     if found and found in head:
@@ -263,7 +261,6 @@ def _column_of(head: list[str], wanted: str) -> int:
 
 
 def _weight_column(head: list[str], wanted: str) -> int:
-    """Return the index of the column of weights, or -1 for none."""
     if wanted and wanted not in head:
         raise InvalidInput(f"there is no column {wanted!r}, only {', '.join(head)}")
     return head.index(wanted) if wanted else -1

@@ -35,7 +35,6 @@ def rule(x1: float, y1: float, x2: float, y2: float, colour: Colour = "line", *,
 def words(
     x: float, y: float, text: str, colour: Colour = "soft", anchor: Anchor = "start", *, small: bool = False
 ) -> str:
-    """Return a line of text; `y` is its baseline."""
     kind = f"{colour} small" if small else colour
     return f'<text class="{kind}" x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(text)}</text>'
 

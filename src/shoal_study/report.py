@@ -108,7 +108,6 @@ def percent(share: float) -> str:
 
 
 def level_table(result: StudyResult) -> str:
-    """Return a table of each level of each scheme, alone and combined with those above it."""
     rows: list[str] = []
     for scheme in result.schemes:
         named = f"{escape(scheme.title)}, {scheme.nanoseconds:,.0f} ns a name"
@@ -177,7 +176,6 @@ def _server_cells(each: ServerFigures) -> Iterator[str]:
 
 
 def cooling_table(found: Sequence[Cooling]) -> str:
-    """Return a table of the cost of relieving the hottest server."""
     head = ("scheme", "can move", "servers", "hottest", "after", "parts", "members", "activity")
     return _wide(head, [_row(_cooling_cells(each)) for each in found])
 
@@ -194,7 +192,6 @@ def _cooling_cells(each: Cooling) -> Iterator[str]:
 
 
 def constraint_table(found: Sequence[Constraint], titles: dict[str, str]) -> str:
-    """Return a table of the constraints with the outcome for each scheme."""
     head = ("constraint", *(titles.get(outcome.scheme, outcome.scheme) for outcome in found[0].outcomes))
     rows = [_constraint_row(number, each, titles) for number, each in enumerate(found, 1)]
     return f'<div class="wide constraints"><table>{_head(head)}{"".join(rows)}</table></div>'
@@ -239,7 +236,6 @@ _KEY = (
 
 
 def report_page(result: StudyResult) -> str:
-    """Return a self-contained HTML document."""
     parts = (
         _opening(result),
         _tiles(result),
@@ -341,7 +337,6 @@ def _judged(level: LevelFigures) -> str:
 
 
 def _judged_together(scheme: SchemeFigures) -> str:
-    """Return a sentence about all levels of a scheme combined."""
     deepest = scheme.paths[-1]
     found = (
         f"All levels together make {deepest.buckets:,} directories of {deepest.mean:,.1f} members on average. They deviate by "

@@ -28,19 +28,21 @@ from shoal_devcluster import postgres, rabbitmq, redis
 from shoal_devcluster.program import Program
 from shoal_planner.calibration import SHARED_SIZES
 from shoal_planner.measuring.meters import Stopwatch, cpu_of, line_through, memory_of, running, written_to
-from shoal_planner.measuring.one_process import (
+from shoal_planner.measuring.network import (
+    PAGE,
     Crowd,
     Effort,
-    Opener,
     Step,
     gather,
+    opened_network,
+    opened_store,
+    pull_cost,
     put_follows,
     put_members,
     together,
     write,
 )
 
-_PAGE = Cursor(limit=20)
 _LOOK_SECONDS = 0.0005
 _PATIENCE_SECONDS = 60.0
 _ENTRIES = 800
@@ -84,17 +86,17 @@ def settings_of(engines: StartedEngines) -> Settings:
     )
 
 
-async def measure(opener: Opener, engines: StartedEngines, effort: Effort, step: Step) -> dict[str, float]:
+async def measure(engines: StartedEngines, effort: Effort, step: Step) -> dict[str, float]:
     """Return all costs of `Shared` by name, except `web_request`."""
     settings = settings_of(engines)
     crowd = gather(effort.shared_circle, effort.shared_crowd)
     step("shared: members and follows")
     costs = dict(SHARED_SIZES)
-    async with opener.store(settings) as store:
+    async with opened_store(settings) as store:
         await put_members(store, crowd)
         await put_follows(store, crowd)
     async with (
-        opener.network(settings, background=True) as network,
+        opened_network(settings, background=True) as network,
         running(settings, "worker", "--processes", "1") as worker,
     ):
         measuring = _Measuring(network, engines, worker, effort, crowd)
@@ -104,7 +106,7 @@ async def measure(opener: Opener, engines: StartedEngines, effort: Effort, step:
         costs["store_post"] = max(0.0, costs["store_post"] - costs["store_index"])
         step("shared: pages")
         costs |= await measuring.pages()
-    async with opener.network(settings, background=False) as network:
+    async with opened_network(settings, background=False) as network:
         return costs | await _Measuring(network, engines, os.getpid(), effort, crowd).fresh()
 
 
@@ -187,7 +189,6 @@ class _Measuring:
         raise TimeoutError("a post has not arrived within a minute")
 
     async def _worked(self, authors: list[int]) -> _Work:
-        """Write a post by each author, and wait until all are delivered."""
         return await self._during(write(self._network, authors))
 
     async def _likes(self, liked: list[int]) -> _Work:
@@ -220,7 +221,6 @@ class _Measuring:
         return {"memory_entry": grown / len(full) / _ENTRIES, "memory_warm": float(_KEY_BYTES)}
 
     async def index(self) -> dict[str, float]:
-        """Measure writing the rows of the search index again."""
         filler = Filler(self._network.effects.search.index)
 
         async def write_again() -> list[int]:
@@ -235,7 +235,7 @@ class _Measuring:
 
         async def read() -> list[int]:
             for reader in readers:
-                await home.page(self._network.reads, reader, _PAGE)
+                await home.page(self._network.reads, reader, PAGE)
             return readers
 
         pages = await self._during(read())
@@ -245,12 +245,12 @@ class _Measuring:
         network, crowd = self._network, self._crowd
         readers = crowd.circle[:100]
         for reader in readers * 2:
-            await home.page(network.reads, reader, _PAGE)
+            await home.page(network.reads, reader, PAGE)
         count = len(readers) * max(1, self._effort.rounds // 5)
 
         async def read() -> list[int]:
             for at in range(count):
-                await home.page(network.reads, readers[at % len(readers)], _PAGE)
+                await home.page(network.reads, readers[at % len(readers)], PAGE)
             return list(range(count))
 
         pages = await self._during(read())
@@ -259,7 +259,7 @@ class _Measuring:
             "redis_page": pages.each("redis"),
             "memory_web": float(memory_of(os.getpid(), children=False)),
             **await self._rebuilds(),
-            "web_pull": await self._pull(),
+            "web_pull": await pull_cost(network, crowd, 2 * self._effort.rounds),
         }
 
     async def _rebuilds(self) -> dict[str, float]:
@@ -278,23 +278,6 @@ class _Measuring:
             await self._network.timelines.drop((fan,))
             await home.warm_up(self._network.reads, fan)
         return list(range(times))
-
-    async def _pull(self) -> float:
-        """Return the seconds that each high fan-out followee adds to a page."""
-        number, fan = max(item for item in self._crowd.fans.items() if item[0] <= 64)
-        before = await self._median_page(fan)
-        for source in self._crowd.circle[:number]:
-            await self._network.effects.loudness.add(source)
-        await home.page(self._network.reads, fan, _PAGE)
-        return max(0.0, await self._median_page(fan) - before) / number
-
-    async def _median_page(self, reader: int) -> float:
-        taken = []
-        for _ in range(2 * self._effort.rounds):
-            watch = Stopwatch()
-            await home.page(self._network.reads, reader, _PAGE)
-            taken.append(watch.stop().worked)
-        return statistics.median(taken)
 
 
 class _Work(NamedTuple):

@@ -151,7 +151,6 @@ class SharedWorkers:
         """Posts that are not done yet."""
 
     def give(self, group: JobGroup) -> None:
-        """Add jobs that start when they are ready, or later."""
         if group.jobs > _NOTHING:
             self._number += 1
             self.left += group.jobs * group.posts
@@ -159,7 +158,6 @@ class SharedWorkers:
 
     @property
     def next(self) -> float:
-        """Return when the next jobs are ready; infinite if there are none."""
         return self._coming[0][0] if self._coming else math.inf
 
     @property
@@ -225,7 +223,6 @@ class SharedWorkers:
 
 
 def _taken(group: JobGroup) -> float:
-    """Return the seconds of the other part that the jobs use per second of work on each."""
     return group.jobs * group.beside / group.work if group.work else 0.0
 
 
@@ -270,8 +267,6 @@ class Built(NamedTuple):
 
 
 class Steps:
-    """A simulation run of several processes."""
-
     def __init__(self, costs: Shared, scenario: Scenario, built: Built) -> None:
         self._costs = costs
         self._scenario = scenario
@@ -316,7 +311,6 @@ class Steps:
         )
 
     def _finish(self, end: float) -> None:
-        """Deliver what is left."""
         self._length, now = max(_LAST_STEP, self._length), end
         while not self.workers.idle and now < end + _ENOUGH:
             self._work(now)
@@ -439,7 +433,6 @@ class Steps:
         return JobGroup(made, ready, posts, self._job(followers), followers, beside)
 
     def _job(self, followers: float) -> float:
-        """Return the worker seconds for a post."""
         costs = self._costs
         read = costs.worker_read if followers > PAGE_FOLLOWERS else 0.0
         return costs.worker_job + followers * (costs.worker_delivery + read)

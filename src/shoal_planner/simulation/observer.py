@@ -97,12 +97,10 @@ class Histogram:
         self.most = 0.0
 
     def add(self, seconds: float, times: float = 1.0) -> None:
-        """Add one time with a weight."""
         self._counts[_bin(seconds)] += times
         self.most = max(self.most, seconds)
 
     def add_all(self, seconds: NDArray[np.float64], times: NDArray[np.float64]) -> None:
-        """Add many times with their weights."""
         some = times > 0
         if not some.any():
             return
@@ -120,7 +118,6 @@ class Histogram:
         return float(self._counts.sum())
 
     def percentile(self, percent: float) -> float:
-        """Return a percentile; 0 if the histogram is empty."""
         whole = np.cumsum(self._counts)
         if not whole[-1]:
             return 0.0
@@ -291,7 +288,6 @@ class Observer:
 
 
 def _lengths(changes: Floats) -> Floats:
-    """Return the sampled length of a queue."""
     # Sums of many small numbers end near 0, but not at 0.
     return np.maximum(0.0, np.cumsum(changes).round(6))
 

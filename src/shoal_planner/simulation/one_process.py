@@ -54,11 +54,9 @@ class Coming:
 
     @property
     def next(self) -> float:
-        """Return the time of the next arrival; infinite if there are no more."""
         return self._ahead[-1][0] if self._ahead else math.inf
 
     def until(self, moment: float) -> Iterator[tuple[int, float]]:
-        """Yield kind and time of each arrival until a moment."""
         while self._ahead and self._ahead[-1][0] <= moment:
             at, kind = self._ahead.pop()
             if not self._ahead:
@@ -226,7 +224,6 @@ class SimulatedWriter:
         return seconds
 
     def _away(self) -> float:
-        """Return the seconds until the store is back."""
         faults = of_kind(self._faults, StoreAway, self.now)
         return max((fault.end - self.now for fault in faults), default=0.0)
 
@@ -288,7 +285,6 @@ class Loop:
         self._cold = ColdTimelines(scenario)
 
     def run(self) -> SimulatedOutcome:
-        """Simulate to the end and until all work is done."""
         scenario, busy = self._scenario, self._worked()
         while self._turn():
             if self.now <= scenario.seconds:
@@ -325,7 +321,6 @@ class Loop:
         self._writer.advance(self.now, hindered=True)
 
     def _sleep(self) -> bool:
-        """Advance to the next event and return whether there is one."""
         writes = self._next_write if self._rows and not self._writing else _NEVER
         soonest = min(self._coming.next, self._writer.next, self._written_at, writes)
         if soonest == _NEVER:
@@ -351,7 +346,6 @@ class Loop:
         return worked
 
     def _turned_away(self, kind: int, at: float) -> float:
-        """Refuse an arrival and return the work."""
         posts = kind == POST or kind >= CELEBRITY
         if posts:
             self.observer.came_in()
@@ -359,7 +353,6 @@ class Loop:
         return _REFUSAL
 
     def _done(self, kind: int, at: float, now: float) -> float:
-        """Handle an arrival and return the work."""
         if kind == POST:
             return self._post(at, now)
         if kind >= CELEBRITY:
@@ -407,7 +400,6 @@ class Loop:
         return max(age, self._expected.seconds)
 
     def _rebuilding(self, at: float) -> float:
-        """Return the work of a page to rebuild a cold timeline, in seconds."""
         costs, cold = self._costs, self._cold.share(at)
         self._cold.read(1)
         if not cold or self._random.random() >= cold:
@@ -415,7 +407,6 @@ class Loop:
         return costs.rebuild + self._scenario.follows * costs.rebuild_source
 
     def _answers(self, until: float) -> float:
-        """Answer posts whose group is on disk."""
         worked = 0.0
         while self._writer.ready and self._writer.ready[0].at <= until:
             group = self._writer.ready.popleft()
@@ -432,7 +423,6 @@ class Loop:
     # Jobs
 
     def _jobs(self, others: float) -> None:
-        """Run jobs for their share of the loop."""
         if not (self._outbox or self._claimed):
             return
         share = max(self._shares() * min(others, _LONGEST_SHARE), _SHARE)

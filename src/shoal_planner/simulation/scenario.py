@@ -21,8 +21,6 @@ Part = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """A fault at a moment."""
-
     at: Moment = 0.0
 
     @property
@@ -31,8 +29,6 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class LastingFault(Fault, frozen=True, kw_only=True):
-    """A fault that lasts for some seconds."""
-
     lasting: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS)] = 60.0
 
     @property
@@ -128,7 +124,6 @@ def slowness(faults: Sequence[AnyFault], moment: float) -> float:
 
 
 def kind_of(fault: AnyFault) -> str:
-    """Return the name of the fault on the command line."""
     return str(fault.__struct_config__.tag)
 
 
@@ -229,7 +224,6 @@ class ColdTimelines:
         self.lost = 0.0
 
     def lose(self, moment: float) -> None:
-        """Apply the losses until a moment."""
         while self._losses and self._losses[-1].at <= moment:
             self.lost += (1 - self.lost) * self._losses.pop().part
 
@@ -241,5 +235,4 @@ class ColdTimelines:
         return min(1.0, self.lost + crowd + scenario.returns / max(scenario.pages, 1e-9))
 
     def read(self, pages: float) -> None:
-        """Record pages of random members: reading makes a timeline warm again."""
         self.lost *= math.exp(-pages / max(1.0, self._scenario.warm))

@@ -168,9 +168,9 @@ async def _copy(connection: asyncpg.Connection, part: LoadPart) -> None:
         if records:
             await connection.copy_records_to_table(table, records=records, columns=columns, schema_name="shoal")
     if len(part.links):
-        source, columns = BytesIO(_binary(part.links)), (*_LINK_COLUMNS, "data")
+        source, names = BytesIO(_binary(part.links)), (*_LINK_COLUMNS, "data")
         await connection.copy_to_table(
-            "association", source=source, columns=columns, schema_name="shoal", format="binary"
+            "association", source=source, columns=names, schema_name="shoal", format="binary"
         )
 
 

@@ -120,8 +120,8 @@ def place(connection: sqlite3.Connection) -> UpgradePlace:
     """Return the progress of a file: at its version, or in the middle of an upgrade."""
     version = _user_version(connection)
     if version and _has(connection, "upgrade"):
-        *numbers, after = connection.execute("SELECT version, part, done, after FROM upgrade").fetchone()
-        return UpgradePlace(*numbers, tuple(msgspec.json.decode(after)))
+        found, part, done, after = connection.execute("SELECT version, part, done, after FROM upgrade").fetchone()
+        return UpgradePlace(found, part, done, tuple(msgspec.json.decode(after)))
     return UpgradePlace(version)
 
 
