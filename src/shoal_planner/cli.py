@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -17,18 +17,15 @@ from shoal.charts import surface_of
 from shoal.cli.progress import bars
 from shoal.core.errors import InvalidInput
 from shoal.core.placement import DATA_SOURCES
+from shoal_planner import report as plan_report
 from shoal_planner.calibration import FILE, Calibration, save
 from shoal_planner.cli_options import DEFAULTS, FaultOption, NumberOption, assumed, assuming, calibrated, read
 from shoal_planner.measuring.calibrate import STEPS, calibrate
 from shoal_planner.measuring.network import FULL
-from shoal_planner.plan import Plan
 from shoal_planner.plan import plan as worked_out
 from shoal_planner.plots import stacked
-from shoal_planner.report import WordTable, charts, page, summary, tables
-from shoal_planner.simulation.observer import SimulatedOutcome
-from shoal_planner.simulation.report import charts as simulation_charts
-from shoal_planner.simulation.report import summary as simulation_summary
-from shoal_planner.simulation.report import tables as simulation_tables
+from shoal_planner.report import WordTable
+from shoal_planner.simulation import report as simulation_report
 from shoal_planner.simulation.scenario import AnyFault
 from shoal_planner.simulation.simulate import ONE, SEVERAL, Course, GivenSize
 from shoal_planner.simulation.simulate import simulate as simulated
@@ -38,28 +35,18 @@ _LEFT = {"full first", "fault"}
 """Titles of text columns; all others but the first contain numbers."""
 
 
-def print_plan(plan: Plan, *, ours: bool) -> None:
-    """Print a plan. `ours` tells whether its costs were measured by the user."""
+def _print(sentences: Sequence[str], all_tables: Iterable[WordTable], calibration: Calibration, *, ours: bool) -> None:
+    """Print sentences, where the costs were measured (`ours`: by the user), and all tables with rows."""
     console = Console(highlight=False)
-    first, *others = summary(plan)
+    first, *others = sentences
     console.print(first, style="bold", markup=False)
     for sentence in others:
         console.print(sentence, markup=False)
-    tell_costs(console, plan.calibration, ours=ours)
-    print_tables(console, tables(plan))
-
-
-def tell_costs(console: Console, calibration: str, *, ours: bool) -> None:
-    """Print where the costs were measured and, unless by the user, how to measure this machine."""
-    console.print(f"Costs: {calibration}.", style="dim", markup=False)
+    console.print(f"Costs: {calibration.shown()}.", style="dim", markup=False)
     if not ours:
         console.print(
             "They were measured on another machine: `shoal plan --calibrate` measures this one.", style="yellow"
         )
-
-
-def print_tables(console: Console, all_tables: Iterable[WordTable]) -> None:
-    """Print tables with their titles, except empty ones."""
     for table in all_tables:
         if table.rows:
             console.print()
@@ -74,17 +61,6 @@ def _rich(table: WordTable) -> RichTable:
     for row in table.rows:
         shown.add_row(*row)
     return shown
-
-
-def print_simulation(found: SimulatedOutcome, course: Course, calibration: Calibration, *, ours: bool) -> None:
-    """Print a simulation. `ours` tells whether its costs were measured by the user."""
-    console = Console(highlight=False)
-    first, *others = simulation_summary(found, course.faults)
-    console.print(first, style="bold", markup=False)
-    for sentence in others:
-        console.print(sentence, markup=False)
-    tell_costs(console, calibration.shown(), ours=ours)
-    print_tables(console, simulation_tables(found))
 
 
 @click.command()
@@ -137,15 +113,15 @@ def plan(
     calibration, ours = (_measured(path or FILE), True) if measure else calibrated(path)
     found = worked_out(of, paid, calibration)
     if plot is not None and draw is not None:
-        plot.write_bytes(draw(stacked(f"A plan for {of.members:,} members", charts(found, calibration))))
+        plot.write_bytes(draw(stacked(f"A plan for {of.members:,} members", plan_report.charts(found, calibration))))
         click.echo(f"drawn into {plot}", err=True)
     if report is not None:
-        report.write_text(page(found, calibration, ours=ours), "utf-8")
+        report.write_text(plan_report.page(found, calibration, ours=ours), "utf-8")
         click.echo(f"written to {report}", err=True)
     if as_json:
         click.echo(msgspec.json.encode(found))
     else:
-        print_plan(found, ours=ours)
+        _print(plan_report.summary(found), plan_report.tables(found), calibration, ours=ours)
 
 
 def _measured(path: Path) -> Calibration:
@@ -240,13 +216,14 @@ def simulate(
     found = simulated(of, calibration, course, shape or "", GivenSize(web, workers, databases, redis))
     if plot is not None and draw is not None:
         title = f"{of.members:,} members, simulated for {course.seconds:g} seconds"
-        plot.write_bytes(draw(stacked(title, simulation_charts(found, course.faults))))
+        plot.write_bytes(draw(stacked(title, simulation_report.charts(found, course.faults))))
         click.echo(f"drawn into {plot}", err=True)
     if as_json:
         said = {"assumptions": of, "course": course, "calibration": calibration.shown(), "outcome": found}
         click.echo(msgspec.json.encode(said))
     else:
-        print_simulation(found, course, calibration, ours=ours)
+        sentences = simulation_report.summary(found, course.faults)
+        _print(sentences, simulation_report.tables(found), calibration, ours=ours)
 
 
 def _course(seconds: float, seed: int, faults: tuple[AnyFault, ...]) -> Course:

@@ -89,11 +89,7 @@ def waiting_p99(busy: float, turn: float) -> float:
     exceeds this percentile.
     """
     # ln(100 * busy) times the mean wait of those that wait at all.
-    return waiting(busy, turn) * max(1.0, _log_hundred(busy) / busy) if busy > 0 else 0.0
-
-
-def _log_hundred(busy: float) -> float:
-    return 4.605170186 + math.log(busy)
+    return waiting(busy, turn) * max(1.0, math.log(100 * busy) / busy) if busy > 0 else 0.0
 
 
 LENGTH = 800
@@ -140,14 +136,7 @@ def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
         ShapeLimit("disk", disk / machine.disk),
         ShapeLimit("writing to disk", load.posts * costs.written / _DISK_BYTES_A_SECOND),
     ]
-    part = ShapePart(
-        "server",
-        1,
-        float(machine.cores),
-        max(memory, GIB),
-        disk,
-        cores,
-    )
+    part = ShapePart("server", 1, float(machine.cores), max(memory, GIB), disk, cores)
     ordered = tightest_first(limits)
     waits = _waits(load, of, costs, main) if ordered[0].use <= 1 else None
     return NetworkShape(NAME, [part, *outside(load)], ordered, waits)
@@ -205,9 +194,8 @@ def pause(costs: OneProcess) -> float:
 def _waits(load: Load, of: Assumptions, costs: OneProcess, main: float) -> Waits:
     alone = costs.request + costs.post + costs.group + costs.sync + costs.store + costs.claim + costs.job
     alone += load.per_post * delivery(costs, load.warm)
-    shown = (
-        costs.request + page(costs, remembered(of.members * of.daily, of.follows)) + load.loud_followees * costs.pull
-    )
+    known = remembered(of.members * of.daily, of.follows)
+    shown = costs.request + page(costs, known) + load.loud_followees * costs.pull
     turn = _TURN + shown
     logged = (load.posts + load.changes) * costs.log + groups(load, costs) * costs.log_group
     held = logged / max(1.0, costs.log_size) * pause(costs)

@@ -22,16 +22,8 @@ from shoal.graph.shard_map import shown_url
 from shoal.settings import Settings
 from shoal_study.counting import MOST_RANGE, MOST_SEED, MOST_SERVERS, MOST_ZIPF, SCHEMES, StudyOptions
 from shoal_study.names import MOST_NAMES, FileOptions, file_batches, generated_batches, network_batches
-from shoal_study.report import report_page
-from shoal_study.statistics import (
-    Change,
-    Constraint,
-    Cooling,
-    LevelFigures,
-    MappingFigures,
-    StudyResult,
-    shown_probability,
-)
+from shoal_study.report import LEVEL_COLUMNS, percent, report_page
+from shoal_study.statistics import Constraint, Cooling, LevelFigures, MappingFigures, StudyResult
 from shoal_study.study import Study
 
 _MIB = 1 << 20
@@ -54,8 +46,10 @@ def tell(result: StudyResult) -> None:
 
 def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
     if result.schemes:
-        yield _even_table(result)
-        yield _ends_table(result)
+        yield _level_table(result, "How evenly", ("buckets", "mean", "deviation", "of mean", "by chance", "p"))
+        ends = _level_table(result, "The ends", ("fullest", "emptiest", "empty", "furthest", "hottest", "in it"))
+        ends.caption = "Hottest: the most active bucket, in times of the mean, and its members"
+        yield ends
         yield [_costs((each.title, each.nanoseconds) for each in result.schemes)]
     if result.servers:
         yield _server_table(result)
@@ -101,40 +95,15 @@ def _rows(result: StudyResult) -> Iterator[tuple[str, LevelFigures]]:
             yield f"   {depth} levels deep", path
 
 
-def _even_table(result: StudyResult) -> Table:
-    table = _table("How evenly", "buckets", "mean", "deviation", "of mean", "by chance", "chi2 p")
+_HEADINGS = {"p": "chi2 p", "in it": "members"}
+"""Headings that differ from those of the page."""
+
+
+def _level_table(result: StudyResult, title: str, columns: Sequence[str]) -> Table:
+    table = _table(title, *(_HEADINGS.get(column, column) for column in columns))
     for name, level in _rows(result):
-        table.add_row(
-            name,
-            f"{level.buckets:,}",
-            f"{level.mean:,.1f}",
-            f"{level.deviation:,.1f}",
-            share_words(level.relative),
-            f"{level.uniform:,.1f}",
-            shown_probability(level.p, level.log10_p),
-        )
+        table.add_row(name, *(LEVEL_COLUMNS[column](level) for column in columns))
     return table
-
-
-def _ends_table(result: StudyResult) -> Table:
-    table = _table("The ends", "fullest", "emptiest", "empty", "furthest", "hottest", "members")
-    table.caption = "Hottest: the most active bucket, in times of the mean, and its members"
-    for name, level in _rows(result):
-        table.add_row(
-            name,
-            f"{level.fullest:,}",
-            f"{level.emptiest:,}",
-            f"{level.empty:,}",
-            share_words(level.furthest),
-            f"{level.hottest_bucket}: {level.hottest:.2f} x" if level.hottest else "",
-            f"{level.hottest_members:,}" if level.hottest else "",
-        )
-    return table
-
-
-def share_words(share: float) -> str:
-    """Return a ratio to the mean in percent, or as a multiple above ten."""
-    return f"{share:.1%}" if share < 10 else f"{share:,.0f} x"
 
 
 def _server_table(result: StudyResult) -> Table:
@@ -146,19 +115,14 @@ def _server_table(result: StudyResult) -> Table:
         level = each.servers
         table.add_row(
             each.title,
-            share_words(level.relative),
+            percent(level.relative),
             f"{level.fullest / level.mean:.2f} x",
             f"{level.hottest:.2f} x" if level.hottest else "",
-            *(moved_words(change, level.members) for change in each.changes),
+            *(f"{change.moved / level.members:.1%} {change.moved / change.least:4.1f}x" for change in each.changes),
         )
     for title in result.unavailable:
         table.add_row(title, "needs", result.needs)
     return table
-
-
-def moved_words(change: Change, members: int) -> str:
-    """Return who moves, in percent of all members and as a multiple of the minimum."""
-    return f"{change.moved / members:.1%} {change.moved / change.least:4.1f}x"
 
 
 def _cooling_table(found: Sequence[Cooling]) -> Table:
@@ -206,7 +170,6 @@ def _failing(found: Sequence[Constraint]) -> Iterator[str]:
 
 _DEFAULTS = StudyOptions()
 _POSTS = "posts"
-_MEBIBYTE = 1 << 20
 
 
 class _Sources(NamedTuple):
@@ -311,7 +274,7 @@ def _read(settings: Settings, sources: _Sources, name: str, study: Study, progre
             study.add(batch)
         return f"{sources.generated:,} made-up names"
     if name and "://" not in name:
-        for batch in file_batches(Path(name), sources.columns, study.names, _telling(progress, "MiB", _MEBIBYTE)):
+        for batch in file_batches(Path(name), sources.columns, study.names, _telling(progress, "MiB", _MIB)):
             study.add(batch)
         return "standard input" if name == "-" else Path(name).name
     if sources.columns.column or sources.columns.weight not in ("", _POSTS):

@@ -138,13 +138,8 @@ Check = Callable[[Evidence, str], Outcome]
 def constraints(evidence: Evidence) -> list[Constraint]:
     keys = [*evidence.figures, *(("mapping",) if evidence.mapping else ())]
     return [
-        Constraint(name, promise, how, [_outcome(check, evidence, key) for key in keys])
-        for name, promise, how, check in _CHECKS
+        Constraint(name, promise, how, [check(evidence, key) for key in keys]) for name, promise, how, check in _CHECKS
     ]
-
-
-def _outcome(check: Check, evidence: Evidence, key: str) -> Outcome:
-    return check(evidence, key)
 
 
 def _even(evidence: Evidence, key: str) -> Outcome:

@@ -28,9 +28,7 @@ from shoal_study.hash_schemes import (
 )
 from shoal_study.map_schemes import (
     Cooled,
-    Owners,
     SignUps,
-    Units,
     cooled,
     dealt,
     even_map,
@@ -70,23 +68,12 @@ class StudyOptions(NamedTuple):
         return tuple(dict.fromkeys((self.servers, self.servers + 1, self.servers - 1, self.grown)))
 
     def check(self) -> None:
-        unknown = [key for key in self.schemes if key not in SCHEMES]
-        if unknown or not self.schemes:
-            named = f"scheme {unknown[0]!r}" if unknown else "study without a scheme"
-            raise InvalidInput(f"there is no {named}: schemes are {', '.join(SCHEMES)}")
-        if not 2 <= self.servers < MOST_SERVERS:
-            raise InvalidInput(f"a study has 2 to {MOST_SERVERS - 1} servers", field="servers")
-        if not self.servers < self.grown <= MOST_SERVERS:
+        """Raise `InvalidInput` for a contradiction; single options are checked where they are read."""
+        if self.grown <= self.servers:
             raise InvalidInput(
                 f"after growing there are more servers than the {self.servers} before, and at most {MOST_SERVERS}",
                 field="grown",
             )
-        if not 0 <= self.zipf <= MOST_ZIPF:
-            raise InvalidInput(f"the exponent of activity is 0 to {MOST_ZIPF:g}", field="zipf")
-        if not 0 <= self.range_size <= MOST_RANGE:
-            raise InvalidInput(f"a range has at most {MOST_RANGE:,} members", field="range")
-        if not 0 <= self.seed <= MOST_SEED:
-            raise InvalidInput(f"a seed is 0 to {MOST_SEED:,}", field="seed")
 
 
 class StopWatch:
@@ -228,9 +215,6 @@ def shoal_figures(sources: Loads, sizes: Sequence[int], nanoseconds: float) -> S
     home, *others = sizes
     known = even_map(home)
     owners = owners_of(known)
-    loads = Loads(home)
-    loads.members += np.bincount(owners, sources.members, minlength=home).astype(np.int64)
-    loads.activity += np.bincount(owners, sources.activity, minlength=home)
     total = int(sources.members.sum())
     changes = [
         change(home, size, int(sources.members[owners != owners_of(with_stores(known, size))].sum()), total)
@@ -240,7 +224,7 @@ def shoal_figures(sources: Loads, sizes: Sequence[int], nanoseconds: float) -> S
         key="shoal",
         title="Shoal's map",
         nanoseconds=nanoseconds,
-        servers=level_figures("stores", loads),
+        servers=level_figures("stores", sources.grouped(owners, home)),
         changes=changes,
     )
 
@@ -271,47 +255,41 @@ _ARCS = Named("ring", "Ring, bounded or not", "an arc of the ring")
 
 def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
     """Distribute the buckets of a first level evenly over servers, then move buckets from the hottest server."""
-    return _cooling(named, servers, dealt(loads.members, servers), units_of(loads.members, loads.activity))
+    owners = dealt(loads.members, servers)
+    return _cooling(named, servers, cooled(owners, units_of(loads.members, loads.activity), servers, HOT))
 
 
 def by_sources(loads: Loads, stores: int) -> Cooling:
     """Move data sources between the stores of a map."""
-    return _cooling(_SOURCES, stores, owners_of(even_map(stores)), units_of(loads.members, loads.activity))
+    return _cooling(
+        _SOURCES, stores, cooled(owners_of(even_map(stores)), units_of(loads.members, loads.activity), stores, HOT)
+    )
 
 
 def by_arcs(ring: Ring, servers: int) -> Cooling:
     """Reassign arcs of the ring, which gives the hottest server fewer virtual nodes."""
-    return _cooling(_ARCS, servers, ring.owners(servers), units_of(ring.arcs.members, ring.arcs.activity))
+    return _cooling(
+        _ARCS, servers, cooled(ring.owners(servers), units_of(ring.arcs.members, ring.arcs.activity), servers, HOT)
+    )
 
 
 def by_members(signups: SignUps, size: int) -> Cooling:
     """Move the busiest members out of their range, one by one."""
-    units, owners = signups.units(size)
-    return _cooling(_MEMBERS, signups.servers(size), owners, units)
+    (units, owners), servers = signups.units(size), signups.servers(size)
+    return _cooling(_MEMBERS, servers, cooled(owners, units, servers, HOT))
 
 
 def by_adding(named: Named, loads: ServerLoads) -> Cooling:
     """Add a server, the only thing that such a scheme can do: it has no choice from whom the new server takes."""
     home, grown = _heat(loads.loads[0]), _heat(loads.loads[1])
     if home <= HOT:
-        return _unmoved(named, loads.sizes[0], home)
-    return Cooling(
-        key=named.key,
-        title=named.title,
-        unit=named.unit,
-        servers=loads.sizes[0],
-        before=home,
-        after=grown,
-        units=1,
-        members=loads.moved[1],
-        moved_activity=loads.moved[1] / max(int(loads.loads[0].members.sum()), 1),
-        bound=HOT,
-        reached=grown <= HOT,
-    )
+        return _cooling(named, loads.sizes[0], Cooled(home, home, 0, 0, 0.0))
+    moved = loads.moved[1]
+    share = moved / max(int(loads.loads[0].members.sum()), 1)
+    return _cooling(named, loads.sizes[0], Cooled(home, grown, 1, moved, share))
 
 
-def _cooling(named: Named, servers: int, owners: Owners, units: Units) -> Cooling:
-    done: Cooled = cooled(owners, units, servers, HOT)
+def _cooling(named: Named, servers: int, done: Cooled) -> Cooling:
     return Cooling(
         key=named.key,
         title=named.title,
@@ -324,22 +302,6 @@ def _cooling(named: Named, servers: int, owners: Owners, units: Units) -> Coolin
         moved_activity=done.activity,
         bound=HOT,
         reached=done.after <= HOT,
-    )
-
-
-def _unmoved(named: Named, servers: int, heat: float) -> Cooling:
-    return Cooling(
-        key=named.key,
-        title=named.title,
-        unit=named.unit,
-        servers=servers,
-        before=heat,
-        after=heat,
-        units=0,
-        members=0,
-        moved_activity=0.0,
-        bound=HOT,
-        reached=True,
     )
 
 

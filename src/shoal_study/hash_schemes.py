@@ -166,7 +166,7 @@ class Ring:
         return self._owners[mine[next_one]]
 
     def loads(self, servers: int) -> Loads:
-        return _added(self.owners(servers), self.arcs, servers)
+        return self.arcs.grouped(self.owners(servers), servers)
 
     def moved(self, before: int, after: int) -> int:
         return int(self.arcs.members[self.owners(before) != self.owners(after)].sum())
@@ -239,10 +239,3 @@ def _differing(before: Sequence[ArcShare], after: Sequence[ArcShare]) -> int:
         if there > both:
             right.append(ArcShare(yours, there - both))
     return differing
-
-
-def _added(owners: NDArray[np.intp], arcs: Loads, servers: int) -> Loads:
-    found = Loads(servers)
-    found.members += np.bincount(owners, arcs.members, minlength=servers).astype(np.int64)
-    found.activity += np.bincount(owners, arcs.activity, minlength=servers)
-    return found

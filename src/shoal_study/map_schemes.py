@@ -183,9 +183,6 @@ class SignUps:
         return Units(members, activity, movable), np.concatenate((owners, np.arange(servers))).astype(np.intp)
 
 
-MOST_STORES = DATA_SOURCES
-
-
 def even_map(stores: int) -> ShardMap:
     """Return a map that distributes adjacent data sources evenly over `stores` stores."""
     cuts = [place * DATA_SOURCES // stores for place in range(stores + 1)]

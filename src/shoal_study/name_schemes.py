@@ -69,6 +69,13 @@ class Loads:
         if activity is not None:
             self.activity += np.bincount(buckets, activity, minlength=len(self.members))
 
+    def grouped(self, owners: NDArray[np.intp], servers: int) -> Loads:
+        """Return the load of each server, given the server of each bucket."""
+        found = Loads(servers)
+        found.members += np.bincount(owners, self.members, minlength=servers).astype(np.int64)
+        found.activity += np.bincount(owners, self.activity, minlength=servers)
+        return found
+
 
 def joined(outer: NDArray[np.intp], inner: NDArray[np.intp], buckets: int) -> NDArray[np.intp]:
     """Combine the buckets of a level with those of the level above, numbered from 0; `NO_BUCKET` if either has none."""

@@ -24,14 +24,14 @@ from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from random import Random
-from typing import IO, BinaryIO, NamedTuple, Protocol, cast
+from typing import IO, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member
-from shoal.graph.contract import Graph, Scanner
+from shoal.graph.contract import Store
 from shoal.graph.schema import POSTED
 
 Hashes = NDArray[np.uint64]
@@ -289,27 +289,8 @@ MOST_NAMES = 10_000_000_000
 _NAMES_PER_BATCH = 131_072
 _STEMS = 4_096
 _STEM_BYTES = 8
-_BEGINNINGS = (
-    "ma",
-    "an",
-    "jo",
-    "al",
-    "ca",
-    "da",
-    "lu",
-    "sa",
-    "pa",
-    "ro",
-    "mi",
-    "el",
-    "ch",
-    "be",
-    "je",
-    "ka",
-    "li",
-    "di",
-)
-_MIDDLES = ("ri", "na", "li", "an", "ro", "ni", "ca", "la", "to", "el", "mi", "do", "sa", "be", "ti", "gu", "xa", "ze")
+_BEGINNINGS = "ma an jo al ca da lu sa pa ro mi el ch be je ka li di".split()
+_MIDDLES = "ri na li an ro ni ca la to el mi do sa be ti gu xa ze".split()
 _ENDS = ("a", "o", "ta", "na", "s", "el", "ito", "y", "in", "ra", "do", "x", "", "n", "e", "lo")
 
 
@@ -359,12 +340,8 @@ _PAGE = 2_000
 _MEMBERS_PER_BATCH = 20_000
 
 
-class ReadableStore(Graph, Scanner, Protocol):
-    """A graph that can also be scanned."""
-
-
 async def network_batches(
-    store: ReadableStore, first: int, told: Callable[[int, int], None], *, by_posts: bool
+    store: Store, first: int, told: Callable[[int, int], None], *, by_posts: bool
 ) -> AsyncIterator[NameBatch]:
     """Yield the names of all stored members, including suspended and pending ones.
 
@@ -384,7 +361,7 @@ async def network_batches(
         yield await _batch(store, held, first, by_posts=by_posts)
 
 
-async def _batch(store: ReadableStore, members: list[Member], first: int, *, by_posts: bool) -> NameBatch:
+async def _batch(store: Store, members: list[Member], first: int, *, by_posts: bool) -> NameBatch:
     batch = batch_of([member.name for member in members], first)
     if not by_posts:
         return batch

@@ -93,10 +93,7 @@ class SimulatedStores:
         return found
 
     def _slower(self, store: int, moment: float) -> float:
-        factor = 1.0
-        for fault, count in self._slow:
-            factor *= fault.by if store < count and fault.now(moment) else 1.0
-        return factor
+        return math.prod(fault.by for fault, count in self._slow if store < count and fault.now(moment))
 
     def _worked_off(self, store: int, work: float, moment: float) -> float:
         """Return the seconds until a store has done the work queued at a moment."""
@@ -340,7 +337,7 @@ class Steps:
         number = float(posts.sum())
         taken = self._admitted(self._web_work(number, pages, changes, cold), number + pages + changes)
         taken *= 1 - self._away(now)
-        self.observer.came_in(number)
+        self.observer.came += number
         self.observer.refused(now, (1 - taken) * number, (1 - taken) * pages)
         posts, changes, pages = posts * taken, changes * taken, pages * taken
         waited = self._pages(now, pages, cold, float(posts.sum()), changes)
@@ -404,8 +401,8 @@ class Steps:
         for fault in of_kind(scenario.faults, Celebrity, now):
             many = math.floor(now - fault.at) - math.floor(now - self._length - fault.at)
             reach = fault.part * scenario.members
-            self.observer.came_in(many)
-            self.observer.taken_on(now, many)
+            self.observer.came += many
+            self.observer.accepted(now, many)
             self.observer.committed(now, many)
             self.workers.give(self._group(now, now + costs.commit + costs.arrival, many, reach))
 
@@ -414,7 +411,7 @@ class Steps:
         costs, followers = self._costs, self._scenario.audiences.followers
         for at in np.flatnonzero(posts):
             for moment, many in self._spread(made, float(posts[at])):
-                self.observer.taken_on(moment, many)
+                self.observer.accepted(moment, many)
                 self.observer.committed(moment + commit, many)
                 self.workers.give(self._group(moment, moment + commit + arrival, many, float(followers[at])))
         for moment, many in self._spread(made, changes):

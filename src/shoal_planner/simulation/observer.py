@@ -172,15 +172,12 @@ class Observer:
         self._uncommitted = np.zeros(self._looks)
         """Both as changes between two samples."""
         self.came = 0.0
+        """Posts attempted."""
 
     def _piece(self, at: float) -> _Piece:
         return self._pieces[bisect.bisect_right(self._edges, at) - 1]
 
-    def came_in(self, posts: float = 1.0) -> None:
-        """Record posts that members attempt."""
-        self.came += posts
-
-    def taken_on(self, at: float, posts: float = 1.0) -> None:
+    def accepted(self, at: float, posts: float = 1.0) -> None:
         """Record posts that were accepted and are not on disk yet."""
         self._change(self._uncommitted, at, posts)
 

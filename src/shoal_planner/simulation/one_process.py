@@ -243,7 +243,6 @@ _PAGE = 20_000
 """Followers pushed to before other jobs get their turn."""
 _REFUSAL = 20e-6
 """Seconds to refuse a post before any other work."""
-_NEVER = math.inf
 _FIRST_PART = 1 / 3
 """The point at which refusing begins, as a fraction of where it is complete."""
 
@@ -276,7 +275,7 @@ class Loop:
         self._committed: dict[int, float] = {}
         self._rows: list[int] = []
         self._writing: list[int] = []
-        self._written_at = _NEVER
+        self._written_at = math.inf
         self._next_write = 0.0
         self._spare, self._spared_at = _BURST, 0.0
         self._given, self._given_at = 0, 0.0
@@ -321,11 +320,11 @@ class Loop:
         self._writer.advance(self.now, hindered=True)
 
     def _sleep(self) -> bool:
-        writes = self._next_write if self._rows and not self._writing else _NEVER
+        writes = self._next_write if self._rows and not self._writing else math.inf
         soonest = min(self._coming.next, self._writer.next, self._written_at, writes)
-        if soonest == _NEVER:
+        if soonest == math.inf:
             return False
-        self.now = max(soonest, math.nextafter(self.now, _NEVER))
+        self.now = max(soonest, math.nextafter(self.now, math.inf))
         self._writer.advance(self.now, hindered=False)
         return True
 
@@ -348,7 +347,7 @@ class Loop:
     def _turned_away(self, kind: int, at: float) -> float:
         posts = kind == POST or kind >= CELEBRITY
         if posts:
-            self.observer.came_in()
+            self.observer.came += 1
         self.observer.refused(at, float(posts), float(kind == PAGE))
         return _REFUSAL
 
@@ -378,7 +377,7 @@ class Loop:
 
     def _post(self, at: float, made: float, followers: float = -1.0) -> float:
         """Accept a post that arrived at `at` and gets its id at `made`, from which lags are measured."""
-        self.observer.came_in()
+        self.observer.came += 1
         if self._random.random() < self._refused(made):
             self.observer.refused(at)
             return self._arrival + _REFUSAL
@@ -387,7 +386,7 @@ class Loop:
         self._followers.append(drawn if followers < 0 else followers)
         self._unread.append(unread)
         self._writer.submit(made, len(self._came) - 1)
-        self.observer.taken_on(made)
+        self.observer.accepted(made)
         return self._arrival + self._costs.post
 
     def _refused(self, at: float) -> float:
@@ -482,4 +481,4 @@ class Loop:
     def _rows_written(self, until: float) -> None:
         if self._written_at <= until:
             self._writer.forget(self._written_at, self._writing)
-            self._writing, self._written_at = [], _NEVER
+            self._writing, self._written_at = [], math.inf

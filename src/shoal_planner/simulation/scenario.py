@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal_planner.workload import FollowerClass, Load
+from shoal_planner.workload import FollowerClass
 
 MOST_SECONDS = 86_400.0
 """Maximum of simulated seconds."""
@@ -109,18 +109,12 @@ def of_kind(faults: Sequence[AnyFault], kind: type[F], moment: float) -> list[F]
 
 def crowding(faults: Sequence[AnyFault], moment: float) -> float:
     """Return the factor by which arrivals are increased at a moment."""
-    factor = 1.0
-    for rush in of_kind(faults, Rush, moment):
-        factor *= rush.by
-    return factor
+    return math.prod(rush.by for rush in of_kind(faults, Rush, moment))
 
 
 def slowness(faults: Sequence[AnyFault], moment: float) -> float:
     """Return the factor by which commits take longer in the slow stores."""
-    factor = 1.0
-    for slow in of_kind(faults, SlowStore, moment):
-        factor *= slow.by
-    return factor
+    return math.prod(slow.by for slow in of_kind(faults, SlowStore, moment))
 
 
 def kind_of(fault: AnyFault) -> str:
@@ -175,33 +169,6 @@ class Scenario(NamedTuple):
     """The setting `requests_waiting`."""
     patience: float = 5.0
     """The setting `waiting_seconds`."""
-
-
-def scenario_of(
-    load: Load,
-    follows: float,
-    seconds: float,
-    faults: Sequence[AnyFault],
-    *,
-    counted: float,
-    loud_from: float,
-    seed: int,
-) -> Scenario:
-    """Return a scenario of a planned load. `counted` is the fraction of followers pushed to; high fan-out members are pulled."""
-    return Scenario(
-        seconds=seconds,
-        members=load.members,
-        warm=load.warm,
-        posts=load.posts,
-        pages=load.pages,
-        changes=load.changes,
-        returns=load.returns,
-        follows=follows,
-        loud_followees=load.loud_followees,
-        audiences=audiences_of(load.by_class, counted, loud_from),
-        faults=faults,
-        seed=seed,
-    )
 
 
 def audiences_of(classes: Sequence[FollowerClass], counted: float, loud_from: float) -> AuthorClasses:
