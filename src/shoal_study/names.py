@@ -289,8 +289,8 @@ MOST_NAMES = 10_000_000_000
 _NAMES_PER_BATCH = 131_072
 _STEMS = 4_096
 _STEM_BYTES = 8
-_BEGINNINGS = "ma an jo al ca da lu sa pa ro mi el ch be je ka li di".split()
-_MIDDLES = "ri na li an ro ni ca la to el mi do sa be ti gu xa ze".split()
+_STARTS = ("ma", "an", "jo", "al", "ca", "da", "lu", "sa", "pa", "ro", "mi", "el", "ch", "be", "je", "ka", "li", "di")
+_MIDDLES = ("ri", "na", "li", "an", "ro", "ni", "ca", "la", "to", "el", "mi", "do", "sa", "be", "ti", "gu", "xa", "ze")
 _ENDS = ("a", "o", "ta", "na", "s", "el", "ito", "y", "in", "ra", "do", "x", "", "n", "e", "lo")
 
 
@@ -310,7 +310,7 @@ def generated_batches(count: int, seed: int, told: Callable[[int, int], None]) -
 def _stems(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the stems of names, most frequent first: their bytes and lengths."""
     random = Random(seed)  # noqa: S311  # names to be spread, no secret
-    parts = (_BEGINNINGS, _MIDDLES, _ENDS)
+    parts = (_STARTS, _MIDDLES, _ENDS)
     weights = [[1 / (place + 2) for place in range(len(part))] for part in parts]
     stems = ["".join(random.choices(*pair)[0] for pair in zip(parts, weights, strict=True)) for _ in range(_STEMS)]
     text = np.array([stem.encode() for stem in stems], f"S{_STEM_BYTES}").view(np.uint8).reshape(_STEMS, _STEM_BYTES)
