@@ -54,7 +54,6 @@ class HashedScheme(Protocol):
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
         """Return the server of each hash, from 0, for each of the numbers of servers."""
-        ...
 
 
 class Modulo:

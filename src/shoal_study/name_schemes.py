@@ -48,7 +48,6 @@ class LevelScheme(Protocol):
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
         """Return the bucket of each name at each level, or `NO_BUCKET`."""
-        ...
 
 
 class Loads:

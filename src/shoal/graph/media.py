@@ -38,7 +38,6 @@ def charge(batch: Batch, owner: Member, by: int) -> None:
 
 
 def add(batch: Batch, media: Media, owner: Member, now: int) -> Media:
-    """Add new, unattached media; `now` is an id of the current time."""
     made = replace(media, unused_since=milliseconds_of(now), ticket_id=media.id)
     batch.obj_add(made)
     batch.assoc_add(owner.id, OWNS, made.id, made.id)

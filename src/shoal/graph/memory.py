@@ -32,7 +32,6 @@ class Leases:
         self._ties = itertools.count()
 
     def give(self, jobs: Sequence[Job], lease: float) -> None:
-        """Lease these jobs for `lease` seconds."""
         deadline = self._clock() + lease
         for job in jobs:
             self._out[job.seq] = (deadline, job)

@@ -204,7 +204,6 @@ def handle_id(handle: str) -> int:
 
 
 def email_hash_id(digest: str) -> int:
-    """Return the id of an email address hash by which a member may be found."""
     return named("email_hash", digest)
 
 
@@ -222,7 +221,6 @@ def followers(source: int) -> AssocType:
 
 
 def entries(source: int) -> AssocType:
-    """Return the type of the list of entries that a source contributes to home timelines."""
     return TAG_OF if is_tag(source) else POSTED
 
 
@@ -247,12 +245,10 @@ def email_key(address: str) -> Key:
 
 
 def email_domain_block_key(domain: str) -> Key:
-    """Return the key that leads from an email domain to its block, which is on the same shard."""
     return Key(shard_of(EVERYBODY), "email_domain_block", domain)
 
 
 def email_block_key(digest: str) -> Key:
-    """Return the key that leads from the hash of a canonical email address to its block, which is on the same shard."""
     return Key(shard_of(EVERYBODY), "email_block", digest)
 
 
@@ -276,7 +272,6 @@ def used_challenge_key(shard: int, challenge: bytes) -> Key:
 
 
 def ip_block_key(network: str) -> Key:
-    """Return the key that leads from a network in CIDR notation to its block, which is on the same shard."""
     return Key(shard_of(EVERYBODY), "ip_block", network)
 
 

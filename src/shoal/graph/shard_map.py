@@ -117,7 +117,6 @@ def ranges_of(sources: Sequence[int]) -> str:
 
 
 def shown_url(url: str) -> str:
-    """Return the URL of a store without its user and password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -203,82 +202,63 @@ class Side(Protocol):
     @property
     def url(self) -> str:
         """The URL of the store, as in maps."""
-        ...
 
     async def close(self) -> None:
         """Allow other moves."""
-        ...
 
     async def mark(
         self, sources: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
     ) -> None:
         """Mark data sources as `copying`, `frozen` or `away`; after `seconds`, unless that is None, they are `copying` again."""
-        ...
 
     async def end(self, sources: Sequence[int]) -> None:
         """Remove the marks and the journal of these data sources."""
-        ...
 
     async def marks(self) -> dict[int, SourceState]: ...
 
     async def forget_noted(self, sources: Sequence[int]) -> None:
         """Empty the journal of these data sources."""
-        ...
 
     async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
         """Return the oldest journal entries, and the row keys in them."""
-        ...
 
     async def done(self, entries: Sequence[int]) -> None:
         """Delete these journal entries, whose rows are in the other store."""
-        ...
 
     async def holds_others(self, sources: Sequence[int]) -> bool:
         """Return whether the store has rows of other data sources."""
-        ...
 
     async def wipe(self, sources: Sequence[int]) -> int:
         """Delete every row of these data sources. Returns their number."""
-        ...
 
     async def copy_to(self, other: Any, kind: RowKind, sources: Sequence[int], tell: Callable[[int], None]) -> int:
         """Copy all rows of a kind to the other store, which has none. Returns their number; `tell` is called with bytes."""
-        ...
 
     async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
         """Return the current rows with these keys; missing ones are absent."""
-        ...
 
     async def make_equal(self, names: RowNames, rows: dict[RowKind, list[Any]]) -> None:
         """Replace all rows with these keys by `rows`; delete the keys without a row."""
-        ...
 
     async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
         """Return the digest of these sources' rows that the journal does not name, and the keys in the journal."""
-        ...
 
     async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
         """Return the digest of these sources' rows, without the named ones."""
-        ...
 
     async def digest_of(self, names: RowNames) -> Digest:
         """Return the digest of the named rows."""
-        ...
 
     async def map(self) -> ShardMap | None: ...
 
     async def publish(self, new: ShardMap) -> None:
         """Publish a map to the processes that use this store."""
-        ...
 
     async def switch(self, sources: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
         """Give the data sources away and publish the new map atomically. Returns False if they are not frozen any more."""
-        ...
 
     async def admit(self, sources: Sequence[int], version: int, seconds: float) -> None:
         """Allow writes to data sources that the newest map assigns to this store, in `seconds` at the latest."""
-        ...
 
     async def laggards(self, version: int, seconds: float) -> int:
         """Return how many processes, seen within `seconds`, use an older map."""
-        ...

@@ -317,7 +317,6 @@ class Service:
         return item
 
     async def forget(self, addresses: Sequence[ItemKey]) -> None:
-        """Delete items unconditionally."""
         parts = [addresses[start : start + WRITE_AT_ONCE] for start in range(0, len(addresses), WRITE_AT_ONCE)]
         await asyncio.gather(*[self._forget(part) for part in parts])
 

@@ -65,7 +65,6 @@ class DynamoOutbox:
         self._wake = wake
 
     def numbered(self, new: Sequence[AnyEvent]) -> list[Job]:
-        """Return jobs for events that are about to be committed."""
         return [Job(self._new_id(self._maker), event) for event in new]
 
     def added(self, jobs: Sequence[Job]) -> None:
@@ -90,7 +89,9 @@ class DynamoOutbox:
             (f"{kind}#{p}", upto) for kind, upto in (("out", now + END), ("new", END)) for p in range(self._spread)
         ]
         pages = await asyncio.gather(*[self._service.index(part, "0", upto, limit) for part, upto in parts])
-        found = {number_of(item["sort"]["S"]): _spot_of(item) for page in pages for item in page}
+        found = {
+            number_of(item["sort"]["S"]): Spot(item["part"]["S"], item["place"]["S"]) for page in pages for item in page
+        }
         # This process knows a newer state than the index.
         found |= dict(islice(self._new.items(), limit))
         found |= {seq: spot for seq, spot in self._back.items() if spot.place < now + END}
@@ -208,7 +209,3 @@ def _remember(spots: dict[int, Spot], seq: int, spot: Spot) -> None:
     spots[seq] = spot
     if len(spots) > _REMEMBERED:
         del spots[next(iter(spots))]
-
-
-def _spot_of(item: Item) -> Spot:
-    return Spot(item["part"]["S"], item["place"]["S"])

@@ -89,7 +89,6 @@ class DynamoGraph:
 
     @property
     def round_trips(self) -> int:
-        """Answered requests so far."""
         return self._service.capacity.requests.total()
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:

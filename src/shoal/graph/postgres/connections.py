@@ -193,8 +193,8 @@ class ConnectionPool:
     ) -> T:
         if self._closing:
             raise Unavailable("the store is closing")
-        lost = _unreachable if reads or not self._writes else _unanswered
-        task = asyncio.create_task(self._use(work, patience or self._patience, lost, history))
+        reads = reads or not self._writes
+        task = asyncio.create_task(self._use(work, patience or self._patience, history, reads=reads))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         # A cancelled caller does not cancel the query.
@@ -204,8 +204,9 @@ class ConnectionPool:
         self,
         work: Callable[[asyncpg.Connection], Awaitable[T]],
         patience: float,
-        lost: Callable[[], Unavailable],
         history: int | None,
+        *,
+        reads: bool,
     ) -> T:
         await self._place(patience)
         try:
@@ -213,7 +214,7 @@ class ConnectionPool:
             if history is not None and connection.history != history:
                 self._idle.append(connection)
                 raise HistoryEnded
-            return await self._watched(connection, work, patience, lost)
+            return await self._watched(connection, work, patience, reads=reads)
         finally:
             self._places.release()
 
@@ -232,7 +233,8 @@ class ConnectionPool:
         connection: PrimaryConnection,
         work: Callable[[asyncpg.Connection], Awaitable[T]],
         patience: float,
-        lost: Callable[[], Unavailable],
+        *,
+        reads: bool,
     ) -> T:
         timer = asyncio.get_running_loop().call_later(patience, self._give_up, connection)
         try:
@@ -242,7 +244,7 @@ class ConnectionPool:
             if isinstance(error, AttributeError) and not connection.is_closed():
                 raise
             connection.terminate()
-            raise lost() from error
+            raise _lost(reads=reads) from error
         except asyncpg.PostgresError as error:
             state = error.sqlstate or ""
             if state.startswith(_LEAVING):
@@ -250,7 +252,7 @@ class ConnectionPool:
                 self._give_up(connection)
                 self._finder.forget()
             if state.startswith(_ENDED):
-                raise lost() from error
+                raise _lost(reads=reads) from error
             refused = refusal(error)
             if refused is error:
                 raise
@@ -259,7 +261,7 @@ class ConnectionPool:
             if self._finder.is_stale(connection):
                 # An old primary answered; its successor lacks what it stored.
                 connection.terminate()
-                raise lost()
+                raise _lost(reads=reads)
             return answer
         finally:
             timer.cancel()
@@ -269,9 +271,6 @@ class ConnectionPool:
     def _give_up(self, connection: asyncpg.Connection) -> None:
         """Terminate a connection whose server does not answer, and the idle ones with it."""
         connection.terminate()
-        self._drop_idle()
-
-    def _drop_idle(self) -> None:
         while self._idle:
             self._idle.pop().terminate()
 
@@ -333,12 +332,8 @@ async def goodbye(connection: asyncpg.Connection) -> None:
         connection.terminate()
 
 
-def _unreachable() -> Unavailable:
-    return Unavailable(UNREACHABLE)
-
-
-def _unanswered() -> OutcomeUnknown:
-    return OutcomeUnknown(_LOST_ANSWER)
+def _lost(*, reads: bool) -> Unavailable:
+    return Unavailable(UNREACHABLE) if reads else OutcomeUnknown(_LOST_ANSWER)
 
 
 def frozen_refusal() -> Frozen:

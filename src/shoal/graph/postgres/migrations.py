@@ -19,7 +19,6 @@ from shoal.graph.migrations import (
     PendingStep,
     Progress,
     TableIndex,
-    check_own,
     check_usable,
     readable_from,
     too_long,
@@ -78,8 +77,9 @@ async def check_version(connection: asyncpg.Connection, ledger: VersionLedger = 
 
 
 async def check_own_version(connection: asyncpg.Connection) -> None:
-    """Raise `Unavailable` unless the graph has exactly our schema version."""
-    check_own(GRAPH.name, await applied(connection, GRAPH), len(GRAPH.migrations))
+    """Raise `Unavailable` for any other version: code that handles whole rows must know every column."""
+    found = await applied(connection, GRAPH)
+    check_usable(GRAPH.name, found, found, len(GRAPH.migrations))
 
 
 async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> None:

@@ -62,7 +62,6 @@ class Owner:
         self._watch = asyncio.create_task(self._keep(), name="shoal-owner")
 
     def check(self) -> None:
-        """Raise `Unavailable` while the lock is not held."""
         if self._refusal is not None:
             raise Unavailable(self._refusal)
 

@@ -93,7 +93,6 @@ class PostgresGraph:
 
     @property
     def round_trips(self) -> int:
-        """Round trips so far."""
         return self._reading.asked + (0 if self._read_only else self._writing.asked)
 
     @property

@@ -19,7 +19,7 @@ from shoal.core.errors import Conflict, Unavailable
 from shoal.core.events import encode
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.placement import source_of
-from shoal.graph.contract import Batch, Job, PendingInverses
+from shoal.graph.contract import Batch, Job, PendingInverses, copied
 from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import FROZEN, ConnectionPool, HistoryEnded, frozen_refusal
 from shoal.graph.postgres.owner import MEANWHILE
@@ -258,7 +258,7 @@ class Writer:
         except _SourcesFrozen as frozen:
             return await self._without(tasks, frozen.sources)
         except Unavailable as error:
-            return [_again(error) for _ in tasks]
+            return [copied(error) for _ in tasks]
         except _Overtaken:
             if len(tasks) == 1:
                 return [Unavailable("too many others change the same things: repeat in a moment", retry_after=1.0)]
@@ -362,10 +362,3 @@ def _with_jobs(answer: Any, changes: Resolution, seqs: list[int]) -> Any:
 def _jitter(attempt: int) -> float:
     longest = min(_JITTER_SECONDS * 2.0**attempt, _LONGEST_JITTER_SECONDS)
     return random.random() * longest  # noqa: S311  # it guards nothing
-
-
-def _again(error: Unavailable) -> Unavailable:
-    """Copy an error for each waiting caller: an exception that is raised in many places collects all their tracebacks."""
-    copy = type(error)(str(error), retry_after=error.retry_after)
-    copy.__cause__ = error
-    return copy

@@ -41,23 +41,18 @@ class MapKeeper(Protocol):
 
     async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
         """Report that this process uses a map. Raises `Unavailable`."""
-        ...
 
     async def offer(self, known: ShardMap) -> None:
         """Store the map, if it is newer."""
-        ...
 
     async def admit(self, sources: list[int], version: int, seconds: float) -> None:
         """Allow writes to data sources that this map assigns to the store, in `seconds` at the latest."""
-        ...
 
     async def marks(self) -> dict[int, SourceState]:
         """Return data sources that are moving or have moved, according to the store."""
-        ...
 
     async def close(self, me: int) -> None:
         """Report that this process uses no map any more."""
-        ...
 
 
 class _Away:

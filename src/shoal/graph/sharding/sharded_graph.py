@@ -57,11 +57,9 @@ class Watch(Protocol):
 
     def fresh(self, place: int) -> bool:
         """Return whether the store confirmed the map recently."""
-        ...
 
     async def renew(self, place: int) -> None:
         """Wait until it does; the map may have changed then. Raises `Unavailable` if the store cannot be reached."""
-        ...
 
 
 _SWITCH_SECONDS = 4.5

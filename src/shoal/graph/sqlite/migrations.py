@@ -21,7 +21,6 @@ from shoal.graph.migrations import (
     Progress,
     TableIndex,
     Walk,
-    check_own,
     check_usable,
     readable_from,
     too_long,
@@ -57,7 +56,6 @@ class UpgradePlace(NamedTuple):
 
 
 def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
-    """Raise `Unavailable` unless this process may use a file."""
     at = own_place(connection, path, migrations)
     oldest = at.version
     if at.version > len(migrations) and _has(connection, "version"):
@@ -66,8 +64,8 @@ def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequen
 
 
 def check_own_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
-    """Raise `Unavailable` unless a file has exactly our schema version."""
-    check_own(f"the store {path.name}", own_place(connection, path, migrations).version, len(migrations))
+    found = own_place(connection, path, migrations).version
+    check_usable(f"the store {path.name}", found, found, len(migrations))
 
 
 def migrate(
@@ -129,7 +127,7 @@ def own_place(connection: sqlite3.Connection, path: Path, migrations: Sequence[M
     """Return the progress of a file. Raises `Unavailable` in the middle of an upgrade to a version that is not among these."""
     making = _user_version(connection)
     if making > len(migrations) and _has(connection, "upgrade"):
-        check_own(f"the store {path.name}", making, len(migrations))
+        check_usable(f"the store {path.name}", making, making, len(migrations))
     return place(connection)
 
 

@@ -40,7 +40,6 @@ class SqliteUpgrade:
         self._owner = owner or self._path
 
     async def plan(self) -> list[PendingStep]:
-        """Return the steps that the file still needs. Raises `Unavailable`."""
         work = partial(_plan, self._path, migrations=self._migrations)
         return await asyncio.to_thread(_connected, self._path, work, read_only=True)
 

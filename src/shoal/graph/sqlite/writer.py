@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
 from shoal.core.ids import now_ms
-from shoal.graph.contract import Batch, Job, PendingInverses
+from shoal.graph.contract import Batch, Job, PendingInverses, copied
 from shoal.graph.migrations import Migration
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
 from shoal.graph.schema import encode_node
@@ -113,7 +113,6 @@ class Writer:
         return future
 
     def acknowledge(self, seqs: Iterable[int]) -> None:
-        """Delete these events with one of the next groups."""
         self._acks.extend(seqs)
         self._pending.set()
 
@@ -171,7 +170,7 @@ class Writer:
             answers = self._commit(tasks, acks, keeps)
         except OutcomeUnknown as error:
             # Do not retry alone: a batch could conflict with its own stored changes.
-            answers = [_again(error) for _ in tasks]
+            answers = [copied(error) for _ in tasks]
             self._acks.extendleft(acks)
             self._keeps.extendleft(reversed(keeps))
         except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
@@ -302,13 +301,6 @@ def _drain(queue: deque[T]) -> list[T]:
 def _code(error: Exception) -> int:
     """Return SQLite's primary error code; 0 for other errors."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _again(error: OutcomeUnknown) -> OutcomeUnknown:
-    """Copy the error: each waiting caller needs an exception of its own, or one would collect all their tracebacks."""
-    copy = OutcomeUnknown(str(error))
-    copy.__cause__ = error.__cause__
-    return copy
 
 
 def refusal(error: Exception) -> Exception:
