@@ -52,7 +52,9 @@ def summary(plan: Plan) -> list[str]:
 
 
 def tables(plan: Plan) -> list[WordTable]:
-    return [_parts(plan), _load(plan), _waits(plan), _limits(plan), _carried(plan), _swings(plan)]
+    limits = [(limit.what, f"{limit.use:.0%}") for limit in plan.shape.limits]
+    full = WordTable("How full it is", ("limit", "used of what it may be"), limits)
+    return [_parts(plan), _load(plan), _waits(plan), full, _carried(plan), _swings(plan)]
 
 
 def _parts(plan: Plan) -> WordTable:
@@ -105,11 +107,6 @@ def _waits(plan: Plan) -> WordTable:
             ("home page in the server, p99", units.seconds(waits.page_p99)),
         ]
     return WordTable("How long members wait", ("", "time"), rows)
-
-
-def _limits(plan: Plan) -> WordTable:
-    rows = [(limit.what, f"{limit.use:.0%}") for limit in plan.shape.limits]
-    return WordTable("How full it is", ("limit", "used of what it may be"), rows)
 
 
 def _carried(plan: Plan) -> WordTable:

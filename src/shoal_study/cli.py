@@ -23,7 +23,7 @@ from shoal.settings import Settings
 from shoal_study.counting import MOST_RANGE, MOST_SEED, MOST_SERVERS, MOST_ZIPF, SCHEMES, StudyOptions
 from shoal_study.names import MOST_NAMES, FileOptions, file_batches, generated_batches, network_batches
 from shoal_study.report import LEVEL_COLUMNS, percent, report_page
-from shoal_study.statistics import Constraint, Cooling, LevelFigures, MappingFigures, StudyResult
+from shoal_study.statistics import Constraint, Cooling, MappingFigures, StudyResult
 from shoal_study.study import Study
 
 _MIB = 1 << 20
@@ -62,7 +62,12 @@ def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
         yield list(_mapping_lines(result.mapping))
     if result.constraints and result.constraints[0].outcomes:
         yield _constraint_table(result.constraints)
-        yield list(_failing(result.constraints))
+        yield [
+            f"  {each.name}, {outcome.scheme}: {outcome.words}"
+            for each in result.constraints
+            for outcome in each.outcomes
+            if not outcome.met
+        ]
     if result.errata:
         yield ["Errors of the paper", *(f"  {each.claim} {each.proof}" for each in result.errata)]
 
@@ -87,22 +92,17 @@ def _table(first: str, *others: str) -> Table:
     return Table(Column(first, no_wrap=True), *columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)
 
 
-def _rows(result: StudyResult) -> Iterator[tuple[str, LevelFigures]]:
-    """Yield each level, and each level combined with those above it."""
-    for scheme in result.schemes:
-        yield from ((f"{level.graph} {level.name}", level) for level in scheme.levels)
-        for depth, path in enumerate(scheme.paths[1:], start=2):
-            yield f"   {depth} levels deep", path
-
-
 _HEADINGS = {"p": "chi2 p", "in it": "members"}
 """Headings that differ from those of the page."""
 
 
 def _level_table(result: StudyResult, title: str, columns: Sequence[str]) -> Table:
     table = _table(title, *(_HEADINGS.get(column, column) for column in columns))
-    for name, level in _rows(result):
-        table.add_row(name, *(LEVEL_COLUMNS[column](level) for column in columns))
+    for scheme in result.schemes:
+        named = [(f"{level.graph} {level.name}", level) for level in scheme.levels]
+        named += [(f"   {depth} levels deep", path) for depth, path in enumerate(scheme.paths[1:], 2)]
+        for name, level in named:
+            table.add_row(name, *(LEVEL_COLUMNS[column](level) for column in columns))
     return table
 
 
@@ -161,19 +161,11 @@ def _constraint_table(found: Sequence[Constraint]) -> Table:
     return table
 
 
-def _failing(found: Sequence[Constraint]) -> Iterator[str]:
-    for each in found:
-        for outcome in each.outcomes:
-            if not outcome.met:
-                yield f"  {each.name}, {outcome.scheme}: {outcome.words}"
-
-
 _DEFAULTS = StudyOptions()
 _POSTS = "posts"
 
 
 class _Sources(NamedTuple):
-    names: tuple[str, ...]
     generated: int
     columns: FileOptions
     seed: int
@@ -247,10 +239,13 @@ def study(
     options = StudyOptions(schemes=only or SCHEMES, range_size=range_size or 0, **numbers)
     if report is not None and report.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"{report} is not the name of a page: end it in .html")
+    if generated and names:
+        raise click.UsageError("either NAMES or --generated")
     found = Study(options)
-    sources = _Sources(names, generated or 0, FileOptions(column, weight), options.seed)
+    sources = _Sources(generated or 0, FileOptions(column, weight), options.seed)
     with bars() as progress:
-        told = [_read(settings, sources, name, found, progress) for name in _named(sources)]
+        # An empty name stands for the network of the settings.
+        told = [_read(settings, sources, name, found, progress) for name in names or ("",)]
     result = found.result(", ".join(told))
     if report is not None:
         report.write_text(report_page(result), "utf-8")
@@ -259,13 +254,6 @@ def study(
         click.echo(msgspec.json.encode(result))
     else:
         tell(result)
-
-
-def _named(sources: _Sources) -> Sequence[str]:
-    """Return the sources; an empty one stands for the network of the settings."""
-    if sources.generated and sources.names:
-        raise click.UsageError("either NAMES or --generated")
-    return sources.names or ("",)
 
 
 def _read(settings: Settings, sources: _Sources, name: str, study: Study, progress: Progress) -> str:

@@ -240,7 +240,10 @@ def _csv_batches(file: BinaryIO, options: FileOptions, first: int) -> Iterator[N
     count = first
     try:
         head = next(rows, [])
-        found = _read_rows(rows, _column_of(head, options.column), _weight_column(head, options.weight))
+        name = _column_of(head, options.column)
+        if options.weight and options.weight not in head:
+            raise InvalidInput(f"there is no column {options.weight!r}, only {', '.join(head)}")
+        found = _read_rows(rows, name, head.index(options.weight) if options.weight else -1)
         while part := list(itertools.islice(found, _ROWS)):
             lines = "".join(name + "\n" for name, _ in part).encode()
             activity = np.array([weight for _, weight in part]) if options.weight else None
@@ -258,12 +261,6 @@ def _column_of(head: list[str], wanted: str) -> int:
         return head.index(found)
     told = f"no column {wanted!r}" if wanted else "no column that is surely the names"
     raise InvalidInput(f"there is {told}: --column names one of {', '.join(head) or 'no columns'}")
-
-
-def _weight_column(head: list[str], wanted: str) -> int:
-    if wanted and wanted not in head:
-        raise InvalidInput(f"there is no column {wanted!r}, only {', '.join(head)}")
-    return head.index(wanted) if wanted else -1
 
 
 def _read_rows(rows: Iterable[list[str]], name: int, weight: int) -> Iterator[tuple[str, float]]:

@@ -89,7 +89,8 @@ def _bars(level: LevelFigures) -> Iterator[str]:
     for at, (count, label) in enumerate(zip(level.counts, level.labels, strict=True)):
         tall = count * scale
         told = f"{label}: {count:,} members"
-        yield bar(_GRAPH_LEFT + at * step + gap / 2, _BARS_FLOOR - tall, step - gap, tall, _colour(count, level), told)
+        colour: Colour = "warm" if abs(count - level.mean) > EVEN * level.mean else "accent"
+        yield bar(_GRAPH_LEFT + at * step + gap / 2, _BARS_FLOOR - tall, step - gap, tall, colour, told)
     yield rule(_GRAPH_LEFT, mean, WIDTH - _GRAPH_RIGHT, mean, "ink", dashed=True)
     yield rule(_GRAPH_LEFT, _BARS_FLOOR, WIDTH - _GRAPH_RIGHT, _BARS_FLOOR)
     yield words(_GRAPH_LEFT - 5, _BARS_FLOOR, "0", anchor="end")
@@ -98,10 +99,6 @@ def _bars(level: LevelFigures) -> Iterator[str]:
         yield words(_GRAPH_LEFT - 5, _BARS_TOP + 4, compact(top), anchor="end")
         yield rule(_GRAPH_LEFT, _BARS_TOP, WIDTH - _GRAPH_RIGHT, _BARS_TOP)
     yield from _labels(level.labels, step)
-
-
-def _colour(count: int, level: LevelFigures) -> Colour:
-    return "warm" if abs(count - level.mean) > EVEN * level.mean else "accent"
 
 
 def _labels(labels: Sequence[str], step: float) -> Iterator[str]:

@@ -181,14 +181,13 @@ def cooling_table(found: Sequence[Cooling]) -> str:
 
 def constraint_table(found: Sequence[Constraint], titles: dict[str, str]) -> str:
     head = ("constraint", *(titles.get(outcome.scheme, outcome.scheme) for outcome in found[0].outcomes))
-    rows = [_constraint_row(number, each, titles) for number, each in enumerate(found, 1)]
-    return f'<div class="wide constraints"><table>{_head(head)}{"".join(rows)}</table></div>'
-
-
-def _constraint_row(number: int, each: Constraint, titles: dict[str, str]) -> str:
-    promise = f"{escape(each.promise)}. Checked: {escape(each.check)}."
-    cells = "".join(_outcome_cell(outcome, titles) for outcome in each.outcomes)
-    return f'<tr><td class="long"><b>{number}. {escape(each.name)}</b><span class="verdict">{promise}</span></td>{cells}</tr>'
+    rows = ""
+    for number, each in enumerate(found, 1):
+        promise = f"{escape(each.promise)}. Checked: {escape(each.check)}."
+        cells = "".join(_outcome_cell(outcome, titles) for outcome in each.outcomes)
+        name = f'<b>{number}. {escape(each.name)}</b><span class="verdict">{promise}</span>'
+        rows += f'<tr><td class="long">{name}</td>{cells}</tr>'
+    return f'<div class="wide constraints"><table>{_head(head)}{rows}</table></div>'
 
 
 def _outcome_cell(outcome: Outcome, titles: dict[str, str]) -> str:
@@ -225,7 +224,8 @@ _KEY = (
 
 def report_page(result: StudyResult) -> str:
     parts = (
-        _opening(result),
+        f"<h1>Placement study</h1><p class='lead'>{result.names:,} names from {escape(result.source)}, placed by the schemes of "
+        f"{escape(TITLE)}, and by those that came after it. Everything here is a count of members in buckets.</p>",
         _tiles(result),
         _graphs(result),
         _levels(result),
@@ -242,13 +242,6 @@ def report_page(result: StudyResult) -> str:
         f"<title>Placement study: {result.names:,} names</title><style>{STYLE}</style></head><body><main>\n"
         + "\n".join(part for part in parts if part)
         + "\n</main></body></html>\n"
-    )
-
-
-def _opening(result: StudyResult) -> str:
-    return (
-        f"<h1>Placement study</h1><p class='lead'>{result.names:,} names from {escape(result.source)}, placed by the schemes of "
-        f"{escape(TITLE)}, and by those that came after it. Everything here is a count of members in buckets.</p>"
     )
 
 

@@ -191,7 +191,9 @@ class SimulatedWriter:
                 return
             self.busy += end - self.now
             self.now = end
-            self._end()
+            if self._group is not None:
+                self.ready.append(self._group._replace(at=self.now))
+            self._group = None
 
     def _begins(self) -> float:
         if self._waiting:
@@ -212,25 +214,14 @@ class SimulatedWriter:
 
     def _seconds(self, size: int) -> float:
         costs = self._costs
-        seconds = (
-            sync_time(costs, self._random.standard_normal()) * slowness(self._faults, self.now)
-            + size * costs.store
-            + self._away()
-        )
+        away = max((fault.end - self.now for fault in of_kind(self._faults, StoreAway, self.now)), default=0.0)
+        sync = sync_time(costs, self._random.standard_normal()) * slowness(self._faults, self.now)
+        seconds = sync + size * costs.store + away
         self._log += size * costs.log + costs.log_group
         if self._log > costs.log_size:
             self._log = 0.0
             seconds += pause(costs)
         return seconds
-
-    def _away(self) -> float:
-        faults = of_kind(self._faults, StoreAway, self.now)
-        return max((fault.end - self.now for fault in faults), default=0.0)
-
-    def _end(self) -> None:
-        if self._group is not None:
-            self.ready.append(self._group._replace(at=self.now))
-        self._group = None
 
 
 _CLAIM = 256
@@ -424,7 +415,8 @@ class Loop:
     def _jobs(self, others: float) -> None:
         if not (self._outbox or self._claimed):
             return
-        share = max(self._shares() * min(others, _LONGEST_SHARE), _SHARE)
+        shares = min(1.0 + self._behind(self.now) / _SLOW, _MOST_SHARES)
+        share = max(shares * min(others, _LONGEST_SHARE), _SHARE)
         end = self.now + share
         while (self._outbox or self._claimed) and self.now < end:
             if not self._claimed:
@@ -433,9 +425,6 @@ class Loop:
         if not (self._outbox or self._claimed):
             self._begun = None
             self._expected.begin(0, self.now, more=False)
-
-    def _shares(self) -> float:
-        return min(1.0 + self._behind(self.now) / _SLOW, _MOST_SHARES)
 
     def _claim(self) -> None:
         size = min(_CLAIM, len(self._outbox))
