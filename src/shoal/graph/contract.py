@@ -418,13 +418,6 @@ class Store(Graph, Outbox, Scanner, Protocol):
         """Commit as `commit` does; return the pending inverses for shards that this store does not keep, with their jobs."""
 
 
-def copied(error: Unavailable) -> Unavailable:
-    """Copy an error for one of several waiting callers: raised for all of them, it would collect all their tracebacks."""
-    copy = type(error)(str(error), retry_after=error.retry_after)
-    copy.__cause__ = error
-    return copy
-
-
 Announce = Callable[[], Awaitable[None]]
 
 announcing: ContextVar[Announce | None] = ContextVar("announcing", default=None)

@@ -7,7 +7,7 @@ starts a repeatable-read transaction. The server ends a lock held for too long, 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any, TypeVar
 
@@ -32,7 +32,7 @@ from shoal.graph.bulk import (
     Table,
 )
 from shoal.graph.postgres import moves_sql, sql
-from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool, connect, goodbye, refusal
+from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool, Work, connect, goodbye, refusal
 from shoal.graph.postgres.migrations import check_own_version
 from shoal.graph.postgres.primary import LOST, PrimaryConnection, lost_if_closed
 from shoal.graph.schema import encode_node
@@ -294,7 +294,7 @@ class PostgresSnapshot:
         await goodbye(self._reading)
 
 
-async def _do(connection: asyncpg.Connection, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+async def _do(connection: asyncpg.Connection, work: Work[T]) -> T:
     try:
         with lost_if_closed(connection):
             return await work(connection)

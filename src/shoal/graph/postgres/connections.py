@@ -24,7 +24,7 @@ from shoal.graph.postgres.primary import LOST, UNREACHABLE, PrimaryConnection, P
 from shoal.observability.tracing import timed
 
 T = TypeVar("T")
-Row = tuple[Any, ...]
+Work = Callable[[asyncpg.Connection], Awaitable[T]]
 
 PATIENCE = 5.0
 """Seconds that a request waits for the server."""
@@ -158,13 +158,7 @@ class ConnectionPool:
             raise
         return rows
 
-    async def use(
-        self,
-        work: Callable[[asyncpg.Connection], Awaitable[T]],
-        *,
-        patience: float | None = None,
-        reads: bool = False,
-    ) -> T:
+    async def use(self, work: Work[T], *, patience: float | None = None, reads: bool = False) -> T:
         """Run `work` on a connection.
 
         Through a pooler it is one transaction, and its own transactions are savepoints.
@@ -179,18 +173,10 @@ class ConnectionPool:
                 await connection.execute(self._local)
                 return await work(connection)
 
-        return await timed(
-            "postgres", "transaction", self._have(within if self._pooled else work, patience, reads=reads)
-        )
+        chosen = within if self._pooled else work
+        return await timed("postgres", "transaction", self._have(chosen, patience, reads=reads))
 
-    async def _have(
-        self,
-        work: Callable[[asyncpg.Connection], Awaitable[T]],
-        patience: float | None,
-        *,
-        reads: bool,
-        history: int | None = None,
-    ) -> T:
+    async def _have(self, work: Work[T], patience: float | None, *, reads: bool, history: int | None = None) -> T:
         if self._closing:
             raise Unavailable("the store is closing")
         reads = reads or not self._writes
@@ -200,14 +186,7 @@ class ConnectionPool:
         # A cancelled caller does not cancel the query.
         return await asyncio.shield(task)
 
-    async def _use(
-        self,
-        work: Callable[[asyncpg.Connection], Awaitable[T]],
-        patience: float,
-        history: int | None,
-        *,
-        reads: bool,
-    ) -> T:
+    async def _use(self, work: Work[T], patience: float, history: int | None, *, reads: bool) -> T:
         await self._place(patience)
         try:
             connection = await self._connection()
@@ -228,14 +207,7 @@ class ConnectionPool:
         except TimeoutError as error:
             raise Unavailable(_BUSY) from error
 
-    async def _watched(
-        self,
-        connection: PrimaryConnection,
-        work: Callable[[asyncpg.Connection], Awaitable[T]],
-        patience: float,
-        *,
-        reads: bool,
-    ) -> T:
+    async def _watched(self, connection: PrimaryConnection, work: Work[T], patience: float, *, reads: bool) -> T:
         timer = asyncio.get_running_loop().call_later(patience, self._give_up, connection)
         try:
             answer = await work(connection)

@@ -19,11 +19,22 @@ from shoal.core.errors import Conflict, Unavailable
 from shoal.core.events import encode
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.placement import source_of
-from shoal.graph.contract import Batch, Job, PendingInverses, copied
+from shoal.graph.contract import Batch, Job, PendingInverses
 from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import FROZEN, ConnectionPool, HistoryEnded, frozen_refusal
 from shoal.graph.postgres.owner import MEANWHILE
-from shoal.graph.resolve import KeyName, Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
+from shoal.graph.resolve import (
+    KeyName,
+    Known,
+    Owns,
+    Resolution,
+    StoredAssoc,
+    Touched,
+    Triple,
+    answer,
+    copied,
+    decide,
+)
 from shoal.graph.schema import encode_node
 from shoal.observability.tracing import for_many
 
@@ -241,13 +252,8 @@ class Writer:
         # This group must not count while the next one is started.
         self._groups.difference_update({asyncio.current_task()})
         self._start()
-        for task, answer in zip(tasks, answers, strict=True):
-            if task.future.done():
-                continue
-            if isinstance(answer, Exception):
-                task.future.set_exception(answer)
-            else:
-                task.future.set_result(answer)
+        for task, result in zip(tasks, answers, strict=True):
+            answer(task.future, result)
 
     async def _answers(self, tasks: list[_Task]) -> list[Any]:
         """Return each batch's result or error. If a group fails, its batches are retried alone, so that one cannot fail the
@@ -329,7 +335,7 @@ class Writer:
                 if batch.after is not None:
                     await batch.after
             seqs = await self._store(values, history)
-            answers = [_with_jobs(answer, changes, seqs) for answer in answers]
+            answers = [_with_jobs(result, changes, seqs) for result in answers]
             if len(unsettled) < len(changes.events):
                 self._wake()
         return answers
@@ -353,10 +359,10 @@ def _told(error: Exception) -> Exception:
     return Unavailable(MEANWHILE) if state == _OUTSIDE else error
 
 
-def _with_jobs(answer: Any, changes: Resolution, seqs: list[int]) -> Any:
-    if isinstance(answer, Exception):
-        return answer
-    return [(Job(seqs[at], changes.events[at]), op) for at, op in answer]
+def _with_jobs(result: Any, changes: Resolution, seqs: list[int]) -> Any:
+    if isinstance(result, Exception):
+        return result
+    return [(Job(seqs[at], changes.events[at]), op) for at, op in result]
 
 
 def _jitter(attempt: int) -> float:

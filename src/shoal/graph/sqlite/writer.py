@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, TypeVar
 from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
 from shoal.core.ids import now_ms
-from shoal.graph.contract import Batch, Job, PendingInverses, copied
+from shoal.graph.contract import Batch, Job, PendingInverses
 from shoal.graph.migrations import Migration
-from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
+from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, answer, copied, decide
 from shoal.graph.schema import encode_node
 from shoal.graph.sqlite import sql
 from shoal.graph.sqlite.files import connect, roll_back
@@ -190,13 +190,8 @@ class Writer:
             return refusal(error)
 
     def _answer(self, tasks: list[_Task], answers: list[Any], events: bool) -> None:
-        for task, answer in zip(tasks, answers, strict=True):
-            if task.future.done():
-                continue
-            if isinstance(answer, Exception):
-                task.future.set_exception(answer)
-            else:
-                task.future.set_result(answer)
+        for task, result in zip(tasks, answers, strict=True):
+            answer(task.future, result)
         if events:
             self._wake()
 
