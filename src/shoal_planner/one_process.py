@@ -9,7 +9,7 @@ import math
 
 import msgspec
 
-from shoal_planner.calibration import Calibration, OneProcess
+from shoal_planner.calibration import Calibration, OneProcess, Shared
 from shoal_planner.workload import Assumptions, Load, Prices, load_of
 
 GIB = float(1 << 30)
@@ -109,8 +109,6 @@ _TURN = 0.002
 _FAR_FROM, _FAR = 4_000, 400_000
 """Numbers of warm timelines between which deliveries begin to miss the processor's caches."""
 _DISK_BYTES_A_SECOND = 150e6
-_DISK_OF_A_LIKE = 1.0
-"""A like takes as much space as a follow."""
 NAME = "one process on SQLite"
 
 
@@ -127,7 +125,7 @@ def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
     main, writer = main_thread(load, of, costs), writer_thread(load, costs)
     cores = main + writer + load.posts * costs.index_row
     memory = resident(costs, load.members, load.warm, LENGTH, of.follows)
-    disk = _disk(load, costs)
+    disk = stored_bytes(load, costs)
     limits = [
         ShapeLimit("the main thread", main / of.headroom),
         ShapeLimit("the writer thread", writer / of.headroom),
@@ -222,10 +220,10 @@ def resident(costs: OneProcess, members: float, warm: float, length: float, foll
     )
 
 
-def _disk(load: Load, costs: OneProcess) -> float:
+def stored_bytes(load: Load, costs: OneProcess | Shared) -> float:
+    """Return the bytes of everything stored at the end; a like takes as much space as a follow."""
     return (
         load.members * costs.disk_member
-        + load.all_follows * costs.disk_follow
+        + (load.all_follows + load.all_changes) * costs.disk_follow
         + load.all_posts * costs.disk_post
-        + load.all_changes * costs.disk_follow * _DISK_OF_A_LIKE
     )

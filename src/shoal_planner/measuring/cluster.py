@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shoal.admin.contract import AnyNetwork
 from shoal.commands import reactions
@@ -117,7 +117,7 @@ class _Measuring:
         self._worker = worker
         self._effort = effort
         self._crowd = crowd
-        self._made: list[int] = []
+        self._made: Sequence[int] = []
 
     async def posts(self) -> dict[str, float]:
         """Measure posts with few and with many followers: the work of each part for a post and for a delivery."""
@@ -191,12 +191,12 @@ class _Measuring:
     async def _worked(self, authors: list[int]) -> _Work:
         return await self._during(write(self._network, authors))
 
-    async def _likes(self, liked: list[int]) -> _Work:
-        some = self._crowd.circle[: min(32, len(self._crowd.circle))]
+    async def _likes(self, liked: Sequence[int]) -> _Work:
+        some = self._crowd.circle[:32]
         likes = [reactions.like(self._network.writes, member, post) for post in liked for member in some]
-        return await self._during(_numbered(likes))
+        return await self._during(together(likes))
 
-    async def _during(self, work: Awaitable[list[int]]) -> _Work:
+    async def _during(self, work: Awaitable[Sequence[Any]]) -> _Work:
         before = self._spent()
         made = await work
         await self._network.settle(_PATIENCE_SECONDS)
@@ -223,7 +223,7 @@ class _Measuring:
     async def index(self) -> dict[str, float]:
         filler = Filler(self._network.effects.search.index)
 
-        async def write_again() -> list[int]:
+        async def write_again() -> Sequence[int]:
             await filler.look(self._network.store, self._made)
             return self._made
 
@@ -231,14 +231,7 @@ class _Measuring:
 
     async def fresh(self) -> dict[str, float]:
         """Measure pages of members whom this process has never served, one for each."""
-        readers = self._crowd.circle[: 8 * self._effort.rounds]
-
-        async def read() -> list[int]:
-            for reader in readers:
-                await home.page(self._network.reads, reader, PAGE)
-            return readers
-
-        pages = await self._during(read())
+        pages = await self._read(self._crowd.circle[: 8 * self._effort.rounds])
         return {f"{part}_page_fresh": pages.each(part) for part in ("web", "store", "redis")}
 
     async def pages(self) -> dict[str, float]:
@@ -246,14 +239,7 @@ class _Measuring:
         readers = crowd.circle[:100]
         for reader in readers * 2:
             await home.page(network.reads, reader, PAGE)
-        count = len(readers) * max(1, self._effort.rounds // 5)
-
-        async def read() -> list[int]:
-            for at in range(count):
-                await home.page(network.reads, readers[at % len(readers)], PAGE)
-            return list(range(count))
-
-        pages = await self._during(read())
+        pages = await self._read(readers * max(1, self._effort.rounds // 5))
         return {
             "web_page": pages.each("web"),
             "redis_page": pages.each("redis"),
@@ -261,6 +247,14 @@ class _Measuring:
             **await self._rebuilds(),
             "web_pull": await pull_cost(network, crowd, 2 * self._effort.rounds),
         }
+
+    async def _read(self, readers: list[int]) -> _Work:
+        async def read() -> list[int]:
+            for reader in readers:
+                await home.page(self._network.reads, reader, PAGE)
+            return readers
+
+        return await self._during(read())
 
     async def _rebuilds(self) -> dict[str, float]:
         numbers, web, store = [], [], []
@@ -281,14 +275,10 @@ class _Measuring:
 
 
 class _Work(NamedTuple):
-    """Ids of things done, with the CPU seconds of each part for all of them."""
+    """Things done (posts by id), with the CPU seconds of each part for all of them."""
 
-    ids: list[int]
+    ids: Sequence[Any]
     seconds: dict[str, float]
 
     def each(self, part: str) -> float:
         return self.seconds[part] / len(self.ids)
-
-
-async def _numbered(work: Sequence[Awaitable[object]]) -> list[int]:
-    return list(range(len(await together(work))))
