@@ -69,7 +69,7 @@ def _rich(table: WordTable) -> RichTable:
     "--pictures",
     type=NumberOption(),
     metavar="SHARE",
-    help=f"Share of posts with a picture.  [default: {DEFAULTS.pictures:g}]",
+    help=f"Fraction of posts with a picture.  [default: {DEFAULTS.pictures:g}]",
 )
 @click.option(
     "--years",
@@ -78,17 +78,19 @@ def _rich(table: WordTable) -> RichTable:
     help=f"Years for which everything is kept.  [default: {DEFAULTS.years:g}]",
 )
 @click.option(
-    "--budget", type=NumberOption(), metavar="MONEY", help="Money a month: says how many members it pays for."
+    "--budget", type=NumberOption(), metavar="MONEY", help="Money per month: shows how many members it pays for."
 )
-@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Prices in TOML, of a month.")
-@click.option("--calibrate", "measure", is_flag=True, help="Measure this machine first, in a minute, and keep that.")
+@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Prices per month, in TOML.")
+@click.option(
+    "--calibrate", "measure", is_flag=True, help="First measure this machine, which takes a minute, and save it."
+)
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw an .svg or .png.")
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write all of it as one HTML file.",
+    help="Write everything as one HTML file.",
 )
 def plan(
     *,
@@ -102,10 +104,10 @@ def plan(
     report: Path | None,
     **given: float | None,
 ) -> None:
-    """Say what a network of a given size needs: processes, memory, disks, money, and how long members wait.
+    """Estimate what a network of a given size needs: processes, memory, disks, money, and how long members wait.
 
-    Also what is full first and at which size, and which assumption matters most. Costs of single things come from a
-    calibration; the one that comes with Shoal was measured on another machine.
+    Also shows the first bottleneck and the size at which it is reached, and the most sensitive assumption. The costs of
+    single operations come from a calibration; the one shipped with Shoal was measured on another machine.
     """
     of = assumed(file, assume, given)
     paid = read(prices, Prices) if prices is not None else USUAL_PRICES
@@ -152,21 +154,19 @@ _DEFAULTS = Course()
     default=_DEFAULTS.seconds,
     show_default=True,
     metavar="N",
-    help="Seconds of the busiest hour that are simulated.",
+    help="Seconds of the busiest hour to simulate.",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True, help="Of what is random."
-)
+@click.option("--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True, help="Random seed.")
 @click.option(
     "--fault",
     "faults",
     type=FaultOption(),
     multiple=True,
     metavar="KIND:NAME=VALUE,...",
-    help="What goes wrong, as below; can be given often.",
+    help="A fault, as listed below; may be repeated.",
 )
 @click.option("--shape", type=click.Choice([ONE, SEVERAL]), help="One process or several.  [default: as planned]")
-@click.option("--web", type=_MANY, metavar="N", help="Web processes.  [default: as planned, and so for the others]")
+@click.option("--web", type=_MANY, metavar="N", help="Web processes.  [default: as planned, as for the other parts]")
 @click.option("--workers", type=_MANY, metavar="N", help="Workers.")
 @click.option("--databases", type=click.IntRange(1, DATA_SOURCES), metavar="N", help="PostgreSQL servers.")
 @click.option("--redis", type=_MANY, metavar="N", help="Redis servers.")
@@ -189,21 +189,24 @@ def simulate(
     plot: Path | None,
     **given: float | None,
 ) -> None:
-    """Say what happens in a network of a given size: lags, queues and refusals, also while something goes wrong.
+    """Simulate a network of a given size: lags, queues and refusals, also during faults.
 
-    It has as many parts as `shoal plan` gives it, unless you say how many. The same seed has the same outcome.
+    The network has the parts that `shoal plan` gives it, unless you set their numbers. The same seed gives the same
+    outcome.
 
     \b
-    Faults, and what can be said of each beside the second it begins `at` and
-    for how long it goes on (`lasting`, 60 by default):
-      slow       commits take longer: by=10, in a part of the stores: part=1
-      away       nothing is committed in a part of the stores: part=0.5
-      workers    a part of the workers is gone: part=0.5, and others have their
-                 jobs after lease=60, with a broker at once
-      timelines  a part of the timelines is lost at a moment: part=0.33
-      celebrity  whom a part of all follow posts once a second: part=0.3
-      rush       everything comes more often: by=5, a part of the readers for
-                 the first time in long: cold=0.02
+    Faults and their parameters, besides the second `at` which they begin and
+    the seconds that they last (`lasting`, 60 by default):
+      slow       commits take `by` times as long (10) in a fraction of the
+                 stores (part=1)
+      away       nothing is committed in a fraction of the stores (part=0.5)
+      workers    a fraction of the workers is gone (part=0.5); their jobs are
+                 redelivered after `lease` seconds (60; 0 with a broker)
+      timelines  a fraction of the timelines is lost at once (part=0.33)
+      celebrity  a member whom a fraction of all members follow (part=0.3)
+                 posts once a second
+      rush       everything arrives `by` times as often (5), and a fraction of
+                 the readers returns after a long absence (cold=0.02)
 
     \b
     shoal simulate --members 10M --fault rush:at=60,by=3

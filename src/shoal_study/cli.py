@@ -175,22 +175,22 @@ def _chosen(command: Callable[..., None]) -> Callable[..., None]:
     options = (
         click.option("--only", multiple=True, type=click.Choice(SCHEMES), help="Only this scheme; may be repeated."),
         _number("--servers", "Servers that members are spread over.", _DEFAULTS.servers, 2, MOST_SERVERS - 1),
-        _number("--grown", "Servers after several have come at once.", _DEFAULTS.grown, 3, MOST_SERVERS),
+        _number("--grown", "Servers after several were added at once.", _DEFAULTS.grown, 3, MOST_SERVERS),
         click.option(
             "--range",
             "range_size",
             type=click.IntRange(1, MOST_RANGE),
             metavar="MEMBERS",
-            help="Members of a range of the mapping scheme.  [default: as many as fill the grown servers]",
+            help="Members per range of the mapping scheme.  [default: as many as fill the grown servers]",
         ),
         click.option(
             "--zipf",
             type=click.FloatRange(0, MOST_ZIPF),
             default=_DEFAULTS.zipf,
             show_default=True,
-            help="Exponent of activity where the source has none; 0: all members are alike.",
+            help="Zipf exponent of activity if the source has none; 0: all members are equally active.",
         ),
-        _number("--seed", "Another number, other activity and other made-up names.", _DEFAULTS.seed, 0, MOST_SEED),
+        _number("--seed", "Random seed of activity and generated names.", _DEFAULTS.seed, 0, MOST_SEED),
     )
     for option in reversed(options):
         command = option(command)
@@ -203,13 +203,15 @@ def _number(name: str, words: str, default: int, least: int, most: int) -> Calla
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--generated", type=click.IntRange(1, MOST_NAMES), metavar="COUNT", help="Study so many made-up names.")
-@click.option("--column", default="", metavar="NAME", help="The column of a CSV that has the names.")
+@click.option(
+    "--generated", type=click.IntRange(1, MOST_NAMES), metavar="COUNT", help="Study this number of generated names."
+)
+@click.option("--column", default="", metavar="NAME", help="The CSV column of the names.")
 @click.option(
     "--weight",
     default="",
     metavar="NAME",
-    help="The column of a CSV that says how active a member is; of a network: posts.",
+    help="The CSV column of members' activity; for a network: posts.",
 )
 @_chosen
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
@@ -230,11 +232,11 @@ def study(
     report: Path | None,
     **numbers: Any,
 ) -> None:
-    """Study how evenly NAMES are spread over machines: by letters, by sums, by a table, by MD5, and by what came later.
+    """Measure how evenly NAMES are spread over servers by letters, sums, a mapping table, MD5, and later schemes.
 
-    NAMES are files with a name a line, CSV files, either of them gzip too, - for standard input, or the URLs of networks such as
-    sqlite:///shoal.db. Without NAMES, the members of the network that the settings name. Names are read a piece at a time and
-    only counted: none is shown.
+    NAMES are files with one name per line or CSV files, plain or gzip, - for standard input, or URLs of networks such as
+    sqlite:///shoal.db. The default is the members of the network in the settings. Names are read in pieces and only
+    counted; none is shown.
     """
     options = StudyOptions(schemes=only or SCHEMES, range_size=range_size or 0, **numbers)
     if report is not None and report.suffix.lower() not in (".html", ".htm"):

@@ -32,6 +32,7 @@ from shoal_study.map_schemes import (
     cooled,
     dealt,
     even_map,
+    moved_members,
     owners_of,
     units_of,
     with_stores,
@@ -74,6 +75,14 @@ class StudyOptions(NamedTuple):
                 f"after growing there are more servers than the {self.servers} before, and at most {MOST_SERVERS}",
                 field="grown",
             )
+
+
+class Named(NamedTuple):
+    """A scheme as tables show it, with the unit that it moves."""
+
+    key: str
+    title: str
+    unit: str = ""
 
 
 class StopWatch:
@@ -155,17 +164,10 @@ class HashedCount:
 
     def figures(self, hashing: float) -> ServerFigures:
         """Return the figures so far. `hashing` is the time of its hash in nanoseconds."""
-        loads = self.loads
-        total = int(loads.loads[0].members.sum())
-        return ServerFigures(
-            key=self.scheme.key,
-            title=self.scheme.title,
-            nanoseconds=self.watch.nanoseconds + hashing,
-            servers=level_figures("servers", loads.loads[0]),
-            changes=[
-                change(loads.sizes[0], size, moved, total)
-                for size, moved in zip(loads.sizes[1:], loads.moved[1:], strict=True)
-            ],
+        moved = dict(zip(self.loads.sizes, self.loads.moved, strict=True))
+        time = self.watch.nanoseconds + hashing
+        return _figures(
+            Named(self.scheme.key, self.scheme.title), self.loads.loads[0], self.loads.sizes, moved.__getitem__, time
         )
 
 
@@ -183,49 +185,49 @@ class RingCount:
         self.ring.arcs.add(arcs, activity)
 
     def figures(self, hashing: float) -> ServerFigures:
-        home, *others = self.sizes
-        total = int(self.ring.arcs.members.sum())
-        return ServerFigures(
-            key="ring",
-            title=RING_TITLES["ring"],
-            nanoseconds=self.watch.nanoseconds + hashing,
-            servers=level_figures("servers", self.ring.loads(home)),
-            changes=[change(home, size, self.ring.moved(home, size), total) for size in others],
-        )
+        home, time = self.sizes[0], self.watch.nanoseconds + hashing
+        ring = Named("ring", RING_TITLES["ring"])
+        return _figures(ring, self.ring.loads(home), self.sizes, lambda size: self.ring.moved(home, size), time)
 
     def bounded_figures(self, hashing: float) -> ServerFigures:
-        home, *others = self.sizes
-        arcs = self.ring.arcs
+        home, time = self.sizes[0], self.watch.nanoseconds + hashing
         shares = self.ring.bounded(home)
         loads = Loads(home)
         loads.members += bounded_loads(shares, home)
-        loads.activity += bounded_activity(shares, arcs, home)
-        total = int(arcs.members.sum())
-        return ServerFigures(
-            key="bounded",
-            title=RING_TITLES["bounded"],
-            nanoseconds=self.watch.nanoseconds + hashing,
-            servers=level_figures("servers", loads),
-            changes=[change(home, size, bounded_moved(shares, self.ring.bounded(size)), total) for size in others],
-        )
+        loads.activity += bounded_activity(shares, self.ring.arcs, home)
+        bounded = Named("bounded", RING_TITLES["bounded"])
+        return _figures(bounded, loads, self.sizes, lambda size: bounded_moved(shares, self.ring.bounded(size)), time)
 
 
 def shoal_figures(sources: Loads, sizes: Sequence[int], nanoseconds: float) -> ServerFigures:
     """Return the figures of Shoal's map from the members of its 64 data sources."""
-    home, *others = sizes
-    known = even_map(home)
+    known = even_map(sizes[0])
     owners = owners_of(known)
-    total = int(sources.members.sum())
-    changes = [
-        change(home, size, int(sources.members[owners != owners_of(with_stores(known, size))].sum()), total)
-        for size in others
-    ]
+
+    def moved(size: int) -> int:
+        return moved_members(owners, owners_of(with_stores(known, size)), sources.members)
+
+    shoal = Named("shoal", "Shoal's map")
+    return _figures(shoal, sources.grouped(owners, sizes[0]), sizes, moved, nanoseconds, "stores")
+
+
+def _figures(
+    named: Named,
+    loads: Loads,
+    sizes: Sequence[int],
+    moved: Callable[[int], int],
+    nanoseconds: float,
+    servers: str = "servers",
+) -> ServerFigures:
+    """Return the figures of a placement on `sizes[0]` servers. `moved` says who moves when there are more or fewer."""
+    home, *others = sizes
+    total = int(loads.members.sum())
     return ServerFigures(
-        key="shoal",
-        title="Shoal's map",
+        key=named.key,
+        title=named.title,
         nanoseconds=nanoseconds,
-        servers=level_figures("stores", sources.grouped(owners, home)),
-        changes=changes,
+        servers=level_figures(servers, loads),
+        changes=[change(home, size, moved(size), total) for size in others],
     )
 
 
@@ -236,16 +238,6 @@ def change(before: int, after: int, moved: int, total: int) -> Change:
 
 HOT = 1.25
 """Maximum heat of a server."""
-
-
-class Named(NamedTuple):
-    """A scheme as tables show it, with the unit that it moves."""
-
-    key: str
-    title: str
-    unit: str
-
-
 LETTERS = Named("letters", "Letters", "a letter")
 SUMS = Named("ascii-sum", "ASCII sum", "a sum")
 _MEMBERS = Named("mapping", "Mapping", "a member")
