@@ -96,7 +96,9 @@ class Study:
             activity = zipf_activity(batch.ordinals, self._options.zipf, self._options.seed)
         for level in self._levels.values():
             level.add(batch, activity)
-        hashed = [*self._hashed.values(), *([self._ring] if self._ring else [])]
+        hashed: list[HashedCount | RingCount] = list(self._hashed.values())
+        if self._ring:
+            hashed.append(self._ring)
         if hashed:
             with self._hashing.over(batch.size):
                 hashes = hash_schemes.hashes_of(batch)
