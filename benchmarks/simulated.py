@@ -32,10 +32,9 @@ from benchmarks.posting import Bench, Phase, open_bench
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors
 from shoal_planner.calibration import OneProcess
 from shoal_planner.measuring import one_process
-from shoal_planner.measuring.calibrate import Measured
-from shoal_planner.measuring.one_process import FULL as CAREFUL
-from shoal_planner.measuring.one_process import SMALLEST as HASTY
-from shoal_planner.measuring.one_process import Effort
+from shoal_planner.measuring.network import FULL as CAREFUL
+from shoal_planner.measuring.network import SMALLEST as HASTY
+from shoal_planner.measuring.network import Effort
 from shoal_planner.simulation.observer import SimulatedOutcome
 from shoal_planner.simulation.one_process import Loop
 from shoal_planner.simulation.scenario import AuthorClasses, Scenario
@@ -77,7 +76,7 @@ def calibrated(place: Path, *, hasty: bool) -> OneProcess:
 
 
 def _measured(folder: Path, effort: Effort) -> dict[str, float]:
-    return uvloop.run(one_process.measure(Measured(), folder, effort, _nobody))
+    return uvloop.run(one_process.measure(folder, effort, _nobody))
 
 
 def _nobody(_step: str) -> None:

@@ -22,7 +22,8 @@ from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
-from shoal.graph.sharding.sharded_graph import ShardedGraph, parse_shard_map
+from shoal.graph.shard_map import parse_shard_map
+from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.graph.sqlite import SqliteGraph
 from tests.engines import dynamodb, postgres
 from tests.engines.pgbouncer import pooled

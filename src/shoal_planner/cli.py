@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -17,18 +17,15 @@ from shoal.charts import surface_of
 from shoal.cli.progress import bars
 from shoal.core.errors import InvalidInput
 from shoal.core.placement import DATA_SOURCES
+from shoal_planner import report as plan_report
 from shoal_planner.calibration import FILE, Calibration, save
 from shoal_planner.cli_options import DEFAULTS, FaultOption, NumberOption, assumed, assuming, calibrated, read
-from shoal_planner.measuring.calibrate import STEPS, Measured, calibrate
-from shoal_planner.measuring.one_process import FULL
-from shoal_planner.plan import Plan
+from shoal_planner.measuring.calibrate import STEPS, calibrate
+from shoal_planner.measuring.network import FULL
 from shoal_planner.plan import plan as worked_out
 from shoal_planner.plots import stacked
-from shoal_planner.report import WordTable, charts, page, summary, tables
-from shoal_planner.simulation.observer import SimulatedOutcome
-from shoal_planner.simulation.report import charts as simulation_charts
-from shoal_planner.simulation.report import summary as simulation_summary
-from shoal_planner.simulation.report import tables as simulation_tables
+from shoal_planner.report import WordTable
+from shoal_planner.simulation import report as simulation_report
 from shoal_planner.simulation.scenario import AnyFault
 from shoal_planner.simulation.simulate import ONE, SEVERAL, Course, GivenSize
 from shoal_planner.simulation.simulate import simulate as simulated
@@ -38,28 +35,18 @@ _LEFT = {"full first", "fault"}
 """Titles of text columns; all others but the first contain numbers."""
 
 
-def print_plan(plan: Plan, *, ours: bool) -> None:
-    """Print a plan. `ours` tells whether its costs were measured by the user."""
+def _print(sentences: Sequence[str], all_tables: Iterable[WordTable], calibration: Calibration, *, ours: bool) -> None:
+    """Print sentences, where the costs were measured (`ours`: by the user), and all tables with rows."""
     console = Console(highlight=False)
-    first, *others = summary(plan)
+    first, *others = sentences
     console.print(first, style="bold", markup=False)
     for sentence in others:
         console.print(sentence, markup=False)
-    tell_costs(console, plan.calibration, ours=ours)
-    print_tables(console, tables(plan))
-
-
-def tell_costs(console: Console, calibration: str, *, ours: bool) -> None:
-    """Print where the costs were measured and, unless by the user, how to measure this machine."""
-    console.print(f"Costs: {calibration}.", style="dim", markup=False)
+    console.print(f"Costs: {calibration.shown()}.", style="dim", markup=False)
     if not ours:
         console.print(
             "They were measured on another machine: `shoal plan --calibrate` measures this one.", style="yellow"
         )
-
-
-def print_tables(console: Console, all_tables: Iterable[WordTable]) -> None:
-    """Print tables with their titles, except empty ones."""
     for table in all_tables:
         if table.rows:
             console.print()
@@ -76,24 +63,13 @@ def _rich(table: WordTable) -> RichTable:
     return shown
 
 
-def print_simulation(found: SimulatedOutcome, course: Course, calibration: Calibration, *, ours: bool) -> None:
-    """Print a simulation. `ours` tells whether its costs were measured by the user."""
-    console = Console(highlight=False)
-    first, *others = simulation_summary(found, course.faults)
-    console.print(first, style="bold", markup=False)
-    for sentence in others:
-        console.print(sentence, markup=False)
-    tell_costs(console, calibration.shown(), ours=ours)
-    print_tables(console, simulation_tables(found))
-
-
 @click.command()
 @assuming
 @click.option(
     "--pictures",
     type=NumberOption(),
     metavar="SHARE",
-    help=f"Share of posts with a picture.  [default: {DEFAULTS.pictures:g}]",
+    help=f"Fraction of posts with a picture.  [default: {DEFAULTS.pictures:g}]",
 )
 @click.option(
     "--years",
@@ -102,17 +78,19 @@ def print_simulation(found: SimulatedOutcome, course: Course, calibration: Calib
     help=f"Years for which everything is kept.  [default: {DEFAULTS.years:g}]",
 )
 @click.option(
-    "--budget", type=NumberOption(), metavar="MONEY", help="Money a month: says how many members it pays for."
+    "--budget", type=NumberOption(), metavar="MONEY", help="Money per month: shows how many members it pays for."
 )
-@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Prices in TOML, of a month.")
-@click.option("--calibrate", "measure", is_flag=True, help="Measure this machine first, in a minute, and keep that.")
+@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Prices per month, in TOML.")
+@click.option(
+    "--calibrate", "measure", is_flag=True, help="First measure this machine, which takes a minute, and save it."
+)
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw an .svg or .png.")
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write all of it as one HTML file.",
+    help="Write everything as one HTML file.",
 )
 def plan(
     *,
@@ -126,10 +104,10 @@ def plan(
     report: Path | None,
     **given: float | None,
 ) -> None:
-    """Say what a network of a given size needs: processes, memory, disks, money, and how long members wait.
+    """Estimate what a network of a given size needs: processes, memory, disks, money, and how long members wait.
 
-    Also what is full first and at which size, and which assumption matters most. Costs of single things come from a
-    calibration; the one that comes with Shoal was measured on another machine.
+    Also shows the first bottleneck and the size at which it is reached, and the most sensitive assumption. The costs of
+    single operations come from a calibration; the one shipped with Shoal was measured on another machine.
     """
     of = assumed(file, assume, given)
     paid = read(prices, Prices) if prices is not None else USUAL_PRICES
@@ -137,15 +115,15 @@ def plan(
     calibration, ours = (_measured(path or FILE), True) if measure else calibrated(path)
     found = worked_out(of, paid, calibration)
     if plot is not None and draw is not None:
-        plot.write_bytes(draw(stacked(f"A plan for {of.members:,} members", charts(found, calibration))))
+        plot.write_bytes(draw(stacked(f"A plan for {of.members:,} members", plan_report.charts(found, calibration))))
         click.echo(f"drawn into {plot}", err=True)
     if report is not None:
-        report.write_text(page(found, calibration, ours=ours), "utf-8")
+        report.write_text(plan_report.page(found, calibration, ours=ours), "utf-8")
         click.echo(f"written to {report}", err=True)
     if as_json:
         click.echo(msgspec.json.encode(found))
     else:
-        print_plan(found, ours=ours)
+        _print(plan_report.summary(found), plan_report.tables(found), calibration, ours=ours)
 
 
 def _measured(path: Path) -> Calibration:
@@ -158,7 +136,7 @@ def _measured(path: Path) -> Calibration:
             progress("all of it", done, STEPS)
             done += 1
 
-        calibration = calibrate(Measured(), Path(folder), FULL, step)
+        calibration = calibrate(Path(folder), FULL, step)
     save(calibration, path)
     click.echo(f"measured in {calibration.seconds:.0f} s and kept in {path}", err=True)
     return calibration
@@ -176,21 +154,19 @@ _DEFAULTS = Course()
     default=_DEFAULTS.seconds,
     show_default=True,
     metavar="N",
-    help="Seconds of the busiest hour that are simulated.",
+    help="Seconds of the busiest hour to simulate.",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True, help="Of what is random."
-)
+@click.option("--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True, help="Random seed.")
 @click.option(
     "--fault",
     "faults",
     type=FaultOption(),
     multiple=True,
     metavar="KIND:NAME=VALUE,...",
-    help="What goes wrong, as below; can be given often.",
+    help="A fault, as listed below; may be repeated.",
 )
 @click.option("--shape", type=click.Choice([ONE, SEVERAL]), help="One process or several.  [default: as planned]")
-@click.option("--web", type=_MANY, metavar="N", help="Web processes.  [default: as planned, and so for the others]")
+@click.option("--web", type=_MANY, metavar="N", help="Web processes.  [default: as planned, as for the other parts]")
 @click.option("--workers", type=_MANY, metavar="N", help="Workers.")
 @click.option("--databases", type=click.IntRange(1, DATA_SOURCES), metavar="N", help="PostgreSQL servers.")
 @click.option("--redis", type=_MANY, metavar="N", help="Redis servers.")
@@ -213,21 +189,24 @@ def simulate(
     plot: Path | None,
     **given: float | None,
 ) -> None:
-    """Say what happens in a network of a given size: lags, queues and refusals, also while something goes wrong.
+    """Simulate a network of a given size: lags, queues and refusals, also during faults.
 
-    It has as many parts as `shoal plan` gives it, unless you say how many. The same seed has the same outcome.
+    The network has the parts that `shoal plan` gives it, unless you set their numbers. The same seed gives the same
+    outcome.
 
     \b
-    Faults, and what can be said of each beside the second it begins `at` and
-    for how long it goes on (`lasting`, 60 by default):
-      slow       commits take longer: by=10, in a part of the stores: part=1
-      away       nothing is committed in a part of the stores: part=0.5
-      workers    a part of the workers is gone: part=0.5, and others have their
-                 jobs after lease=60, with a broker at once
-      timelines  a part of the timelines is lost at a moment: part=0.33
-      celebrity  whom a part of all follow posts once a second: part=0.3
-      rush       everything comes more often: by=5, a part of the readers for
-                 the first time in long: cold=0.02
+    Faults and their parameters, besides the second `at` which they begin and
+    the seconds that they last (`lasting`, 60 by default):
+      slow       commits take `by` times as long (10) in a fraction of the
+                 stores (part=1)
+      away       nothing is committed in a fraction of the stores (part=0.5)
+      workers    a fraction of the workers is gone (part=0.5); their jobs are
+                 redelivered after `lease` seconds (60; 0 with a broker)
+      timelines  a fraction of the timelines is lost at once (part=0.33)
+      celebrity  a member whom a fraction of all members follow (part=0.3)
+                 posts once a second
+      rush       everything arrives `by` times as often (5), and a fraction of
+                 the readers returns after a long absence (cold=0.02)
 
     \b
     shoal simulate --members 10M --fault rush:at=60,by=3
@@ -240,13 +219,14 @@ def simulate(
     found = simulated(of, calibration, course, shape or "", GivenSize(web, workers, databases, redis))
     if plot is not None and draw is not None:
         title = f"{of.members:,} members, simulated for {course.seconds:g} seconds"
-        plot.write_bytes(draw(stacked(title, simulation_charts(found, course.faults))))
+        plot.write_bytes(draw(stacked(title, simulation_report.charts(found, course.faults))))
         click.echo(f"drawn into {plot}", err=True)
     if as_json:
         said = {"assumptions": of, "course": course, "calibration": calibration.shown(), "outcome": found}
         click.echo(msgspec.json.encode(said))
     else:
-        print_simulation(found, course, calibration, ours=ours)
+        sentences = simulation_report.summary(found, course.faults)
+        _print(sentences, simulation_report.tables(found), calibration, ours=ours)
 
 
 def _course(seconds: float, seed: int, faults: tuple[AnyFault, ...]) -> Course:

@@ -83,16 +83,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULTS = Assumptions()
 _MOST_BYTES = 65_536
 _OPTIONS = (
-    click.option(
-        "--members", type=NumberOption(), metavar="N", help="Members who have signed up: 250000, 10M.  [default: 1M]"
-    ),
-    click.option("--posts", type=NumberOption(), metavar="RATE", help="Posts a second, in the busiest hour."),
-    click.option("--reads", type=NumberOption(), metavar="RATE", help="Home pages a second, in the busiest hour."),
+    click.option("--members", type=NumberOption(), metavar="N", help="Registered members: 250000, 10M.  [default: 1M]"),
+    click.option("--posts", type=NumberOption(), metavar="RATE", help="Posts per second in the busiest hour."),
+    click.option("--reads", type=NumberOption(), metavar="RATE", help="Home pages per second in the busiest hour."),
     click.option(
         "--follows",
         type=NumberOption(),
         metavar="N",
-        help=f"Followees of a member, on average.  [default: {DEFAULTS.follows:g}]",
+        help=f"Mean number of followees.  [default: {DEFAULTS.follows:g}]",
     ),
     click.option(
         "--exponent",
@@ -107,7 +105,7 @@ _OPTIONS = (
         "path",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help=f"Measured costs.  [default: {FILE} if it is there, else those that come with Shoal]",
+        help=f"Measured costs.  [default: {FILE} if it exists, else those shipped with Shoal]",
     ),
 )
 

@@ -9,7 +9,7 @@ import math
 
 import msgspec
 
-from shoal_planner.calibration import Calibration, OneProcess
+from shoal_planner.calibration import Calibration, OneProcess, Shared
 from shoal_planner.workload import Assumptions, Load, Prices, load_of
 
 GIB = float(1 << 30)
@@ -89,11 +89,7 @@ def waiting_p99(busy: float, turn: float) -> float:
     exceeds this percentile.
     """
     # ln(100 * busy) times the mean wait of those that wait at all.
-    return waiting(busy, turn) * max(1.0, _log_hundred(busy) / busy) if busy > 0 else 0.0
-
-
-def _log_hundred(busy: float) -> float:
-    return 4.605170186 + math.log(busy)
+    return waiting(busy, turn) * max(1.0, math.log(100 * busy) / busy) if busy > 0 else 0.0
 
 
 LENGTH = 800
@@ -113,8 +109,6 @@ _TURN = 0.002
 _FAR_FROM, _FAR = 4_000, 400_000
 """Numbers of warm timelines between which deliveries begin to miss the processor's caches."""
 _DISK_BYTES_A_SECOND = 150e6
-_DISK_OF_A_LIKE = 1.0
-"""A like takes as much space as a follow."""
 NAME = "one process on SQLite"
 
 
@@ -131,7 +125,7 @@ def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
     main, writer = main_thread(load, of, costs), writer_thread(load, costs)
     cores = main + writer + load.posts * costs.index_row
     memory = resident(costs, load.members, load.warm, LENGTH, of.follows)
-    disk = _disk(load, costs)
+    disk = stored_bytes(load, costs)
     limits = [
         ShapeLimit("the main thread", main / of.headroom),
         ShapeLimit("the writer thread", writer / of.headroom),
@@ -140,14 +134,7 @@ def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
         ShapeLimit("disk", disk / machine.disk),
         ShapeLimit("writing to disk", load.posts * costs.written / _DISK_BYTES_A_SECOND),
     ]
-    part = ShapePart(
-        "server",
-        1,
-        float(machine.cores),
-        max(memory, GIB),
-        disk,
-        cores,
-    )
+    part = ShapePart("server", 1, float(machine.cores), max(memory, GIB), disk, cores)
     ordered = tightest_first(limits)
     waits = _waits(load, of, costs, main) if ordered[0].use <= 1 else None
     return NetworkShape(NAME, [part, *outside(load)], ordered, waits)
@@ -205,9 +192,8 @@ def pause(costs: OneProcess) -> float:
 def _waits(load: Load, of: Assumptions, costs: OneProcess, main: float) -> Waits:
     alone = costs.request + costs.post + costs.group + costs.sync + costs.store + costs.claim + costs.job
     alone += load.per_post * delivery(costs, load.warm)
-    shown = (
-        costs.request + page(costs, remembered(of.members * of.daily, of.follows)) + load.loud_followees * costs.pull
-    )
+    known = remembered(of.members * of.daily, of.follows)
+    shown = costs.request + page(costs, known) + load.loud_followees * costs.pull
     turn = _TURN + shown
     logged = (load.posts + load.changes) * costs.log + groups(load, costs) * costs.log_group
     held = logged / max(1.0, costs.log_size) * pause(costs)
@@ -234,10 +220,10 @@ def resident(costs: OneProcess, members: float, warm: float, length: float, foll
     )
 
 
-def _disk(load: Load, costs: OneProcess) -> float:
+def stored_bytes(load: Load, costs: OneProcess | Shared) -> float:
+    """Return the bytes of everything stored at the end; a like takes as much space as a follow."""
     return (
         load.members * costs.disk_member
-        + load.all_follows * costs.disk_follow
+        + (load.all_follows + load.all_changes) * costs.disk_follow
         + load.all_posts * costs.disk_post
-        + load.all_changes * costs.disk_follow * _DISK_OF_A_LIKE
     )

@@ -25,6 +25,7 @@ from shoal_planner.one_process import (
     Waits,
     one_process,
     outside,
+    stored_bytes,
     tightest_first,
     waiting,
     waiting_p99,
@@ -121,7 +122,6 @@ def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
 
 
 def _stores(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Size) -> int:
-    """Return the number of databases that the work and the data need."""
     disk, _ = _disks(load, costs, size)
     return math.ceil(max(store_work(work, size) / (DATABASE_CORES * of.headroom), disk / DATABASE_DISK, 1.0))
 
@@ -133,13 +133,17 @@ def store_work(work: BusyCores, size: Size) -> float:
 
 def _disks(load: Load, costs: Shared, size: Size) -> tuple[float, float]:
     """Return the bytes of the databases without the search index, and of its own database (0 if it has none)."""
-    disk, search = _disk(load, costs), load.all_posts * SEARCH_ROW
+    disk, search = stored_bytes(load, costs), load.all_posts * SEARCH_ROW
     return (disk - search, search) if size.own_search else (disk, 0.0)
 
 
 def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
     fresh = fresh_share(of, web)
-    long = _long_deliveries(load)
+    # Deliveries attempted, including those to cold timelines; and those in lists too long to cache, read for each post.
+    pushed = load.deliveries / of.warm if of.warm else 0.0
+    long = load.posts * sum(
+        one.posts * one.followers for one in load.by_class if PAGE_FOLLOWERS < one.followers <= LOUD_FROM
+    )
     return BusyCores(
         web=load.posts * (costs.web_request + costs.web_post)
         + load.changes * (costs.web_request + costs.web_change)
@@ -147,7 +151,7 @@ def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
         + load.pages * load.loud_followees * costs.web_pull
         + load.returns * (costs.web_rebuild + of.follows * costs.web_rebuild_source),
         workers=(load.posts + load.changes) * costs.worker_job
-        + _pushed(load, of) * costs.worker_delivery
+        + pushed * costs.worker_delivery
         + long * costs.worker_read,
         store=load.posts * (costs.store_post + costs.store_index)
         + load.changes * costs.store_change
@@ -156,14 +160,13 @@ def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
         + load.returns * of.follows * costs.store_rebuild_source,
         search=load.posts * costs.store_index,
         redis=(load.posts + load.changes) * costs.redis_post
-        + _pushed(load, of) * costs.redis_delivery
+        + pushed * costs.redis_delivery
         + load.pages * between(fresh, costs.redis_page, costs.redis_page_fresh),
         broker=(load.posts + load.changes) * costs.broker_job,
     )
 
 
 def between(share: float, one: float, other: float) -> float:
-    """Interpolate linearly between two values."""
     return one + share * (other - one)
 
 
@@ -174,29 +177,9 @@ def fresh_share(of: Assumptions, web: int) -> float:
     return min(1.0, web * (1 - math.pow(1 - 1 / web, of.pages)) / of.pages)
 
 
-def _pushed(load: Load, of: Assumptions) -> float:
-    """Return the deliveries attempted per second, including those to cold timelines."""
-    return load.deliveries / of.warm if of.warm else 0.0
-
-
-def _long_deliveries(load: Load) -> float:
-    """Return those of them in lists too long to cache, which are read for each post."""
-    return load.posts * sum(
-        one.posts * one.followers for one in load.by_class if PAGE_FOLLOWERS < one.followers <= LOUD_FROM
-    )
-
-
 def redis_memory(load: Load, costs: Shared) -> float:
     """Return the bytes of all warm timelines, including the spare memory."""
     return REDIS_SPARE * load.warm * (LENGTH * costs.memory_entry + costs.memory_warm)
-
-
-def _disk(load: Load, costs: Shared) -> float:
-    return (
-        load.members * costs.disk_member
-        + (load.all_follows + load.all_changes) * costs.disk_follow
-        + load.all_posts * costs.disk_post
-    )
 
 
 def _waits(load: Load, costs: Shared, work: BusyCores, size: Size) -> Waits:
@@ -221,6 +204,7 @@ def _waits(load: Load, costs: Shared, work: BusyCores, size: Size) -> Waits:
 def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Size, *, broker: bool) -> list[ShapePart]:
     disk, search = _disks(load, costs, size)
     recent = min(1.0, _HOT_DAYS / (of.years * 365))
+    held = redis_memory(load, costs)
     parts = [
         ShapePart("web process", size.web, 1.0, max(costs.memory_web, 0.5 * GIB), 0.0, work.web),
         ShapePart("worker", size.workers, 1.0, max(costs.memory_worker, 0.25 * GIB), 0.0, work.workers),
@@ -232,19 +216,12 @@ def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Si
             disk / size.stores,
             store_work(work, size),
         ),
-        ShapePart(
-            "Redis",
-            size.redis * of.copies,
-            1.0,
-            max(0.5 * GIB, redis_memory(load, costs) / size.redis),
-            0.0,
-            work.redis,
-        ),
+        ShapePart("Redis", size.redis * of.copies, 1.0, max(0.5 * GIB, held / size.redis), 0.0, work.redis),
     ]
     if size.own_search:
-        held = min(DATABASE_MEMORY, max(2 * GIB, search * recent))
+        memory = min(DATABASE_MEMORY, max(2 * GIB, search * recent))
         cores = store_cores(work.search / of.headroom)
-        parts.append(ShapePart("PostgreSQL for search", of.copies, cores, held, search, work.search))
+        parts.append(ShapePart("PostgreSQL for search", of.copies, cores, memory, search, work.search))
     if broker:
         parts.append(ShapePart("RabbitMQ", _BROKER_NODES, BROKER_CORES, 4 * GIB, _BROKER_DISK, work.broker))
     return [*parts, *outside(load)]

@@ -48,12 +48,10 @@ class Scale(NamedTuple):
     def ticks(self, room: float = 1.0) -> list[float]:
         """Return round numbers to mark, at least `room` points apart."""
         every = self._round_numbers()
-        step = (
-            max(1, math.ceil(room * (len(every) - 1) / abs(self.at(every[-1]) - self.at(every[0]))))
-            if len(every) > 1
-            else 1
-        )
-        return every[::step]
+        if len(every) <= 1:
+            return every
+        apart = abs(self.at(every[-1]) - self.at(every[0])) / (len(every) - 1)
+        return every[:: max(1, math.ceil(room / apart))]
 
     def _round_numbers(self) -> list[float]:
         if self.log:
@@ -212,16 +210,12 @@ def _bar(scale: Scale, bar: PlotBar, middle: float | None, y: float) -> Iterator
     elif middle is None:
         yield Box(begin, y + 3, max(1.0, end - begin), _ROW - 12, bar.colour, 3)
     else:
-        yield from _both_sides(begin, scale.at(middle), end, y)
+        centre = scale.at(middle)
+        sides: tuple[tuple[float, Colour], ...] = ((begin, "before"), (end, "after"))
+        for side, colour in sides:
+            yield Box(min(side, centre), y + 3, max(1.0, abs(side - centre)), _ROW - 12, colour, 3)
     beyond = _DOT / 2 if bar.dot else 0.0
     yield TextLine(max(begin, end) + beyond + 8, y + 16, bar.words, _SMALL, "soft")
-
-
-def _both_sides(low: float, middle: float, high: float, y: float) -> Iterator[Shape]:
-    """Draw the side of the low number in one colour and that of the high number in another, on either side of the middle."""
-    sides: tuple[tuple[float, Colour], ...] = ((low, "before"), (high, "after"))
-    for end, colour in sides:
-        yield Box(min(end, middle), y + 3, max(1.0, abs(end - middle)), _ROW - 12, colour, 3)
 
 
 def _verticals(scale: Scale, foot: float, words: Words) -> Iterator[Shape]:

@@ -19,6 +19,7 @@ from shoal_planner.plots import Axes, Landmark, PlotBar, PlotLine, bars, lines
 from shoal_planner.workload import Assumptions, Load, changed, load_of
 
 _MOST_SWINGS = 12
+"""Assumptions shown."""
 
 
 class WordTable(NamedTuple):
@@ -30,7 +31,6 @@ class WordTable(NamedTuple):
 
 
 def summary(plan: Plan) -> list[str]:
-    """Return the main results as sentences."""
     shape, load, currency = plan.shape, plan.load, plan.prices.currency
     found = [
         f"{units.people(load.members)} members: {shape.name}, {units.price(plan.money, currency)}.",
@@ -52,7 +52,9 @@ def summary(plan: Plan) -> list[str]:
 
 
 def tables(plan: Plan) -> list[WordTable]:
-    return [_parts(plan), _load(plan), _waits(plan), _limits(plan), _carried(plan), _swings(plan)]
+    limits = [(limit.what, f"{limit.use:.0%}") for limit in plan.shape.limits]
+    full = WordTable("How full it is", ("limit", "used of what it may be"), limits)
+    return [_parts(plan), _load(plan), _waits(plan), full, _carried(plan), _swings(plan)]
 
 
 def _parts(plan: Plan) -> WordTable:
@@ -107,11 +109,6 @@ def _waits(plan: Plan) -> WordTable:
     return WordTable("How long members wait", ("", "time"), rows)
 
 
-def _limits(plan: Plan) -> WordTable:
-    rows = [(limit.what, f"{limit.use:.0%}") for limit in plan.shape.limits]
-    return WordTable("How full it is", ("limit", "used of what it may be"), rows)
-
-
 def _carried(plan: Plan) -> WordTable:
     rows = [
         (
@@ -160,7 +157,6 @@ def _value(number: float) -> str:
 _FEWEST, _MOST = 4, 9
 """Exponents of the range of members in plots."""
 _STEPS = 6
-_SWINGS = 12
 _RATES = (0.01, 10_000.0)
 """Posts per author and day."""
 
@@ -174,16 +170,15 @@ _LOADS: tuple[tuple[str, Colour, Callable[[Load], float]], ...] = (
 
 def charts(plan: Plan, calibration: Calibration) -> list[Chart]:
     return [
-        load_chart(plan),
-        money_chart(plan, calibration),
-        carried_chart(plan),
-        swings_chart(plan),
-        push_or_pull_chart(plan.assumptions, calibration),
+        _load_chart(plan),
+        _money_chart(plan, calibration),
+        _carried_chart(plan),
+        _swings_chart(plan),
+        _push_or_pull_chart(plan.assumptions, calibration),
     ]
 
 
-def load_chart(plan: Plan) -> Chart:
-    """Draw load against members."""
+def _load_chart(plan: Plan) -> Chart:
     loads = [
         (members, load_of(changed(plan.assumptions, "members", members), LOUD_FROM, warm_only=False))
         for members in _sizes()
@@ -201,8 +196,7 @@ def load_chart(plan: Plan) -> Chart:
     )
 
 
-def money_chart(plan: Plan, calibration: Calibration) -> Chart:
-    """Draw the cost of the smallest sufficient shape against members."""
+def _money_chart(plan: Plan, calibration: Calibration) -> Chart:
     found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for members in _sizes():
         shape = chosen(changed(plan.assumptions, "members", members), calibration)
@@ -220,8 +214,7 @@ def money_chart(plan: Plan, calibration: Calibration) -> Chart:
     )
 
 
-def carried_chart(plan: Plan) -> Chart:
-    """Draw the members that each shape carries, and its first bottleneck."""
+def _carried_chart(plan: Plan) -> Chart:
     drawn = [
         PlotBar(
             one.shape,
@@ -241,16 +234,16 @@ def carried_chart(plan: Plan) -> Chart:
     )
 
 
-def swings_chart(plan: Plan) -> Chart:
+def _swings_chart(plan: Plan) -> Chart:
     """Draw the effect of each assumption alone, the largest first (a tornado diagram)."""
     drawn = [
         PlotBar(
             swing.assumption.replace("_", " "),
             swing.money_low,
             swing.money_high,
-            f"{value(swing.low)} to {value(swing.high)}: {units.money(swing.money_low)} to {units.money(swing.money_high)}",
+            f"{_value(swing.low)} to {_value(swing.high)}: {units.money(swing.money_low)} to {units.money(swing.money_high)}",
         )
-        for swing in plan.swings[:_SWINGS]
+        for swing in plan.swings[:_MOST_SWINGS]
     ]
     return bars(
         "Which assumption matters most",
@@ -263,7 +256,7 @@ def swings_chart(plan: Plan) -> Chart:
     )
 
 
-def push_or_pull_chart(of: Assumptions, calibration: Calibration) -> Chart:
+def _push_or_pull_chart(of: Assumptions, calibration: Calibration) -> Chart:
     """Draw the daily cost of a follower with push and with pull against the author's posts per day."""
     one, several = calibration.one_process, calibration.shared
     low, high = _RATES
@@ -291,10 +284,6 @@ def _crossing(rate: float) -> Landmark:
     return Landmark(rate, f"as dear at {units.number(rate)} a day")
 
 
-def value(number: float) -> str:
-    return units.number(number) if number >= 1_000 else f"{number:.3g}"
-
-
 def _sizes() -> list[float]:
     return [10.0 ** (_FEWEST + step / _STEPS) for step in range((_MOST - _FEWEST) * _STEPS + 1)]
 
@@ -317,13 +306,9 @@ def page(plan: Plan, calibration: Calibration, *, ours: bool) -> str:
     title = f"A plan for {plan.load.members:,.0f} members"
     where = "" if ours else " Another machine: `shoal plan --calibrate` measures this one."
     sentences = [*summary(plan), f"Costs were measured on {plan.calibration}.{where}"]
-    return document(title, sentences, [*tables(plan), assumptions(plan)], charts(plan, calibration))
-
-
-def document(title: str, sentences: Sequence[str], all_tables: Iterable[WordTable], drawn: Iterable[Chart]) -> str:
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(sentence)}</p>" for sentence in sentences)]
-    parts += [_picture(chart) for chart in drawn]
-    parts += [part for table in all_tables if table.rows for part in _table(table)]
+    parts += [_picture(chart) for chart in charts(plan, calibration)]
+    parts += [part for table in (*tables(plan), assumptions(plan)) if table.rows for part in _table(table)]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 _BIG = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BYTES = (
@@ -17,30 +18,18 @@ _PEOPLE = ((1e9, " billion"), (1e6, " million"))
 
 def number(value: float) -> str:
     """Format a number with three digits: 1.23k, 45.6M."""
-    if math.isinf(value):
-        return "no end"
-    for unit, letter in _BIG:
-        if value >= unit * 0.9995:
-            return f"{_digits(value / unit)}{letter}"
-    return _digits(value)
+    return _scaled(value, _BIG) or _digits(value)
 
 
 def people(value: float) -> str:
     """Format a number of members: 37,700, 1.87 million."""
-    if math.isinf(value):
-        return "no end"
-    for unit, name in _PEOPLE:
-        if value >= unit * 0.9995:
-            return f"{_digits(value / unit)}{name}"
-    return f"{value:,.0f}"
+    return _scaled(value, _PEOPLE) or f"{value:,.0f}"
 
 
 def size(value: float) -> str:
     """Format a number of bytes: 2.5 GiB."""
-    for unit, name in _BYTES:
-        if value >= unit:
-            return f"{_digits(value / unit)} {name}"
-    return f"{value:.0f} B"
+    found = next(((unit, name) for unit, name in _BYTES if value >= unit), None)
+    return f"{_digits(value / found[0])} {found[1]}" if found else f"{value:.0f} B"
 
 
 def seconds(value: float) -> str:
@@ -59,6 +48,13 @@ def money(value: float) -> str:
 def price(value: float, currency: str) -> str:
     """Format a monthly price with its currency, if known: 1,240 USD a month."""
     return f"{money(value)} {currency} a month" if currency else f"{money(value)} a month"
+
+
+def _scaled(value: float, scales: Sequence[tuple[float, str]]) -> str:
+    """Format a number in the largest unit that it reaches when rounded; empty if it reaches none."""
+    if math.isinf(value):
+        return "no end"
+    return next((f"{_digits(value / unit)}{name}" for unit, name in scales if value >= unit * 0.9995), "")
 
 
 def _digits(value: float) -> str:

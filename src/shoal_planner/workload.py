@@ -77,61 +77,38 @@ USUAL_PRICES = Prices(currency="USD")
 
 
 class Range(NamedTuple):
-    """A low and a high value for an assumption."""
-
     name: str
     low: float
     high: float
 
 
-_HALF_AND_DOUBLE = (
-    "members",
-    "daily",
-    "posts",
-    "pages",
-    "changes",
-    "follows",
-    "busiest",
-    "picture_bytes",
-    "shown_bytes",
-    "years",
-    "returning",
-)
+_HALF_AND_DOUBLE = ("members", "posts", "pages", "changes", "follows", "picture_bytes", "shown_bytes", "years")
 
 
 def spreads(of: Assumptions) -> list[Range]:
     """Return a range for each assumption: half and double, or for others the usual range."""
-    found = [Range(name, getattr(of, name) / 2, getattr(of, name) * 2) for name in _HALF_AND_DOUBLE]
-    found += [
+    return [
+        *(Range(name, getattr(of, name) / 2, getattr(of, name) * 2) for name in _HALF_AND_DOUBLE),
+        Range("busiest", max(1.0, of.busiest / 2), of.busiest * 2),
+        Range("daily", of.daily / 2, min(1.0, of.daily * 2)),
+        Range("returning", of.returning / 2, min(1.0, of.returning * 2)),
         Range("warm", max(of.daily, of.warm / 2), min(1.0, of.warm * 2)),
         Range("exponent", max(1.5, of.exponent - 0.3), of.exponent + 0.3),
         Range("eagerness", max(0.0, of.eagerness - 0.5), of.eagerness + 0.5),
         Range("pictures", of.pictures / 2, min(1.0, of.pictures * 2)),
         Range("headroom", max(0.1, of.headroom - 0.2), min(1.0, of.headroom + 0.2)),
     ]
-    return [_bounded(spread) for spread in found]
 
 
 def changed(of: Assumptions, name: str, value: float) -> Assumptions:
     return msgspec.structs.replace(of, **{name: round(value) if name in {"members", "copies"} else value})
 
 
-def _bounded(spread: Range) -> Range:
-    if spread.name == "busiest":
-        return spread._replace(low=max(1.0, spread.low))
-    if spread.name in {"daily", "returning"}:
-        return spread._replace(high=min(1.0, spread.high))
-    return spread
-
-
-_CLASSES_A_DOUBLING = 1.0
 _STEPS = 80
 _SAME = 1e-6
 
 
 class FollowerClass(msgspec.Struct, frozen=True):
-    """Members with a similar number of followers."""
-
     members: float
     followers: float
     posts: float
@@ -143,7 +120,8 @@ def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
     if not of.follows:
         return [FollowerClass(float(of.members), 0.0, 1.0)]
     least, most, some = _ends(of)
-    edges = _with(_edges(least, most), cut)
+    count = max(1, math.ceil(math.log2(most / least)))
+    edges = _with([least * math.pow(most / least, step / count) for step in range(count + 1)], cut)
     alpha = of.exponent
     whole = _moment(-alpha, least, most)
     written = _moment(of.eagerness - alpha, least, most)
@@ -184,11 +162,6 @@ def _ends(of: Assumptions) -> tuple[float, float, float]:
 def _largest(of: Assumptions, least: float, top: float) -> float:
     """Return the expected largest number of followers of `members` draws, at most `top`."""
     return min(top, max(1.001 * least, least * math.pow(of.members, 1 / (of.exponent - 1))))
-
-
-def _edges(least: float, most: float) -> list[float]:
-    count = max(1, math.ceil(math.log2(most / least) * _CLASSES_A_DOUBLING))
-    return [least * math.pow(most / least, step / count) for step in range(count + 1)]
 
 
 def _moment(power: float, low: float, high: float) -> float:

@@ -22,16 +22,8 @@ from shoal.graph.shard_map import shown_url
 from shoal.settings import Settings
 from shoal_study.counting import MOST_RANGE, MOST_SEED, MOST_SERVERS, MOST_ZIPF, SCHEMES, StudyOptions
 from shoal_study.names import MOST_NAMES, FileOptions, file_batches, generated_batches, network_batches
-from shoal_study.report import report_page
-from shoal_study.statistics import (
-    Change,
-    Constraint,
-    Cooling,
-    LevelFigures,
-    MappingFigures,
-    StudyResult,
-    shown_probability,
-)
+from shoal_study.report import LEVEL_COLUMNS, percent, report_page
+from shoal_study.statistics import Constraint, Cooling, MappingFigures, StudyResult
 from shoal_study.study import Study
 
 _MIB = 1 << 20
@@ -54,8 +46,10 @@ def tell(result: StudyResult) -> None:
 
 def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
     if result.schemes:
-        yield _even_table(result)
-        yield _ends_table(result)
+        yield _level_table(result, "How evenly", ("buckets", "mean", "deviation", "of mean", "by chance", "p"))
+        ends = _level_table(result, "The ends", ("fullest", "emptiest", "empty", "furthest", "hottest", "in it"))
+        ends.caption = "Hottest: the most active bucket, in times of the mean, and its members"
+        yield ends
         yield [_costs((each.title, each.nanoseconds) for each in result.schemes)]
     if result.servers:
         yield _server_table(result)
@@ -68,7 +62,12 @@ def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
         yield list(_mapping_lines(result.mapping))
     if result.constraints and result.constraints[0].outcomes:
         yield _constraint_table(result.constraints)
-        yield list(_failing(result.constraints))
+        yield [
+            f"  {each.name}, {outcome.scheme}: {outcome.words}"
+            for each in result.constraints
+            for outcome in each.outcomes
+            if not outcome.met
+        ]
     if result.errata:
         yield ["Errors of the paper", *(f"  {each.claim} {each.proof}" for each in result.errata)]
 
@@ -93,48 +92,18 @@ def _table(first: str, *others: str) -> Table:
     return Table(Column(first, no_wrap=True), *columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)
 
 
-def _rows(result: StudyResult) -> Iterator[tuple[str, LevelFigures]]:
-    """Yield each level, and each level combined with those above it."""
+_HEADINGS = {"p": "chi2 p", "in it": "members"}
+"""Headings that differ from those of the page."""
+
+
+def _level_table(result: StudyResult, title: str, columns: Sequence[str]) -> Table:
+    table = _table(title, *(_HEADINGS.get(column, column) for column in columns))
     for scheme in result.schemes:
-        yield from ((f"{level.graph} {level.name}", level) for level in scheme.levels)
-        for depth, path in enumerate(scheme.paths[1:], start=2):
-            yield f"   {depth} levels deep", path
-
-
-def _even_table(result: StudyResult) -> Table:
-    table = _table("How evenly", "buckets", "mean", "deviation", "of mean", "by chance", "chi2 p")
-    for name, level in _rows(result):
-        table.add_row(
-            name,
-            f"{level.buckets:,}",
-            f"{level.mean:,.1f}",
-            f"{level.deviation:,.1f}",
-            share_words(level.relative),
-            f"{level.uniform:,.1f}",
-            shown_probability(level.p, level.log10_p),
-        )
+        named = [(f"{level.graph} {level.name}", level) for level in scheme.levels]
+        named += [(f"   {depth} levels deep", path) for depth, path in enumerate(scheme.paths[1:], 2)]
+        for name, level in named:
+            table.add_row(name, *(LEVEL_COLUMNS[column](level) for column in columns))
     return table
-
-
-def _ends_table(result: StudyResult) -> Table:
-    table = _table("The ends", "fullest", "emptiest", "empty", "furthest", "hottest", "members")
-    table.caption = "Hottest: the most active bucket, in times of the mean, and its members"
-    for name, level in _rows(result):
-        table.add_row(
-            name,
-            f"{level.fullest:,}",
-            f"{level.emptiest:,}",
-            f"{level.empty:,}",
-            share_words(level.furthest),
-            f"{level.hottest_bucket}: {level.hottest:.2f} x" if level.hottest else "",
-            f"{level.hottest_members:,}" if level.hottest else "",
-        )
-    return table
-
-
-def share_words(share: float) -> str:
-    """Return a ratio to the mean in percent, or as a multiple above ten."""
-    return f"{share:.1%}" if share < 10 else f"{share:,.0f} x"
 
 
 def _server_table(result: StudyResult) -> Table:
@@ -146,19 +115,14 @@ def _server_table(result: StudyResult) -> Table:
         level = each.servers
         table.add_row(
             each.title,
-            share_words(level.relative),
+            percent(level.relative),
             f"{level.fullest / level.mean:.2f} x",
             f"{level.hottest:.2f} x" if level.hottest else "",
-            *(moved_words(change, level.members) for change in each.changes),
+            *(f"{change.moved / level.members:.1%} {change.moved / change.least:4.1f}x" for change in each.changes),
         )
     for title in result.unavailable:
         table.add_row(title, "needs", result.needs)
     return table
-
-
-def moved_words(change: Change, members: int) -> str:
-    """Return who moves, in percent of all members and as a multiple of the minimum."""
-    return f"{change.moved / members:.1%} {change.moved / change.least:4.1f}x"
 
 
 def _cooling_table(found: Sequence[Cooling]) -> Table:
@@ -197,46 +161,36 @@ def _constraint_table(found: Sequence[Constraint]) -> Table:
     return table
 
 
-def _failing(found: Sequence[Constraint]) -> Iterator[str]:
-    for each in found:
-        for outcome in each.outcomes:
-            if not outcome.met:
-                yield f"  {each.name}, {outcome.scheme}: {outcome.words}"
-
-
 _DEFAULTS = StudyOptions()
 _POSTS = "posts"
-_MEBIBYTE = 1 << 20
 
 
 class _Sources(NamedTuple):
-    names: tuple[str, ...]
     generated: int
     columns: FileOptions
     seed: int
 
 
 def _chosen(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of a study."""
     options = (
         click.option("--only", multiple=True, type=click.Choice(SCHEMES), help="Only this scheme; may be repeated."),
         _number("--servers", "Servers that members are spread over.", _DEFAULTS.servers, 2, MOST_SERVERS - 1),
-        _number("--grown", "Servers after several have come at once.", _DEFAULTS.grown, 3, MOST_SERVERS),
+        _number("--grown", "Servers after several were added at once.", _DEFAULTS.grown, 3, MOST_SERVERS),
         click.option(
             "--range",
             "range_size",
             type=click.IntRange(1, MOST_RANGE),
             metavar="MEMBERS",
-            help="Members of a range of the mapping scheme.  [default: as many as fill the grown servers]",
+            help="Members per range of the mapping scheme.  [default: as many as fill the grown servers]",
         ),
         click.option(
             "--zipf",
             type=click.FloatRange(0, MOST_ZIPF),
             default=_DEFAULTS.zipf,
             show_default=True,
-            help="Exponent of activity where the source has none; 0: all members are alike.",
+            help="Zipf exponent of activity if the source has none; 0: all members are equally active.",
         ),
-        _number("--seed", "Another number, other activity and other made-up names.", _DEFAULTS.seed, 0, MOST_SEED),
+        _number("--seed", "Random seed of activity and generated names.", _DEFAULTS.seed, 0, MOST_SEED),
     )
     for option in reversed(options):
         command = option(command)
@@ -249,13 +203,15 @@ def _number(name: str, words: str, default: int, least: int, most: int) -> Calla
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--generated", type=click.IntRange(1, MOST_NAMES), metavar="COUNT", help="Study so many made-up names.")
-@click.option("--column", default="", metavar="NAME", help="The column of a CSV that has the names.")
+@click.option(
+    "--generated", type=click.IntRange(1, MOST_NAMES), metavar="COUNT", help="Study this number of generated names."
+)
+@click.option("--column", default="", metavar="NAME", help="The CSV column of the names.")
 @click.option(
     "--weight",
     default="",
     metavar="NAME",
-    help="The column of a CSV that says how active a member is; of a network: posts.",
+    help="The CSV column of members' activity; for a network: posts.",
 )
 @_chosen
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
@@ -276,19 +232,22 @@ def study(
     report: Path | None,
     **numbers: Any,
 ) -> None:
-    """Study how evenly NAMES are spread over machines: by letters, by sums, by a table, by MD5, and by what came later.
+    """Measure how evenly NAMES are spread over servers by letters, sums, a mapping table, MD5, and later schemes.
 
-    NAMES are files with a name a line, CSV files, either of them gzip too, - for standard input, or the URLs of networks such as
-    sqlite:///shoal.db. Without NAMES, the members of the network that the settings name. Names are read a piece at a time and
-    only counted: none is shown.
+    NAMES are files with one name per line or CSV files, plain or gzip, - for standard input, or URLs of networks such as
+    sqlite:///shoal.db. The default is the members of the network in the settings. Names are read in pieces and only
+    counted; none is shown.
     """
     options = StudyOptions(schemes=only or SCHEMES, range_size=range_size or 0, **numbers)
     if report is not None and report.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"{report} is not the name of a page: end it in .html")
+    if generated and names:
+        raise click.UsageError("either NAMES or --generated")
     found = Study(options)
-    sources = _Sources(names, generated or 0, FileOptions(column, weight), options.seed)
+    sources = _Sources(generated or 0, FileOptions(column, weight), options.seed)
     with bars() as progress:
-        told = [_read(settings, sources, name, found, progress) for name in _named(sources)]
+        # An empty name stands for the network of the settings.
+        told = [_read(settings, sources, name, found, progress) for name in names or ("",)]
     result = found.result(", ".join(told))
     if report is not None:
         report.write_text(report_page(result), "utf-8")
@@ -299,21 +258,13 @@ def study(
         tell(result)
 
 
-def _named(sources: _Sources) -> Sequence[str]:
-    """Return the sources; an empty one stands for the network of the settings."""
-    if sources.generated and sources.names:
-        raise click.UsageError("either NAMES or --generated")
-    return sources.names or ("",)
-
-
 def _read(settings: Settings, sources: _Sources, name: str, study: Study, progress: Progress) -> str:
-    """Read a source to its end and return its description."""
     if sources.generated:
         for batch in generated_batches(sources.generated, sources.seed, _telling(progress, "names")):
             study.add(batch)
         return f"{sources.generated:,} made-up names"
     if name and "://" not in name:
-        for batch in file_batches(Path(name), sources.columns, study.names, _telling(progress, "MiB", _MEBIBYTE)):
+        for batch in file_batches(Path(name), sources.columns, study.names, _telling(progress, "MiB", _MIB)):
             study.add(batch)
         return "standard input" if name == "-" else Path(name).name
     if sources.columns.column or sources.columns.weight not in ("", _POSTS):

@@ -124,8 +124,6 @@ class Growth(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """The data that the checks use."""
-
     schemes: Mapping[str, LevelScheme]
     figures: Mapping[str, SchemeFigures]
     mapping: MappingFigures | None
@@ -138,16 +136,10 @@ Check = Callable[[Evidence, str], Outcome]
 
 
 def constraints(evidence: Evidence) -> list[Constraint]:
-    """Run all checks for each studied scheme of the paper."""
     keys = [*evidence.figures, *(("mapping",) if evidence.mapping else ())]
     return [
-        Constraint(name, promise, how, [_outcome(check, evidence, key) for key in keys])
-        for name, promise, how, check in _CHECKS
+        Constraint(name, promise, how, [check(evidence, key) for key in keys]) for name, promise, how, check in _CHECKS
     ]
-
-
-def _outcome(check: Check, evidence: Evidence, key: str) -> Outcome:
-    return check(evidence, key)
 
 
 def _even(evidence: Evidence, key: str) -> Outcome:
@@ -163,7 +155,6 @@ def _even(evidence: Evidence, key: str) -> Outcome:
 
 
 def allowed(level: LevelFigures) -> float:
-    """Return the allowed deviation of a bucket, relative to the mean."""
     return max(EVEN, _BY_CHANCE / sqrt(level.mean)) if level.mean else EVEN
 
 

@@ -28,12 +28,11 @@ from shoal_study.hash_schemes import (
 )
 from shoal_study.map_schemes import (
     Cooled,
-    Owners,
     SignUps,
-    Units,
     cooled,
     dealt,
     even_map,
+    moved_members,
     owners_of,
     units_of,
     with_stores,
@@ -55,8 +54,6 @@ MOST_SEED = 2**31 - 1
 
 
 class StudyOptions(NamedTuple):
-    """The options of a study."""
-
     schemes: Sequence[str] = SCHEMES
     servers: int = 20
     grown: int = 24
@@ -69,27 +66,23 @@ class StudyOptions(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Return the numbers of servers that members are placed on: the default, then one added, one removed, several added."""
         return tuple(dict.fromkeys((self.servers, self.servers + 1, self.servers - 1, self.grown)))
 
     def check(self) -> None:
-        unknown = [key for key in self.schemes if key not in SCHEMES]
-        if unknown or not self.schemes:
-            named = f"scheme {unknown[0]!r}" if unknown else "study without a scheme"
-            raise InvalidInput(f"there is no {named}: schemes are {', '.join(SCHEMES)}")
-        if not 2 <= self.servers < MOST_SERVERS:
-            raise InvalidInput(f"a study has 2 to {MOST_SERVERS - 1} servers", field="servers")
-        if not self.servers < self.grown <= MOST_SERVERS:
+        """Raise `InvalidInput` for a contradiction; single options are checked where they are read."""
+        if self.grown <= self.servers:
             raise InvalidInput(
                 f"after growing there are more servers than the {self.servers} before, and at most {MOST_SERVERS}",
                 field="grown",
             )
-        if not 0 <= self.zipf <= MOST_ZIPF:
-            raise InvalidInput(f"the exponent of activity is 0 to {MOST_ZIPF:g}", field="zipf")
-        if not 0 <= self.range_size <= MOST_RANGE:
-            raise InvalidInput(f"a range has at most {MOST_RANGE:,} members", field="range")
-        if not 0 <= self.seed <= MOST_SEED:
-            raise InvalidInput(f"a seed is 0 to {MOST_SEED:,}", field="seed")
+
+
+class Named(NamedTuple):
+    """A scheme as tables show it, with the unit that it moves."""
+
+    key: str
+    title: str
+    unit: str = ""
 
 
 class StopWatch:
@@ -101,7 +94,6 @@ class StopWatch:
 
     @contextmanager
     def over(self, names: int) -> Iterator[None]:
-        """Measure the block, which handles `names` names."""
         began = thread_time()
         yield
         self.seconds += thread_time() - began
@@ -109,7 +101,6 @@ class StopWatch:
 
     @property
     def nanoseconds(self) -> float:
-        """Return the time per name; 0 without names."""
         return self.seconds / self.names * 1e9 if self.names else 0.0
 
 
@@ -173,17 +164,10 @@ class HashedCount:
 
     def figures(self, hashing: float) -> ServerFigures:
         """Return the figures so far. `hashing` is the time of its hash in nanoseconds."""
-        loads = self.loads
-        total = int(loads.loads[0].members.sum())
-        return ServerFigures(
-            key=self.scheme.key,
-            title=self.scheme.title,
-            nanoseconds=self.watch.nanoseconds + hashing,
-            servers=level_figures("servers", loads.loads[0]),
-            changes=[
-                change(loads.sizes[0], size, moved, total)
-                for size, moved in zip(loads.sizes[1:], loads.moved[1:], strict=True)
-            ],
+        moved = dict(zip(self.loads.sizes, self.loads.moved, strict=True))
+        time = self.watch.nanoseconds + hashing
+        return _figures(
+            Named(self.scheme.key, self.scheme.title), self.loads.loads[0], self.loads.sizes, moved.__getitem__, time
         )
 
 
@@ -201,52 +185,49 @@ class RingCount:
         self.ring.arcs.add(arcs, activity)
 
     def figures(self, hashing: float) -> ServerFigures:
-        home, *others = self.sizes
-        total = int(self.ring.arcs.members.sum())
-        return ServerFigures(
-            key="ring",
-            title=RING_TITLES["ring"],
-            nanoseconds=self.watch.nanoseconds + hashing,
-            servers=level_figures("servers", self.ring.loads(home)),
-            changes=[change(home, size, self.ring.moved(home, size), total) for size in others],
-        )
+        home, time = self.sizes[0], self.watch.nanoseconds + hashing
+        ring = Named("ring", RING_TITLES["ring"])
+        return _figures(ring, self.ring.loads(home), self.sizes, lambda size: self.ring.moved(home, size), time)
 
     def bounded_figures(self, hashing: float) -> ServerFigures:
-        home, *others = self.sizes
-        arcs = self.ring.arcs
+        home, time = self.sizes[0], self.watch.nanoseconds + hashing
         shares = self.ring.bounded(home)
         loads = Loads(home)
         loads.members += bounded_loads(shares, home)
-        loads.activity += bounded_activity(shares, arcs, home)
-        total = int(arcs.members.sum())
-        return ServerFigures(
-            key="bounded",
-            title=RING_TITLES["bounded"],
-            nanoseconds=self.watch.nanoseconds + hashing,
-            servers=level_figures("servers", loads),
-            changes=[change(home, size, bounded_moved(shares, self.ring.bounded(size)), total) for size in others],
-        )
+        loads.activity += bounded_activity(shares, self.ring.arcs, home)
+        bounded = Named("bounded", RING_TITLES["bounded"])
+        return _figures(bounded, loads, self.sizes, lambda size: bounded_moved(shares, self.ring.bounded(size)), time)
 
 
 def shoal_figures(sources: Loads, sizes: Sequence[int], nanoseconds: float) -> ServerFigures:
     """Return the figures of Shoal's map from the members of its 64 data sources."""
-    home, *others = sizes
-    known = even_map(home)
+    known = even_map(sizes[0])
     owners = owners_of(known)
-    loads = Loads(home)
-    loads.members += np.bincount(owners, sources.members, minlength=home).astype(np.int64)
-    loads.activity += np.bincount(owners, sources.activity, minlength=home)
-    total = int(sources.members.sum())
-    changes = [
-        change(home, size, int(sources.members[owners != owners_of(with_stores(known, size))].sum()), total)
-        for size in others
-    ]
+
+    def moved(size: int) -> int:
+        return moved_members(owners, owners_of(with_stores(known, size)), sources.members)
+
+    shoal = Named("shoal", "Shoal's map")
+    return _figures(shoal, sources.grouped(owners, sizes[0]), sizes, moved, nanoseconds, "stores")
+
+
+def _figures(
+    named: Named,
+    loads: Loads,
+    sizes: Sequence[int],
+    moved: Callable[[int], int],
+    nanoseconds: float,
+    servers: str = "servers",
+) -> ServerFigures:
+    """Return the figures of a placement on `sizes[0]` servers. `moved` says who moves when there are more or fewer."""
+    home, *others = sizes
+    total = int(loads.members.sum())
     return ServerFigures(
-        key="shoal",
-        title="Shoal's map",
+        key=named.key,
+        title=named.title,
         nanoseconds=nanoseconds,
-        servers=level_figures("stores", loads),
-        changes=changes,
+        servers=level_figures(servers, loads),
+        changes=[change(home, size, moved(size), total) for size in others],
     )
 
 
@@ -257,16 +238,6 @@ def change(before: int, after: int, moved: int, total: int) -> Change:
 
 HOT = 1.25
 """Maximum heat of a server."""
-
-
-class Named(NamedTuple):
-    """A scheme as tables show it, with the unit that it moves."""
-
-    key: str
-    title: str
-    unit: str
-
-
 LETTERS = Named("letters", "Letters", "a letter")
 SUMS = Named("ascii-sum", "ASCII sum", "a sum")
 _MEMBERS = Named("mapping", "Mapping", "a member")
@@ -276,47 +247,41 @@ _ARCS = Named("ring", "Ring, bounded or not", "an arc of the ring")
 
 def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
     """Distribute the buckets of a first level evenly over servers, then move buckets from the hottest server."""
-    return _cooling(named, servers, dealt(loads.members, servers), units_of(loads.members, loads.activity))
+    owners = dealt(loads.members, servers)
+    return _cooling(named, servers, cooled(owners, units_of(loads.members, loads.activity), servers, HOT))
 
 
 def by_sources(loads: Loads, stores: int) -> Cooling:
     """Move data sources between the stores of a map."""
-    return _cooling(_SOURCES, stores, owners_of(even_map(stores)), units_of(loads.members, loads.activity))
+    return _cooling(
+        _SOURCES, stores, cooled(owners_of(even_map(stores)), units_of(loads.members, loads.activity), stores, HOT)
+    )
 
 
 def by_arcs(ring: Ring, servers: int) -> Cooling:
     """Reassign arcs of the ring, which gives the hottest server fewer virtual nodes."""
-    return _cooling(_ARCS, servers, ring.owners(servers), units_of(ring.arcs.members, ring.arcs.activity))
+    return _cooling(
+        _ARCS, servers, cooled(ring.owners(servers), units_of(ring.arcs.members, ring.arcs.activity), servers, HOT)
+    )
 
 
 def by_members(signups: SignUps, size: int) -> Cooling:
     """Move the busiest members out of their range, one by one."""
-    units, owners = signups.units(size)
-    return _cooling(_MEMBERS, signups.servers(size), owners, units)
+    (units, owners), servers = signups.units(size), signups.servers(size)
+    return _cooling(_MEMBERS, servers, cooled(owners, units, servers, HOT))
 
 
 def by_adding(named: Named, loads: ServerLoads) -> Cooling:
     """Add a server, the only thing that such a scheme can do: it has no choice from whom the new server takes."""
     home, grown = _heat(loads.loads[0]), _heat(loads.loads[1])
     if home <= HOT:
-        return _unmoved(named, loads.sizes[0], home)
-    return Cooling(
-        key=named.key,
-        title=named.title,
-        unit=named.unit,
-        servers=loads.sizes[0],
-        before=home,
-        after=grown,
-        units=1,
-        members=loads.moved[1],
-        moved_activity=loads.moved[1] / max(int(loads.loads[0].members.sum()), 1),
-        bound=HOT,
-        reached=grown <= HOT,
-    )
+        return _cooling(named, loads.sizes[0], Cooled(home, home, 0, 0, 0.0))
+    moved = loads.moved[1]
+    share = moved / max(int(loads.loads[0].members.sum()), 1)
+    return _cooling(named, loads.sizes[0], Cooled(home, grown, 1, moved, share))
 
 
-def _cooling(named: Named, servers: int, owners: Owners, units: Units) -> Cooling:
-    done: Cooled = cooled(owners, units, servers, HOT)
+def _cooling(named: Named, servers: int, done: Cooled) -> Cooling:
     return Cooling(
         key=named.key,
         title=named.title,
@@ -329,22 +294,6 @@ def _cooling(named: Named, servers: int, owners: Owners, units: Units) -> Coolin
         moved_activity=done.activity,
         bound=HOT,
         reached=done.after <= HOT,
-    )
-
-
-def _unmoved(named: Named, servers: int, heat: float) -> Cooling:
-    return Cooling(
-        key=named.key,
-        title=named.title,
-        unit=named.unit,
-        servers=servers,
-        before=heat,
-        after=heat,
-        units=0,
-        members=0,
-        moved_activity=0.0,
-        bound=HOT,
-        reached=True,
     )
 
 

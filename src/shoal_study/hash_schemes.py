@@ -47,21 +47,16 @@ class HashedScheme(Protocol):
     """A stateless scheme that depends on a hash and the number of servers."""
 
     @property
-    def key(self) -> str:
-        """The key that selects the scheme."""
-        ...
+    def key(self) -> str: ...
 
     @property
     def title(self) -> str: ...
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
         """Return the server of each hash, from 0, for each of the numbers of servers."""
-        ...
 
 
 class Modulo:
-    """The hash modulo the number of servers."""
-
     key = "modulo"
     title = "XXH3 modulo"
 
@@ -164,17 +159,15 @@ class Ring:
         return np.searchsorted(self._points, hashes) % len(self._points)
 
     def owners(self, servers: int) -> NDArray[np.intp]:
-        """Return the server of each arc for the given number of servers."""
         size = len(self._owners)
         mine = np.flatnonzero(self._owners < servers)
         next_one = np.searchsorted(mine, np.arange(size)) % len(mine)
         return self._owners[mine[next_one]]
 
     def loads(self, servers: int) -> Loads:
-        return _added(self.owners(servers), self.arcs, servers)
+        return self.arcs.grouped(self.owners(servers), servers)
 
     def moved(self, before: int, after: int) -> int:
-        """Return how many members change their server when the number of servers changes."""
         return int(self.arcs.members[self.owners(before) != self.owners(after)].sum())
 
     def bounded(self, servers: int, bound: float = BOUND) -> list[list[ArcShare]]:
@@ -245,10 +238,3 @@ def _differing(before: Sequence[ArcShare], after: Sequence[ArcShare]) -> int:
         if there > both:
             right.append(ArcShare(yours, there - both))
     return differing
-
-
-def _added(owners: NDArray[np.intp], arcs: Loads, servers: int) -> Loads:
-    found = Loads(servers)
-    found.members += np.bincount(owners, arcs.members, minlength=servers).astype(np.int64)
-    found.activity += np.bincount(owners, arcs.activity, minlength=servers)
-    return found

@@ -41,7 +41,6 @@ class Cooled(NamedTuple):
 
 
 def units_of(members: Numbers, activity: Amounts) -> Units:
-    """Return units that can all be moved."""
     return Units(members, activity, np.ones(len(members), np.bool_))
 
 
@@ -157,11 +156,9 @@ class SignUps:
         self._busy_activity, self._busy_numbers = both, who
 
     def range_for(self, servers: int) -> int:
-        """Return the smallest range size with which `servers` servers hold all members, one range each."""
         return self.rounded(-(-self.count // servers))
 
     def rounded(self, size: int) -> int:
-        """Round a range size up to a multiple of `step`."""
         return max(1, -(-size // self.step)) * self.step
 
     def servers(self, size: int) -> int:
@@ -184,9 +181,6 @@ class SignUps:
         movable = np.arange(len(members)) < len(owners)
         activity = np.concatenate((self._busy_activity, np.maximum(rest, 0)))
         return Units(members, activity, movable), np.concatenate((owners, np.arange(servers))).astype(np.intp)
-
-
-MOST_STORES = DATA_SOURCES
 
 
 def even_map(stores: int) -> ShardMap:

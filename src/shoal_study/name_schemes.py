@@ -38,21 +38,16 @@ class LevelScheme(Protocol):
     """A scheme of one to three levels, which depends on the name only."""
 
     @property
-    def key(self) -> str:
-        """The key that selects the scheme."""
-        ...
+    def key(self) -> str: ...
 
     @property
     def title(self) -> str: ...
 
     @property
-    def levels(self) -> Sequence[Level]:
-        """The levels, outermost first."""
-        ...
+    def levels(self) -> Sequence[Level]: ...
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
         """Return the bucket of each name at each level, or `NO_BUCKET`."""
-        ...
 
 
 class Loads:
@@ -64,7 +59,6 @@ class Loads:
         self.without = 0
 
     def add(self, buckets: NDArray[np.intp], activity: Amounts | None) -> None:
-        """Count members, and their activity if given."""
         placed = buckets >= 0
         if not placed.all():
             self.without += int(len(buckets) - placed.sum())
@@ -73,6 +67,13 @@ class Loads:
         self.members += np.bincount(buckets, minlength=len(self.members))
         if activity is not None:
             self.activity += np.bincount(buckets, activity, minlength=len(self.members))
+
+    def grouped(self, owners: NDArray[np.intp], servers: int) -> Loads:
+        """Return the load of each server, given the server of each bucket."""
+        found = Loads(servers)
+        found.members += np.bincount(owners, self.members, minlength=servers).astype(np.int64)
+        found.activity += np.bincount(owners, self.activity, minlength=servers)
+        return found
 
 
 def joined(outer: NDArray[np.intp], inner: NDArray[np.intp], buckets: int) -> NDArray[np.intp]:
@@ -187,8 +188,6 @@ _OF_BYTE[np.frombuffer(CHARACTERS.encode(), np.uint8)] = np.arange(len(CHARACTER
 
 
 class Letters:
-    """The first, second and third letter."""
-
     key = "letters"
     title = "Letters"
     levels: Sequence[Level] = tuple(

@@ -24,14 +24,14 @@ from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from random import Random
-from typing import IO, BinaryIO, NamedTuple, Protocol, cast
+from typing import IO, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member
-from shoal.graph.contract import Graph, Scanner
+from shoal.graph.contract import Store
 from shoal.graph.schema import POSTED
 
 Hashes = NDArray[np.uint64]
@@ -183,7 +183,6 @@ def file_batches(path: Path, options: FileOptions, first: int, told: Told) -> It
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
-    """Yield a file, decompressed if it is gzip, and a function that returns the bytes read."""
     raw = cast("IO[bytes]", sys.stdin.buffer) if str(path) == "-" else path.open("rb")
     with raw:
         counting = _Counting(raw)
@@ -241,7 +240,10 @@ def _csv_batches(file: BinaryIO, options: FileOptions, first: int) -> Iterator[N
     count = first
     try:
         head = next(rows, [])
-        found = _read_rows(rows, _column_of(head, options.column), _weight_column(head, options.weight))
+        name = _column_of(head, options.column)
+        if options.weight and options.weight not in head:
+            raise InvalidInput(f"there is no column {options.weight!r}, only {', '.join(head)}")
+        found = _read_rows(rows, name, head.index(options.weight) if options.weight else -1)
         while part := list(itertools.islice(found, _ROWS)):
             lines = "".join(name + "\n" for name, _ in part).encode()
             activity = np.array([weight for _, weight in part]) if options.weight else None
@@ -253,20 +255,12 @@ def _csv_batches(file: BinaryIO, options: FileOptions, first: int) -> Iterator[N
 
 
 def _column_of(head: list[str], wanted: str) -> int:
-    """Return the index of the column of names. Raises `InvalidInput` if it cannot be determined."""
     usual = [name for name in _NAME_COLUMNS if name in head]
     found = wanted or (head[0] if len(head) == 1 else usual[0] if usual else "")
     if found and found in head:
         return head.index(found)
     told = f"no column {wanted!r}" if wanted else "no column that is surely the names"
     raise InvalidInput(f"there is {told}: --column names one of {', '.join(head) or 'no columns'}")
-
-
-def _weight_column(head: list[str], wanted: str) -> int:
-    """Return the index of the column of weights, or -1 for none."""
-    if wanted and wanted not in head:
-        raise InvalidInput(f"there is no column {wanted!r}, only {', '.join(head)}")
-    return head.index(wanted) if wanted else -1
 
 
 def _read_rows(rows: Iterable[list[str]], name: int, weight: int) -> Iterator[tuple[str, float]]:
@@ -292,26 +286,7 @@ MOST_NAMES = 10_000_000_000
 _NAMES_PER_BATCH = 131_072
 _STEMS = 4_096
 _STEM_BYTES = 8
-_BEGINNINGS = (
-    "ma",
-    "an",
-    "jo",
-    "al",
-    "ca",
-    "da",
-    "lu",
-    "sa",
-    "pa",
-    "ro",
-    "mi",
-    "el",
-    "ch",
-    "be",
-    "je",
-    "ka",
-    "li",
-    "di",
-)
+_STARTS = ("ma", "an", "jo", "al", "ca", "da", "lu", "sa", "pa", "ro", "mi", "el", "ch", "be", "je", "ka", "li", "di")
 _MIDDLES = ("ri", "na", "li", "an", "ro", "ni", "ca", "la", "to", "el", "mi", "do", "sa", "be", "ti", "gu", "xa", "ze")
 _ENDS = ("a", "o", "ta", "na", "s", "el", "ito", "y", "in", "ra", "do", "x", "", "n", "e", "lo")
 
@@ -332,7 +307,7 @@ def generated_batches(count: int, seed: int, told: Callable[[int, int], None]) -
 def _stems(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the stems of names, most frequent first: their bytes and lengths."""
     random = Random(seed)  # noqa: S311  # names to be spread, no secret
-    parts = (_BEGINNINGS, _MIDDLES, _ENDS)
+    parts = (_STARTS, _MIDDLES, _ENDS)
     weights = [[1 / (place + 2) for place in range(len(part))] for part in parts]
     stems = ["".join(random.choices(*pair)[0] for pair in zip(parts, weights, strict=True)) for _ in range(_STEMS)]
     text = np.array([stem.encode() for stem in stems], f"S{_STEM_BYTES}").view(np.uint8).reshape(_STEMS, _STEM_BYTES)
@@ -362,12 +337,8 @@ _PAGE = 2_000
 _MEMBERS_PER_BATCH = 20_000
 
 
-class ReadableStore(Graph, Scanner, Protocol):
-    """A graph that can also be scanned."""
-
-
 async def network_batches(
-    store: ReadableStore, first: int, told: Callable[[int, int], None], *, by_posts: bool
+    store: Store, first: int, told: Callable[[int, int], None], *, by_posts: bool
 ) -> AsyncIterator[NameBatch]:
     """Yield the names of all stored members, including suspended and pending ones.
 
@@ -387,7 +358,7 @@ async def network_batches(
         yield await _batch(store, held, first, by_posts=by_posts)
 
 
-async def _batch(store: ReadableStore, members: list[Member], first: int, *, by_posts: bool) -> NameBatch:
+async def _batch(store: Store, members: list[Member], first: int, *, by_posts: bool) -> NameBatch:
     batch = batch_of([member.name for member in members], first)
     if not by_posts:
         return batch

@@ -35,7 +35,6 @@ def rule(x1: float, y1: float, x2: float, y2: float, colour: Colour = "line", *,
 def words(
     x: float, y: float, text: str, colour: Colour = "soft", anchor: Anchor = "start", *, small: bool = False
 ) -> str:
-    """Return a line of text; `y` is its baseline."""
     kind = f"{colour} small" if small else colour
     return f'<text class="{kind}" x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(text)}</text>'
 
@@ -90,7 +89,8 @@ def _bars(level: LevelFigures) -> Iterator[str]:
     for at, (count, label) in enumerate(zip(level.counts, level.labels, strict=True)):
         tall = count * scale
         told = f"{label}: {count:,} members"
-        yield bar(_GRAPH_LEFT + at * step + gap / 2, _BARS_FLOOR - tall, step - gap, tall, _colour(count, level), told)
+        colour: Colour = "warm" if abs(count - level.mean) > EVEN * level.mean else "accent"
+        yield bar(_GRAPH_LEFT + at * step + gap / 2, _BARS_FLOOR - tall, step - gap, tall, colour, told)
     yield rule(_GRAPH_LEFT, mean, WIDTH - _GRAPH_RIGHT, mean, "ink", dashed=True)
     yield rule(_GRAPH_LEFT, _BARS_FLOOR, WIDTH - _GRAPH_RIGHT, _BARS_FLOOR)
     yield words(_GRAPH_LEFT - 5, _BARS_FLOOR, "0", anchor="end")
@@ -99,10 +99,6 @@ def _bars(level: LevelFigures) -> Iterator[str]:
         yield words(_GRAPH_LEFT - 5, _BARS_TOP + 4, compact(top), anchor="end")
         yield rule(_GRAPH_LEFT, _BARS_TOP, WIDTH - _GRAPH_RIGHT, _BARS_TOP)
     yield from _labels(level.labels, step)
-
-
-def _colour(count: int, level: LevelFigures) -> Colour:
-    return "warm" if abs(count - level.mean) > EVEN * level.mean else "accent"
 
 
 def _labels(labels: Sequence[str], step: float) -> Iterator[str]:
@@ -125,26 +121,19 @@ def _inequality(path: LevelFigures) -> Iterator[str]:
     yield rule(_GRAPH_LEFT, _SQUARE_TOP, right, _SQUARE_TOP)
     yield rule(_GRAPH_LEFT, _SQUARE_FLOOR, right, _SQUARE_TOP)
     yield curve(points(path.chance_curve), "cool", dashed=True)
-    yield curve(points(path.curve), "warm" if _uneven(path) else "accent")
+    here, by_chance = _fullest_tenth(path.curve), _fullest_tenth(path.chance_curve)
+    yield curve(points(path.curve), "warm" if here > 1.25 * by_chance else "accent")
     yield words(_GRAPH_LEFT - 5, _SQUARE_FLOOR, "0", anchor="end")
     yield words(_GRAPH_LEFT - 5, _SQUARE_TOP + 4, "100%", anchor="end")
     yield words(_GRAPH_LEFT, _SQUARE_FLOOR + 15, "fullest 0%", small=True)
     yield words((_GRAPH_LEFT + right) / 2, _SQUARE_FLOOR + 15, "50%", anchor="middle", small=True)
     yield words(right, _SQUARE_FLOOR + 15, "100% of the directories", anchor="end", small=True)
-    yield words(_GRAPH_LEFT, _SQUARE_FLOOR + 33, f"in the fullest tenth: {_within(path, 10):.0%}", "ink")
-    yield words(right, _SQUARE_FLOOR + 33, f"by chance: {_within_chance(path, 10):.0%}", "cool", "end")
+    yield words(_GRAPH_LEFT, _SQUARE_FLOOR + 33, f"in the fullest tenth: {here:.0%}", "ink")
+    yield words(right, _SQUARE_FLOOR + 33, f"by chance: {by_chance:.0%}", "cool", "end")
 
 
-def _within(path: LevelFigures, percent: int) -> float:
-    return path.curve[percent * CURVE_STEPS // 100] if path.curve else 0.0
-
-
-def _within_chance(path: LevelFigures, percent: int) -> float:
-    return path.chance_curve[percent * CURVE_STEPS // 100] if path.chance_curve else 0.0
-
-
-def _uneven(path: LevelFigures) -> bool:
-    return _within(path, 10) > 1.25 * _within_chance(path, 10)
+def _fullest_tenth(curve: Sequence[float]) -> float:
+    return curve[CURVE_STEPS // 10] if curve else 0.0
 
 
 _ROW = 46.0

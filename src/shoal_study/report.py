@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from shoal_study.constraints import EVEN, GRAPHS, NOT_LEGIBLE, PRINTED, TITLE, Printed
@@ -84,55 +84,38 @@ svg rect{stroke:none}svg line,svg polyline{fill:none;stroke-width:1.2}svg polyli
 )
 
 
-_LEVEL_HEAD = (
-    "level",
-    "buckets",
-    "mean",
-    "deviation",
-    "of mean",
-    "by chance",
-    "chi-square",
-    "p",
-    "fullest",
-    "emptiest",
-    "empty",
-    "furthest",
-    "hottest",
-    "in it",
-)
-
-
 def percent(share: float) -> str:
     """Return a ratio in percent, or as a multiple above ten."""
     return f"{share:.1%}" if share < 10 else f"{share:,.0f} x"
 
 
+LEVEL_COLUMNS: Mapping[str, Callable[[LevelFigures], str]] = {
+    "buckets": lambda level: f"{level.buckets:,}",
+    "mean": lambda level: f"{level.mean:,.1f}",
+    "deviation": lambda level: f"{level.deviation:,.1f}",
+    "of mean": lambda level: percent(level.relative),
+    "by chance": lambda level: f"{level.uniform:,.1f}",
+    "chi-square": lambda level: f"{level.chi_square:,.0f}",
+    "p": lambda level: shown_probability(level.p, level.log10_p),
+    "fullest": lambda level: f"{level.fullest:,}",
+    "emptiest": lambda level: f"{level.emptiest:,}",
+    "empty": lambda level: f"{level.empty:,}",
+    "furthest": lambda level: percent(level.furthest),
+    "hottest": lambda level: f"{level.hottest_bucket}: {level.hottest:.2f} x" if level.hottest else "",
+    "in it": lambda level: f"{level.hottest_members:,}" if level.hottest else "",
+}
+"""The figures of a level by their heading."""
+
+
 def level_table(result: StudyResult) -> str:
-    """Return a table of each level of each scheme, alone and combined with those above it."""
     rows: list[str] = []
     for scheme in result.schemes:
         named = f"{escape(scheme.title)}, {scheme.nanoseconds:,.0f} ns a name"
-        rows.append(f'<tr class="group"><td colspan="{len(_LEVEL_HEAD)}">{named}</td></tr>')
-        rows += [_row(_level_cells(f"{level.graph} {level.name}", level)) for level in scheme.levels]
-        rows += [_row(_level_cells(f"{depth} levels deep", path)) for depth, path in enumerate(scheme.paths[1:], 2)]
-    return _wide(_LEVEL_HEAD, rows)
-
-
-def _level_cells(name: str, level: LevelFigures) -> Iterator[str]:
-    yield name
-    yield f"{level.buckets:,}"
-    yield f"{level.mean:,.1f}"
-    yield f"{level.deviation:,.1f}"
-    yield percent(level.relative)
-    yield f"{level.uniform:,.1f}"
-    yield f"{level.chi_square:,.0f}"
-    yield shown_probability(level.p, level.log10_p)
-    yield f"{level.fullest:,}"
-    yield f"{level.emptiest:,}"
-    yield f"{level.empty:,}"
-    yield percent(level.furthest)
-    yield f"{level.hottest_bucket}: {level.hottest:.2f} x" if level.hottest else ""
-    yield f"{level.hottest_members:,}" if level.hottest else ""
+        rows.append(f'<tr class="group"><td colspan="{1 + len(LEVEL_COLUMNS)}">{named}</td></tr>')
+        named_levels = [(f"{level.graph} {level.name}", level) for level in scheme.levels]
+        named_levels += [(f"{depth} levels deep", path) for depth, path in enumerate(scheme.paths[1:], 2)]
+        rows += [_row((name, *(cell(level) for cell in LEVEL_COLUMNS.values()))) for name, level in named_levels]
+    return _wide(("level", *LEVEL_COLUMNS), rows)
 
 
 def graph_table(level: LevelFigures) -> str:
@@ -177,33 +160,34 @@ def _server_cells(each: ServerFigures) -> Iterator[str]:
 
 
 def cooling_table(found: Sequence[Cooling]) -> str:
-    """Return a table of the cost of relieving the hottest server."""
     head = ("scheme", "can move", "servers", "hottest", "after", "parts", "members", "activity")
-    return _wide(head, [_row(_cooling_cells(each)) for each in found])
-
-
-def _cooling_cells(each: Cooling) -> Iterator[str]:
-    yield each.title
-    yield each.unit
-    yield str(each.servers)
-    yield f"{each.before:.2f} x"
-    yield f"{each.after:.2f} x" + ("" if each.reached else " !")
-    yield f"{each.units:,}"
-    yield f"{each.members:,}"
-    yield f"{each.moved_activity:.1%}"
+    rows = [
+        _row(
+            (
+                each.title,
+                each.unit,
+                str(each.servers),
+                f"{each.before:.2f} x",
+                f"{each.after:.2f} x" + ("" if each.reached else " !"),
+                f"{each.units:,}",
+                f"{each.members:,}",
+                f"{each.moved_activity:.1%}",
+            )
+        )
+        for each in found
+    ]
+    return _wide(head, rows)
 
 
 def constraint_table(found: Sequence[Constraint], titles: dict[str, str]) -> str:
-    """Return a table of the constraints with the outcome for each scheme."""
     head = ("constraint", *(titles.get(outcome.scheme, outcome.scheme) for outcome in found[0].outcomes))
-    rows = [_constraint_row(number, each, titles) for number, each in enumerate(found, 1)]
-    return f'<div class="wide constraints"><table>{_head(head)}{"".join(rows)}</table></div>'
-
-
-def _constraint_row(number: int, each: Constraint, titles: dict[str, str]) -> str:
-    promise = f"{escape(each.promise)}. Checked: {escape(each.check)}."
-    cells = "".join(_outcome_cell(outcome, titles) for outcome in each.outcomes)
-    return f'<tr><td class="long"><b>{number}. {escape(each.name)}</b><span class="verdict">{promise}</span></td>{cells}</tr>'
+    rows = ""
+    for number, each in enumerate(found, 1):
+        promise = f"{escape(each.promise)}. Checked: {escape(each.check)}."
+        cells = "".join(_outcome_cell(outcome, titles) for outcome in each.outcomes)
+        name = f'<b>{number}. {escape(each.name)}</b><span class="verdict">{promise}</span>'
+        rows += f'<tr><td class="long">{name}</td>{cells}</tr>'
+    return f'<div class="wide constraints"><table>{_head(head)}{rows}</table></div>'
 
 
 def _outcome_cell(outcome: Outcome, titles: dict[str, str]) -> str:
@@ -239,9 +223,9 @@ _KEY = (
 
 
 def report_page(result: StudyResult) -> str:
-    """Return a self-contained HTML document."""
     parts = (
-        _opening(result),
+        f"<h1>Placement study</h1><p class='lead'>{result.names:,} names from {escape(result.source)}, placed by the schemes of "
+        f"{escape(TITLE)}, and by those that came after it. Everything here is a count of members in buckets.</p>",
         _tiles(result),
         _graphs(result),
         _levels(result),
@@ -261,24 +245,12 @@ def report_page(result: StudyResult) -> str:
     )
 
 
-def _opening(result: StudyResult) -> str:
-    return (
-        f"<h1>Placement study</h1><p class='lead'>{result.names:,} names from {escape(result.source)}, placed by the schemes of "
-        f"{escape(TITLE)}, and by those that came after it. Everything here is a count of members in buckets.</p>"
-    )
-
-
 def _tiles(result: StudyResult) -> str:
-    tiles = list(_tile_texts(result))
-    if not tiles:
-        return ""
-    return (
-        '<div class="tiles">'
-        + "".join(
-            f'<div class="tile"><b>{escape(large)}</b><span>{escape(small)}</span></div>' for large, small in tiles
-        )
-        + "</div>"
+    tiles = "".join(
+        f'<div class="tile"><b>{escape(large)}</b><span>{escape(small)}</span></div>'
+        for large, small in _tile_texts(result)
     )
+    return tiles and f'<div class="tiles">{tiles}</div>'
 
 
 def _tile_texts(result: StudyResult) -> Iterator[tuple[str, str]]:
@@ -341,7 +313,6 @@ def _judged(level: LevelFigures) -> str:
 
 
 def _judged_together(scheme: SchemeFigures) -> str:
-    """Return a sentence about all levels of a scheme combined."""
     deepest = scheme.paths[-1]
     found = (
         f"All levels together make {deepest.buckets:,} directories of {deepest.mean:,.1f} members on average. They deviate by "

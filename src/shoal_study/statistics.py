@@ -221,8 +221,6 @@ class SchemeFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A change of the number of servers."""
-
     before: int
     after: int
     moved: int
@@ -232,8 +230,6 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to place members on servers."""
-
     key: str
     title: str
     nanoseconds: float
@@ -292,8 +288,6 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """A constraint with its check."""
-
     name: str
     promise: str
     check: str
@@ -301,8 +295,6 @@ class Constraint(msgspec.Struct, frozen=True):
 
 
 class Erratum(msgspec.Struct, frozen=True):
-    """An error in the paper with its proof."""
-
     claim: str
     proof: str
     holds: bool

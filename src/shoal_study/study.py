@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import resource
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter, process_time
@@ -56,55 +55,187 @@ _NEWEST = 0.01
 _ROUNDS = 5
 
 
-@dataclass
-class StudyCounts:
-    levels: Mapping[str, LevelCount]
-    hashed: Mapping[str, HashedCount]
-    ring: RingCount | None
-    signups: SignUps | None
-    hashing: StopWatch = field(default_factory=StopWatch)
-    sample: list[bytes] = field(default_factory=list)
-    """The first names, for checks that need some."""
-    names: int = 0
-    checked: int = 0
-    weighted: bool = False
-    unavailable: list[str] = field(default_factory=list)
-    """Titles of the schemes that cannot be computed here."""
+_SAMPLE = 10_000
+_CHECKED = 32
+"""Names of each batch that are also placed by the server's own code."""
 
 
-def conclude(counts: StudyCounts, options: StudyOptions, source: str, seconds: float) -> StudyResult:
-    """Return all figures. At least one name must have been counted."""
-    figures = {key: count.figures() for key, count in counts.levels.items()}
-    cooled = list(_cooled(counts, options))
-    mapping = _mapping(counts, options, cooled)
-    evidence = Evidence(
-        {key: count.scheme for key, count in counts.levels.items()},
-        figures,
-        mapping,
-        _growth(counts, options),
-        {each.key: each for each in cooled},
-        batch_of([name.decode() for name in counts.sample]),
-    )
-    md5 = counts.levels.get("md5")
-    return StudyResult(
-        names=counts.names,
-        source=source,
-        activity=_activity_words(counts, options),
-        seconds=seconds,
-        processor_seconds=process_time(),
-        peak_bytes=_peak_bytes(),
-        version=version("shoal"),
-        schemes=list(figures.values()),
-        servers=list(_servers(counts, options)),
-        mapping=mapping,
-        cooling=cooled,
-        constraints=constraints(evidence),
-        errata=errata(md5.alone[2] if md5 else None),
-        bare_loop=_bare_loop(counts.sample),
-        checked=counts.checked,
-        unavailable=counts.unavailable,
-        needs=hash_schemes.PACKAGE if counts.unavailable else "",
-    )
+class Study:
+    """A running study that receives names in batches. `result` can be called at any time and repeatedly."""
+
+    def __init__(self, options: StudyOptions) -> None:
+        """Raises `InvalidInput` for contradicting options, and if all schemes need a package that is not installed."""
+        options.check()
+        left_out = _uncomputable(options.schemes)
+        options = options._replace(schemes=[key for key in options.schemes if key not in left_out])
+        chosen = {*options.schemes, *(("md5",) if "shoal" in options.schemes else ())}
+        self._options = options
+        self._began = perf_counter()
+        self._levels = {key: LevelCount(made()) for key, made in LEVEL_SCHEMES.items() if key in chosen}
+        self._hashed = {
+            key: HashedCount(made(), options.sizes) for key, made in HASHED_SCHEMES.items() if key in chosen
+        }
+        self._ring = RingCount(options.sizes) if chosen & {"ring", "bounded"} else None
+        self._signups = SignUps() if "mapping" in chosen else None
+        # Titles of the schemes that cannot be computed here.
+        self._unavailable = list(left_out.values())
+        self._hashing = StopWatch()
+        # The first names, for checks that need some.
+        self._sample: list[bytes] = []
+        self._checked = 0
+        self._weighted = False
+        self.names = 0
+
+    def add(self, batch: NameBatch) -> None:
+        """Place and count members by every studied scheme. Raises `AssertionError` if MD5 differs from the server's own code."""
+        if len(self._sample) < _SAMPLE:
+            self._sample += first_of(batch, _SAMPLE - len(self._sample)).encoded()
+        self._weighted = self._weighted or batch.activity is not None
+        activity = batch.activity
+        if activity is None and self._options.zipf:
+            activity = zipf_activity(batch.ordinals, self._options.zipf, self._options.seed)
+        for level in self._levels.values():
+            level.add(batch, activity)
+        hashed: list[HashedCount | RingCount] = list(self._hashed.values())
+        if self._ring:
+            hashed.append(self._ring)
+        if hashed:
+            with self._hashing.over(batch.size):
+                hashes = hash_schemes.hashes_of(batch)
+            for each in hashed:
+                each.add(hashes, activity)
+        if self._signups:
+            self._signups.add(batch.ordinals, activity)
+        if "md5" in self._levels:
+            self._compare(batch)
+        self.names += batch.size
+
+    def _compare(self, batch: NameBatch) -> None:
+        """Place some names by the server's own code too. A difference is a bug that invalidates all figures."""
+        few = first_of(batch, _CHECKED)
+        placed = self._levels["md5"].scheme.place(few)
+        for name, *levels in zip(few.encoded(), *placed, strict=True):
+            if tuple(map(int, levels)) != place(name.decode()):
+                raise AssertionError("the study places a name where the server does not")
+        self._checked += few.size
+
+    def result(self, source: str) -> StudyResult:
+        """Return all figures; `source` describes where the names are from. Raises `InvalidInput` if there were no names."""
+        if not self.names:
+            raise InvalidInput("there are no names to study")
+        figures = {key: count.figures() for key, count in self._levels.items()}
+        cooled = list(self._cooled())
+        mapping = self._mapping(cooled)
+        evidence = Evidence(
+            {key: count.scheme for key, count in self._levels.items()},
+            figures,
+            mapping,
+            {key: self._grown(key, count.alone[0].members) for key, count in self._levels.items()},
+            {each.key: each for each in cooled},
+            batch_of([name.decode() for name in self._sample]),
+        )
+        md5 = self._levels.get("md5")
+        return StudyResult(
+            names=self.names,
+            source=source,
+            activity=self._activity_words(),
+            seconds=perf_counter() - self._began,
+            processor_seconds=process_time(),
+            peak_bytes=_peak_bytes(),
+            version=version("shoal"),
+            schemes=list(figures.values()),
+            servers=list(self._servers()),
+            mapping=mapping,
+            cooling=cooled,
+            constraints=constraints(evidence),
+            errata=errata(md5.alone[2] if md5 else None),
+            bare_loop=_bare_loop(self._sample),
+            checked=self._checked,
+            unavailable=self._unavailable,
+            needs=hash_schemes.PACKAGE if self._unavailable else "",
+        )
+
+    def _activity_words(self) -> str:
+        if self._weighted:
+            return "as the source says"
+        zipf = self._options.zipf
+        return f"a Zipf law with exponent {zipf:g}" if zipf else "all members alike"
+
+    @property
+    def _active(self) -> bool:
+        return self._weighted or self._options.zipf > 0
+
+    def _servers(self) -> Iterator[ServerFigures]:
+        hashing, chosen = self._hashing.nanoseconds, self._options.schemes
+        if "shoal" in chosen:
+            md5 = self._levels["md5"]
+            yield shoal_figures(md5.alone[0], self._options.sizes, md5.watch.nanoseconds)
+        for count in self._hashed.values():
+            yield count.figures(hashing)
+        if self._ring and "ring" in chosen:
+            yield self._ring.figures(hashing)
+        if self._ring and "bounded" in chosen:
+            yield self._ring.bounded_figures(hashing)
+
+    def _grown(self, key: str, members: Numbers) -> Growth:
+        """Return who moves in a scheme of levels when several servers are added, and how full the fullest is then."""
+        options = self._options
+        if key == "md5":
+            known = even_map(options.servers)
+            before, after = owners_of(known), owners_of(with_stores(known, options.grown))
+        else:
+            before = dealt(members, options.servers)
+            after = taken_in(before, members, options.grown)
+        moved = moved_members(before, after, members)
+        mean = members.sum() / options.grown
+        return Growth(
+            change(options.servers, options.grown, moved, int(members.sum())),
+            float(np.bincount(before, members).max() / mean),
+            float(np.bincount(after, members).max() / mean),
+        )
+
+    def _cooled(self) -> Iterator[Cooling]:
+        if not self._active:
+            return
+        servers, levels = self._options.servers, self._levels
+        for named in (counting.LETTERS, counting.SUMS):
+            if named.key in levels:
+                yield counting.by_buckets(named, levels[named.key].alone[0], servers)
+        if self._signups:
+            yield counting.by_members(self._signups, self._range_size(self._signups))
+        if "md5" in levels:
+            yield counting.by_sources(levels["md5"].alone[0], servers)
+        for key, count in self._hashed.items():
+            yield counting.by_adding(Named(key, count.scheme.title, "adds a server"), count.loads)
+        if self._ring:
+            yield counting.by_arcs(self._ring.ring, servers)
+
+    def _range_size(self, signups: SignUps) -> int:
+        given = self._options.range_size
+        return signups.rounded(given) if given else signups.range_for(self._options.grown)
+
+    def _mapping(self, cooled: list[Cooling]) -> MappingFigures | None:
+        signups = self._signups
+        if signups is None:
+            return None
+        size = self._range_size(signups)
+        units, owners = signups.units(size)
+        members = signups.members(size)
+        activity = np.bincount(owners, units.activity, minlength=len(members)).astype(np.float64)
+        done = next((each for each in cooled if each.key == "mapping"), None)
+        newest = max(1, round(signups.count * _NEWEST))
+        return MappingFigures(
+            range_size=size,
+            start=self._options.servers,
+            grown=self._options.grown,
+            members=members.tolist(),
+            newest=_on_one_server(signups.count, newest, size),
+            heat=counting.heats(members, activity) if self._active else [],
+            exceptions=done.members if done else 0,
+            lookups=1 + (done.moved_activity if done else 0.0),
+            heat_after=done.after if done else 0.0,
+            reached=done.reached if done else True,
+        )
 
 
 def _peak_bytes() -> int:
@@ -127,173 +258,10 @@ def _bare_loop(names: Sequence[bytes]) -> BareLoop:
     return BareLoop(watch.names, watch.nanoseconds)
 
 
-def _active(counts: StudyCounts, options: StudyOptions) -> bool:
-    return counts.weighted or options.zipf > 0
-
-
-def _activity_words(counts: StudyCounts, options: StudyOptions) -> str:
-    if counts.weighted:
-        return "as the source says"
-    return f"a Zipf law with exponent {options.zipf:g}" if options.zipf else "all members alike"
-
-
-def _servers(counts: StudyCounts, options: StudyOptions) -> Iterator[ServerFigures]:
-    hashing = counts.hashing.nanoseconds
-    if "shoal" in options.schemes:
-        md5 = counts.levels["md5"]
-        yield shoal_figures(md5.alone[0], options.sizes, md5.watch.nanoseconds)
-    for count in counts.hashed.values():
-        yield count.figures(hashing)
-    if counts.ring and "ring" in options.schemes:
-        yield counts.ring.figures(hashing)
-    if counts.ring and "bounded" in options.schemes:
-        yield counts.ring.bounded_figures(hashing)
-
-
-def _growth(counts: StudyCounts, options: StudyOptions) -> dict[str, Growth]:
-    """Return for each scheme of levels who moves when several servers are added, and how full the fullest is then."""
-    return {key: _grown(key, count.alone[0].members, options) for key, count in counts.levels.items()}
-
-
-def _grown(key: str, members: Numbers, options: StudyOptions) -> Growth:
-    if key == "md5":
-        known = even_map(options.servers)
-        before, after = owners_of(known), owners_of(with_stores(known, options.grown))
-    else:
-        before = dealt(members, options.servers)
-        after = taken_in(before, members, options.grown)
-    moved = moved_members(before, after, members)
-    mean = members.sum() / options.grown
-    return Growth(
-        change(options.servers, options.grown, moved, int(members.sum())),
-        float(np.bincount(before, members).max() / mean),
-        float(np.bincount(after, members).max() / mean),
-    )
-
-
-def _cooled(counts: StudyCounts, options: StudyOptions) -> Iterator[Cooling]:
-    if not _active(counts, options):
-        return
-    for named in (counting.LETTERS, counting.SUMS):
-        if named.key in counts.levels:
-            yield counting.by_buckets(named, counts.levels[named.key].alone[0], options.servers)
-    if counts.signups:
-        yield counting.by_members(counts.signups, _range_size(counts.signups, options))
-    if "md5" in counts.levels:
-        yield counting.by_sources(counts.levels["md5"].alone[0], options.servers)
-    for key, count in counts.hashed.items():
-        yield counting.by_adding(Named(key, count.scheme.title, "adds a server"), count.loads)
-    if counts.ring:
-        yield counting.by_arcs(counts.ring.ring, options.servers)
-
-
-def _range_size(signups: SignUps, options: StudyOptions) -> int:
-    return signups.rounded(options.range_size) if options.range_size else signups.range_for(options.grown)
-
-
-def _mapping(counts: StudyCounts, options: StudyOptions, cooled: list[Cooling]) -> MappingFigures | None:
-    signups = counts.signups
-    if signups is None:
-        return None
-    size = _range_size(signups, options)
-    units, owners = signups.units(size)
-    members = signups.members(size)
-    activity = np.bincount(owners, units.activity, minlength=len(members)).astype(np.float64)
-    done = next((each for each in cooled if each.key == "mapping"), None)
-    newest = max(1, round(signups.count * _NEWEST))
-    return MappingFigures(
-        range_size=size,
-        start=options.servers,
-        grown=options.grown,
-        members=members.tolist(),
-        newest=_on_one_server(signups.count, newest, size),
-        heat=counting.heats(members, activity) if _active(counts, options) else [],
-        exceptions=done.members if done else 0,
-        lookups=1 + (done.moved_activity if done else 0.0),
-        heat_after=done.after if done else 0.0,
-        reached=done.reached if done else True,
-    )
-
-
 def _on_one_server(count: int, newest: int, size: int) -> float:
     """Return the largest fraction of the newest members in one range."""
     of_last = (count - 1) % size + 1
     return max(min(of_last, newest), min(newest - of_last, size)) / newest
-
-
-_SAMPLE = 10_000
-_CHECKED = 32
-"""Names of each batch that are also placed by the server's own code."""
-
-
-class Study:
-    """A running study that receives names in batches. `result` can be called at any time and repeatedly."""
-
-    def __init__(self, options: StudyOptions) -> None:
-        """Raises `InvalidInput` for invalid options, and if all schemes need a package that is not installed."""
-        options.check()
-        left_out = _uncomputable(options.schemes)
-        options = options._replace(schemes=[key for key in options.schemes if key not in left_out])
-        chosen = {*options.schemes, *(("md5",) if "shoal" in options.schemes else ())}
-        self._options = options
-        self._began = perf_counter()
-        self._counts = StudyCounts(
-            levels={key: LevelCount(made()) for key, made in LEVEL_SCHEMES.items() if key in chosen},
-            hashed={key: HashedCount(made(), options.sizes) for key, made in HASHED_SCHEMES.items() if key in chosen},
-            ring=RingCount(options.sizes) if chosen & {"ring", "bounded"} else None,
-            signups=SignUps() if "mapping" in chosen else None,
-            unavailable=list(left_out.values()),
-        )
-
-    @property
-    def names(self) -> int:
-        return self._counts.names
-
-    def add(self, batch: NameBatch) -> None:
-        """Place and count members by every studied scheme. Raises `AssertionError` if MD5 differs from the server's own code."""
-        counts = self._counts
-        if len(counts.sample) < _SAMPLE:
-            counts.sample += first_of(batch, _SAMPLE - len(counts.sample)).encoded()
-        counts.weighted = counts.weighted or batch.activity is not None
-        activity = self._activity(batch)
-        for level in counts.levels.values():
-            level.add(batch, activity)
-        hashed = list(self._hashed())
-        if hashed:
-            with counts.hashing.over(batch.size):
-                named = hash_schemes.hashes_of(batch)
-            for each in hashed:
-                each.add(named, activity)
-        if counts.signups:
-            counts.signups.add(batch.ordinals, activity)
-        if "md5" in counts.levels:
-            self._compare(batch)
-        counts.names += batch.size
-
-    def result(self, source: str) -> StudyResult:
-        """Return all figures; `source` describes where the names are from. Raises `InvalidInput` if there were no names."""
-        if not self._counts.names:
-            raise InvalidInput("there are no names to study")
-        return conclude(self._counts, self._options, source, perf_counter() - self._began)
-
-    def _activity(self, batch: NameBatch) -> Amounts | None:
-        if batch.activity is not None or not self._options.zipf:
-            return batch.activity
-        return zipf_activity(batch.ordinals, self._options.zipf, self._options.seed)
-
-    def _hashed(self) -> Iterator[HashedCount | RingCount]:
-        yield from self._counts.hashed.values()
-        if self._counts.ring:
-            yield self._counts.ring
-
-    def _compare(self, batch: NameBatch) -> None:
-        """Place some names by the server's own code too. A difference is a bug that invalidates all figures."""
-        few = first_of(batch, _CHECKED)
-        placed = self._counts.levels["md5"].scheme.place(few)
-        for name, *levels in zip(few.encoded(), *placed, strict=True):
-            if tuple(map(int, levels)) != place(name.decode()):
-                raise AssertionError("the study places a name where the server does not")
-        self._counts.checked += few.size
 
 
 def _uncomputable(schemes: Sequence[str]) -> dict[str, str]:

@@ -17,8 +17,7 @@ from shoal.commands.context import Background
 from shoal.core.audit import HOUR_MS, AuditVerb, RepeatCounter
 from shoal.core.errors import ShoalError
 from shoal.core.model import Departure, Member
-from shoal.graph.access import find_object
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, find_object
 from shoal.graph.schema import AUDITED
 from tests.api.world import World, world
 from tests.audit.clients import From

@@ -21,7 +21,7 @@ from shoal.core.events import InverseOwed, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing, Standing
-from shoal.graph.postgres import PostgresGraph, ranks, sql
+from shoal.graph.postgres import PostgresGraph, moves_sql, ranks, sql
 from shoal.graph.postgres import schema as postgres_schema
 from shoal.graph.postgres.migrations import GRAPH, migrate
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, PINS, POSTED, TAGGED, Key
@@ -895,10 +895,19 @@ async def test_blocks_are_made_when_no_commit_of_the_list_is_under_way(database:
 # Moving
 
 
+async def mark(other: asyncpg.Connection, source: int, state: str | None) -> None:
+    """Mark a data source as a mover does, or as not moving."""
+    async with other.transaction():
+        await other.execute(moves_sql.MOVING_LOCK)
+        await other.execute(moves_sql.UNMARK, [source])
+        if state is not None:
+            await other.execute(moves_sql.MARK, [source], state, None, 1, "another store")
+
+
 @in_loop
 async def test_what_is_written_of_a_source_that_is_being_copied_is_noted(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other:
-        await graph.moving(40, "copying")
+        await mark(other, 40, "copying")
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         await graph.count_set(BEN, LIKED_BY.number, 2)
         batch = Batch(shard_of(BEN))
@@ -914,16 +923,16 @@ async def test_what_is_written_of_a_source_that_is_being_copied_is_noted(databas
             ("key", None, None, None, "user_name", "ben"),
             ("object", BEN, None, None, None, None),
         ]
-        await graph.moving(40, None)
+        await mark(other, 40, None)
         await end(graph, ANN, FOLLOWS, BEN, moment(2))
         assert await other.fetchval("SELECT count(*) FROM shoal.journal") == 5
 
 
 @in_loop
 async def test_a_frozen_source_refuses_writes_and_only_it_does(database: Database) -> None:
-    async with opened(database) as graph:
+    async with opened(database) as graph, aside(database.url) as other:
         await begin(graph, BEN, POSTED, 1, moment(1))
-        await graph.moving(40, "frozen")
+        await mark(other, 40, "frozen")
         commits = [begin(graph, id_on(source), POSTED, 2, moment(2)) for source in range(38, 43)]
         answers = await asyncio.gather(*commits, return_exceptions=True)
         assert [type(answer) for answer in answers] == [type(None), type(None), Frozen, type(None), type(None)]
@@ -932,21 +941,26 @@ async def test_a_frozen_source_refuses_writes_and_only_it_does(database: Databas
         with pytest.raises(Unavailable):
             await graph.count_set(BEN, POSTED.number, 5)
         assert await graph.assoc_range(BEN, POSTED, Cursor(limit=5)) == [Assoc(1, moment(1), b"")]
-        await graph.moving(40, None)
+        await mark(other, 40, None)
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         assert await broken_promises(graph) == []
 
 
 @in_loop
 async def test_a_source_is_frozen_when_no_commit_that_did_not_know_is_under_way(database: Database) -> None:
-    async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
+    async with (
+        opened(database) as graph,
+        aside(database.url) as other,
+        aside(database.url) as mover,
+        aside(database.url) as watch,
+    ):
         await begin(graph, BEN, POSTED, 1, moment(1))
         holding = other.transaction()
         await holding.start()
         await other.execute("SELECT FROM shoal.count FOR UPDATE")
         commit = asyncio.create_task(begin(graph, BEN, POSTED, 2, moment(2)))
         await eventually(lambda: watch.fetchval(_WAITING), 1)
-        freezing = asyncio.create_task(graph.moving(40, "frozen"))
+        freezing = asyncio.create_task(mark(mover, 40, "frozen"))
         await eventually(lambda: watch.fetchval(_WAITING), 2)
         late = asyncio.create_task(begin(graph, BEN, POSTED, 3, moment(3)))
         await eventually(lambda: watch.fetchval(_WAITING), 3)

@@ -17,7 +17,8 @@ from shoal.graph.bulk import KeyRow, Rows
 from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Frozen, Job, Missing
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
-from shoal.graph.sharding.sharded_graph import ShardedGraph, parse_shard_map
+from shoal.graph.shard_map import parse_shard_map
+from shoal.graph.sharding.sharded_graph import ShardedGraph
 from tests.running import eventually, in_loop
 from tests.stores import (
     ANN,

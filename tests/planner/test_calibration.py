@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal_planner.calibration import OneProcess, load, save, shipped
 from shoal_planner.measuring import one_process
-from shoal_planner.measuring.calibrate import Measured
 from shoal_planner.measuring.meters import line_through, machine
-from shoal_planner.measuring.one_process import gather
+from shoal_planner.measuring.network import SMALLEST, gather
 
 OVER_HTTP = {"memory", "request"}
 """Costs that take a server in a process of its own."""
@@ -23,7 +22,7 @@ OVER_HTTP = {"memory", "request"}
 
 def test_every_cost_of_one_process_is_measured(tmp_path: Path) -> None:
     steps: list[str] = []
-    costs = asyncio.run(one_process.measure(Measured(), tmp_path, one_process.SMALLEST, steps.append))
+    costs = asyncio.run(one_process.measure(tmp_path, SMALLEST, steps.append))
     assert costs.keys() | OVER_HTTP == set(OneProcess.__struct_fields__)
     given = msgspec.convert({**costs, "memory": 0.0, "request": 0.0}, OneProcess)
     dear = {

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 import click
 
 from shoal.core.errors import ShoalError, missing_package, with_cause
-from shoal.graph.sharding.sharded_graph import parse_shard_map
+from shoal.graph.shard_map import parse_shard_map
 from shoal.observability.request_log import log_to_stderr
 from shoal.settings import Settings, SettingsError, load
 
@@ -46,8 +46,8 @@ COMMANDS = {
     "move": "Take a whole network to other stores.",
     "shards": "Show how the network lies on its stores, and move parts of it while it runs.",
     "placement": "Show where a name lives, and study how evenly names are spread.",
-    "plan": "Say what a network of a given size needs, and what it costs.",
-    "simulate": "Say what happens in a network of a given size, also while something goes wrong.",
+    "plan": "Estimate what a network of a given size needs, and what it costs.",
+    "simulate": "Simulate a network of a given size, also during faults.",
     "bench": "Measure.",
 }
 """Help texts of commands in the order of `shoal --help`, which does not import the commands."""

@@ -44,9 +44,9 @@ from shoal.core.model import DAY_MS, RECEIPT_DAYS, Departure, Media, Member, Nod
 from shoal.core.tokens import fits, hash_of, new_secret, opened, text_of
 from shoal.graph import media as media_life
 from shoal.graph import schema
-from shoal.graph.access import access_member, find_object, get_object
+from shoal.graph.access import access_member, get_object
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.contract import Assoc, Batch, Cursor, find_object
 from shoal.graph.member_lookup import redeclare
 from shoal.graph.payloads.members import drop_login, tastes_of
 from shoal.graph.payloads.posts import chosen_of, unvote_batch, vote_keys

@@ -58,9 +58,8 @@ from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.text import normalized
-from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, KeyTaken
+from shoal.graph.contract import Batch, KeyTaken, find_object
 from shoal.graph.member_lookup import login_of
 from shoal.graph.schema import challenge_key_key, used_challenge_key
 

@@ -40,9 +40,9 @@ from shoal.core.errors import Disallowed, NotFound, Reserved, ShoalError, Taken,
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Node
 from shoal.core.text import check_text
-from shoal.graph.access import association, count_of, find_object, get_object, objects_of, pages_of
+from shoal.graph.access import association, count_of, get_object, objects_of, pages_of
 from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Batch, KeyTaken, Reader
+from shoal.graph.contract import Batch, KeyTaken, Reader, find_object
 from shoal.graph.schema import (
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,

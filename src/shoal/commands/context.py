@@ -36,10 +36,10 @@ from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Member, Node
 from shoal.core.signup import Inviters
 from shoal.core.tokens import FOR_EVER, TokenLifetime
-from shoal.graph.access import Owned, access_member, find_object, get_object, own_object
+from shoal.graph.access import Owned, access_member, get_object, own_object
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Graph, IdTaken, Missing
+from shoal.graph.contract import Batch, Graph, IdTaken, Missing, find_object
 from shoal.graph.schema import AssocType, Key
 from shoal.locks import NamedTurns
 from shoal.media.library import MediaLibrary

@@ -27,9 +27,9 @@ from shoal.core.model import Member
 from shoal.core.placement import place
 from shoal.core.text import check_email, check_text
 from shoal.core.tokens import fits, opened
-from shoal.graph.access import access_member, find_object, get_object
+from shoal.graph.access import access_member, get_object
 from shoal.graph.changes import retry_on_conflict, take_off
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, find_object
 from shoal.graph.member_lookup import keep_address, redeclare, release_address
 
 _WRONG_CURRENT = "the current password is wrong"

@@ -34,10 +34,10 @@ from shoal.core.signup import (
 )
 from shoal.core.text import check_user_name
 from shoal.core.tokens import fits, hash_of, new_secret, opened
-from shoal.graph.access import access_member, find_object, get_object, members_by_id, objects_of, own_object
+from shoal.graph.access import access_member, get_object, members_by_id, objects_of, own_object
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import change_object, retry_on_conflict
-from shoal.graph.contract import Batch, Cursor
+from shoal.graph.contract import Batch, Cursor, find_object
 from shoal.graph.schema import OWNS_INVITATION
 
 _KEPT = 100

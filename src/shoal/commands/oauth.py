@@ -36,9 +36,9 @@ from shoal.core.model import HALFWAY, App, Grant, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.core.tokens import NOWHERE, Origin, TokenUse, decoded, fits, hash_of, new_secret, opened, text_of
-from shoal.graph.access import access_member, find_object, objects_of
+from shoal.graph.access import access_member, objects_of
 from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Batch, Cursor, Reader
+from shoal.graph.contract import Batch, Cursor, Reader, find_object
 from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN
 

@@ -18,17 +18,9 @@ from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member
 from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
-from shoal.graph.access import (
-    access_member,
-    association,
-    count_of,
-    find_object,
-    get_object,
-    relation,
-    relation_and_bonds,
-)
+from shoal.graph.access import access_member, association, count_of, get_object, relation, relation_and_bonds
 from shoal.graph.cache.coherence import foresee
-from shoal.graph.contract import Assoc, Batch
+from shoal.graph.contract import Assoc, Batch, find_object
 from shoal.graph.payloads.follows import FOLLOW, MAX_LANGUAGES, FollowTerms, MuteTerms, encode, follow_terms
 from shoal.graph.schema import (
     BLOCKS,

@@ -19,8 +19,8 @@ from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.model import OPEN, Post, Revision, Share, Visibility
 from shoal.core.visibility import may_share
 from shoal.graph import schema
-from shoal.graph.access import association, find_object, page_of
-from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing
+from shoal.graph.access import association, page_of
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing, find_object
 from shoal.graph.media import release
 from shoal.graph.payloads.members import collected_of
 from shoal.graph.payloads.notifications import Kind, Notice

@@ -12,9 +12,9 @@ from shoal.core import events
 from shoal.core.errors import Conflict
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Visibility
-from shoal.graph.access import association, find_object
+from shoal.graph.access import association
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Assoc, Batch
+from shoal.graph.contract import Assoc, Batch, find_object
 from shoal.graph.payloads.conversations import knows, root_of, talk_id, went_on
 from shoal.graph.schema import CONVERSES
 from shoal.streaming import updates

@@ -12,8 +12,9 @@ from functools import partial
 from shoal.consumers.context import Effects
 from shoal.core import events
 from shoal.core.model import HIDDEN_WITH_AUTHOR, OPEN, Member, Post
-from shoal.graph.access import find_object, page_of
+from shoal.graph.access import page_of
 from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import find_object
 from shoal.graph.payloads.posts import hidden_batch
 from shoal.graph.schema import ATTACHED, POSTED
 from shoal.outbox.runner import Outcome

@@ -16,9 +16,8 @@ from shoal.core import events
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, MediaState, Member
-from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, find_object
 from shoal.graph.media import charge
 from shoal.media.library import PlacedClip
 

@@ -14,8 +14,8 @@ from shoal.consumers.context import Effects
 from shoal.core import events
 from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Member, Token
-from shoal.graph.access import find_object, page_of
-from shoal.graph.contract import Batch, Cursor, KeyTaken
+from shoal.graph.access import page_of
+from shoal.graph.contract import Batch, Cursor, KeyTaken, find_object
 from shoal.graph.member_lookup import free_address, keep_address, release_address
 from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import EXPIRING, LOGGED_IN, OWNS_INVITATION, AssocType

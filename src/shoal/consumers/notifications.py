@@ -30,8 +30,8 @@ from shoal.core.model import (
     Visibility,
 )
 from shoal.core.visibility import Relation, may_see, may_see_share
-from shoal.graph.access import association, find_object, page_of, relations
-from shoal.graph.contract import Assoc, Batch
+from shoal.graph.access import association, page_of, relations
+from shoal.graph.contract import Assoc, Batch, find_object
 from shoal.graph.payloads.conversations import root_of
 from shoal.graph.payloads.follows import follow_terms
 from shoal.graph.payloads.notifications import NEVER_HELD, Kind, Notice, begun, end_of_poll, ended, release, unpublished

@@ -16,8 +16,8 @@ from shoal.consumers.context import Effects
 from shoal.core import events
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList
-from shoal.graph.access import association, find_object, page_of
-from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
+from shoal.graph.access import association, page_of
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, find_object
 from shoal.graph.schema import (
     ASSOC_TYPES,
     BLOCKS,

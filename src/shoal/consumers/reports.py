@@ -20,9 +20,8 @@ from shoal.consumers.relationships import settle_links
 from shoal.core import events
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HELD, Member, Post, Report, Review
-from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.contract import Assoc, Batch, Cursor, find_object
 from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.payloads.posts import reports_of
 from shoal.graph.schema import POST_REPORTED_BY, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST

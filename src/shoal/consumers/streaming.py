@@ -9,7 +9,7 @@ from __future__ import annotations
 from shoal.consumers.context import Effects
 from shoal.core import events
 from shoal.core.model import Member, Post, Visibility
-from shoal.graph.access import find_object
+from shoal.graph.contract import find_object
 from shoal.graph.schema import tag_id
 from shoal.streaming import updates
 

@@ -76,7 +76,6 @@ def named(space: str, name: str) -> int:
 
 
 def now_ms() -> int:
-    """Return the current Unix time, in milliseconds."""
     return time.time_ns() // 1_000_000
 
 

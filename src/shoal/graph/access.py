@@ -18,7 +18,7 @@ from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.cache.cached_graph import author_to_ask_about
 from shoal.graph.cache.coherence import foresee
 from shoal.graph.cache.responses import good_until
-from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader, find_object
 from shoal.graph.payloads.follows import MuteTerms, follow_terms, mute_terms
 from shoal.graph.schema import (
     BLOCKED_BY,
@@ -43,12 +43,6 @@ _REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 
 N = TypeVar("N", bound=Node)
 Owned = TypeVar("Owned", Album, Filter, Invitation, Media, MemberList, ScheduledPost)
-
-
-async def find_object(graph: Reader, kind: type[N], id_: int) -> N | None:
-    """Return the object with this id; None if there is none of this kind, and for the id 0."""
-    node = (await graph.obj_get((id_,))).get(id_) if id_ else None
-    return node if isinstance(node, kind) else None
 
 
 async def get_object(graph: Reader, kind: type[N], id_: int) -> N:

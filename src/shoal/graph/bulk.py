@@ -84,15 +84,12 @@ class Spread(NamedTuple):
 class Movable(Protocol):
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
         """Return keys above `(space, name)` in code point order, including expired ones."""
-        ...
 
     async def put_rows(self, rows: Rows) -> None:
         """Store rows unchanged, all or none; only for moves."""
-        ...
 
     async def remove_rows(self, rows: Rows) -> None:
         """Delete the rows with these keys and ignore their other columns; only for moves."""
-        ...
 
 
 @runtime_checkable
@@ -101,7 +98,6 @@ class Spreading(Protocol):
 
     async def spread(self) -> dict[int, Spread]:
         """Return the size by data source; empty ones may be absent."""
-        ...
 
 
 def weigh(node: AnyNode) -> Spread:
@@ -168,7 +164,6 @@ class Loading(Protocol):
             Occupied: A row existed.
             Unavailable: As for a commit.
         """
-        ...
 
 
 FIRST = -(2**63)
@@ -211,33 +206,26 @@ class SnapshotSource(Protocol):
 
     async def hold(self) -> None:
         """Wait for running commits, and block new ones until `release`."""
-        ...
 
     async def open(self) -> None: ...
 
     async def release(self) -> None:
         """Resume commits. Raises `Unavailable` if commits were not blocked all the time since `hold`."""
-        ...
 
     async def map(self) -> ShardMap | None:
         """Return the newest shard map in the snapshot; None if the store keeps none."""
-        ...
 
     async def page(self, table: SnapshotTable, after: Row, limit: int) -> list[Row]:
         """Return the rows of the snapshot whose key is above `after`, in key order."""
-        ...
 
     async def forget(self) -> None:
         """Release the snapshot, so that the store can free what it keeps for it."""
-        ...
 
     async def note(self, row: KeyRow) -> None:
         """Store the key that says when the network was last backed up, in the live store and not in the snapshot."""
-        ...
 
     async def close(self) -> None:
         """Release everything, including a hold."""
-        ...
 
 
 def receipt(moment: int) -> KeyRow:

@@ -32,11 +32,9 @@ Beside = Callable[[Batch, N, N], None]
 """A function that adds to the commit of a change; it is given the object before and after."""
 
 
-def _any(_conflict: Conflict) -> bool:
-    return True
-
-
-async def retry_on_conflict(attempt: Callable[[], Awaitable[T]], passing: Callable[[Conflict], bool] = _any) -> T:
+async def retry_on_conflict(
+    attempt: Callable[[], Awaitable[T]], passing: Callable[[Conflict], bool] = lambda _: True
+) -> T:
     """Run `attempt`, which must read again each time, until it succeeds without a conflict, and return its result.
 
     Args:

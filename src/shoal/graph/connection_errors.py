@@ -76,7 +76,9 @@ def why(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLError) and type(cause).__module__ == ssl.__name__:
             return _of_tls(cause)
     first = next((cause for cause in chain(error) if isinstance(cause, Exception) and str(cause)), None)
-    return " ".join((in_words(first) if first is not None else _nothing_said(error)).split())
+    if first is not None:
+        return " ".join(in_words(first).split())
+    return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
 
 
 def is_lasting(error: BaseException) -> bool:
@@ -124,7 +126,3 @@ def _of_tls(error: ssl.SSLError) -> str:
     if error.verify_code in _OTHER_NAME:
         return f"its certificate is for another name: {error.verify_message.rstrip('.')}"
     return f"its certificate is not trusted: {error.verify_message}"
-
-
-def _nothing_said(error: BaseException) -> str:
-    return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__

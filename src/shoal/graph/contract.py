@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
@@ -50,6 +50,7 @@ class JudgedLists:
         self.entries.clear()
 
 
+N = TypeVar("N", bound=Node)
 MAX_TIME = 2**63 - 1
 WakeUp = Callable[[], None]
 
@@ -134,6 +135,10 @@ class Job(NamedTuple):
     attempt: int = 0
     store: int = 0
     at: int = 0
+
+
+PendingInverses = list[tuple[Job, InverseOp]]
+"""Pending inverses for shards in other stores, with the jobs that apply them."""
 
 
 class ObjOp(NamedTuple):
@@ -280,44 +285,42 @@ class Reader(Protocol):
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
         """Return owners by key; expired keys are absent."""
-        ...
 
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
     ) -> dict[AssocType, dict[int, Assoc]]:
         """Return the associations from `id1` to any of `id2s`, by type and `id2`; the result has every requested type."""
-        ...
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         """Return a range of a list, newest first (oldest first if the cursor says so)."""
-        ...
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         """Do `assoc_range` for many lists; empty lists are absent."""
-        ...
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
         """Return list lengths in O(1) each (including the tally, for tallied types); lists of length 0 or of uncounted types are
         absent.
         """
-        ...
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
         """Return how many entries of each list are newer than each of `times`; the result has every requested list.
 
         Costs O(log n) for each list and time if the type is `ranked` (`schema`); otherwise O(n).
         """
-        ...
 
     async def assoc_ended(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
     ) -> dict[AssocType, dict[int, Assoc]]:
         """Return deleted associations as `assoc_get` does: tombstones, with the time of deletion, until they are swept."""
-        ...
 
     async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         """Return a range of the tombstones of an `ended_listed` type (`schema`), as `assoc_range` does."""
-        ...
+
+
+async def find_object(graph: Reader, kind: type[N], id_: int) -> N | None:
+    """Return the object with this id; None if there is none of this kind, and for the id 0."""
+    node = (await graph.obj_get((id_,))).get(id_) if id_ else None
+    return node if isinstance(node, kind) else None
 
 
 class RememberingReader(Reader, Protocol):
@@ -330,7 +333,6 @@ class RememberingReader(Reader, Protocol):
 
         All these types are counted. Of `listed`, only the newest 100,000 entries are examined.
         """
-        ...
 
 
 class Graph(Reader, Protocol):
@@ -345,49 +347,38 @@ class Graph(Reader, Protocol):
             Unavailable: Nothing was stored.
             OutcomeUnknown: The whole batch may be durable or not.
         """
-        ...
 
     async def close(self) -> None:
         """Finish started work and release every resource."""
-        ...
 
 
 class Outbox(Protocol):
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim up to `limit` jobs for `lease` seconds, oldest first; a job not acknowledged by then is delivered again."""
-        ...
 
     async def ack(self, jobs: Sequence[Job]) -> None:
         """Mark jobs as done. May be written lazily: handlers tolerate a job that is delivered again after a crash."""
-        ...
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
         """Return an unfinished job, with its step, mark and attempt, and deliver it again after `delay` seconds."""
-        ...
 
     async def bury(self, job: Job, error: str) -> None:
         """Park a failed job for an operator."""
-        ...
 
     async def backlog(self) -> int:
         """Return the number of unacknowledged events, claimed or not."""
-        ...
 
     async def lag(self) -> float:
         """Return the age in seconds of the oldest unacknowledged event; 0 if there is none."""
-        ...
 
     async def buried(self) -> list[tuple[Job, str]]:
         """Return the parked jobs, each with its error."""
-        ...
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
         """Requeue parked jobs at the step they had reached, with the attempts reset. Returns how many of them were parked."""
-        ...
 
     def on_event(self, wake: WakeUp) -> None:
         """Call `wake` (cheap, on the event loop) whenever a commit contains events."""
-        ...
 
 
 class Scanner(Protocol):
@@ -395,44 +386,36 @@ class Scanner(Protocol):
 
     async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
         """Return objects with an id above `after`, by id."""
-        ...
 
     async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
         """Return associations, including tombstones, above the triple `(id1, atype, id2)`, in its order."""
-        ...
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
         """Return `(id1, atype, n)` above the pair, in its order; `n` may be 0."""
-        ...
 
     async def count_set(self, id1: int, atype: int, n: int) -> None: ...
 
     async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:
         """Return blocks above `(id1, atype, level, upto)`, in its order; none if the engine computes ranks without blocks."""
-        ...
 
     async def block_drop(self, id1: int, atype: int) -> None:
         """Delete the blocks of a list as a repair: the next read by rank rebuilds them."""
-        ...
 
     async def sweep(self, before: int, now: int) -> int:
         """Delete tombstones older than the snowflake `before`, and keys that expired by `now` (Unix ms). Returns their number.
 
         Tombstones of `placed` types are permanent; those of `REMEMBERED` types (`schema`) stay until `sweep_history`.
         """
-        ...
 
     async def sweep_history(self, before: int) -> int:
         """Delete tombstones of `REMEMBERED` types (`schema`) older than the snowflake `before`. Returns their number."""
-        ...
 
 
 class Store(Graph, Outbox, Scanner, Protocol):
     """A whole graph, as `shoal.app` opens it."""
 
-    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def commit_owing(self, batch: Batch) -> PendingInverses:
         """Commit as `commit` does; return the pending inverses for shards that this store does not keep, with their jobs."""
-        ...
 
 
 Announce = Callable[[], Awaitable[None]]

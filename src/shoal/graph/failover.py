@@ -37,7 +37,6 @@ class Histories:
         self._listeners: list[Callable[[], None]] = []
 
     def newest(self, store: str) -> int:
-        """Return the newest known history of a store; 0 if unknown."""
         return self._newest.get(store, 0)
 
     def note(self, store: str, history: int, place: str) -> bool:

@@ -17,7 +17,7 @@ from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.media_files import files_of, id_in
 from shoal.core.model import Media, Member
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Assoc, Batch, Cursor, Graph, Reader
+from shoal.graph.contract import Batch, Cursor, Graph, find_object
 from shoal.graph.schema import ATTACHED, OWNS, Key, file_key
 
 UNUSED_MS = 24 * 60 * 60 * 1_000
@@ -38,7 +38,6 @@ def charge(batch: Batch, owner: Member, by: int) -> None:
 
 
 def add(batch: Batch, media: Media, owner: Member, now: int) -> Media:
-    """Add new, unattached media; `now` is an id of the current time."""
     made = replace(media, unused_since=milliseconds_of(now), ticket_id=media.id)
     batch.obj_add(made)
     batch.assoc_add(owner.id, OWNS, made.id, made.id)
@@ -72,16 +71,11 @@ def plan(batch: Batch, media: Media, ticket: int, at: int) -> Media:
     return planned
 
 
-async def media_of(graph: Reader, media_id: int) -> Media | None:
-    node = (await graph.obj_get((media_id,))).get(media_id)
-    return node if isinstance(node, Media) else None
-
-
 async def release(graph: Graph, new_id: IdMaker, post_id: int, media_id: int) -> None:
     """Detach media from a deleted post. If no other post has them, they become unattached and are not served."""
 
     async def attempt() -> None:
-        media = await media_of(graph, media_id)
+        media = await find_object(graph, Media, media_id)
         held = await graph.assoc_get(media_id, (ATTACHED,), (post_id,))
         if not held[ATTACHED]:
             return
@@ -109,8 +103,8 @@ async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
     """Delete this version of media, subtract its bytes from the owner's usage, and delete its files by an event. Raises
     `Conflict`.
     """
-    owner = (await graph.obj_get((media.owner_id,))).get(media.owner_id)
-    left: list[Assoc] = await graph.assoc_range(media.id, ATTACHED, Cursor(limit=_AT_ONCE))
+    owner = await find_object(graph, Member, media.owner_id)
+    left = await graph.assoc_range(media.id, ATTACHED, Cursor(limit=_AT_ONCE))
     batch = Batch(shard_of(media.owner_id))
     now = new_id(batch.shard)
     batch.obj_del(media.id, media.version)
@@ -121,7 +115,7 @@ async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
     take_off(batch, media.ticket_id, now)
     if (key := key_of_files(media)) is not None:
         batch.key_del(key, media.id)
-    if isinstance(owner, Member):
+    if owner is not None:
         charge(batch, owner, -media.stored)
     batch.emit(FilesReleased(keys=files_of(media)))
     await graph.commit(batch)

@@ -13,7 +13,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.handles import ForeignHandle, handles_in
 from shoal.core.model import Member
 from shoal.core.text import check_user_name, normalized_email
-from shoal.graph.contract import Batch, Graph, KeyTaken, Reader
+from shoal.graph.contract import Batch, Graph, KeyTaken, Reader, find_object
 from shoal.graph.schema import DECLARES, Key, email_hash_id, email_key, handle_id, user_name_key
 
 _LEAST_ID = 10**15
@@ -32,8 +32,7 @@ async def member_called(graph: Reader, name_or_email: str) -> Member | None:
         return None
     found = await graph.key_get(keys)
     id_ = next((found[key] for key in keys if key in found), None)
-    node = (await graph.obj_get((id_,))).get(id_) if id_ else None
-    return node if isinstance(node, Member) else None
+    return await find_object(graph, Member, id_) if id_ else None
 
 
 def _keys_of(name_or_email: str) -> tuple[Key, ...]:
@@ -58,8 +57,7 @@ async def id_called(graph: Reader, name_or_id: str) -> int | None:
 
 
 async def login_of(graph: Reader, member: Member) -> Login | None:
-    node = (await graph.obj_get((member.login_id,))).get(member.login_id)
-    return node if isinstance(node, Login) else None
+    return await find_object(graph, Login, member.login_id)
 
 
 async def keep_address(graph: Graph, member_id: int, address: str) -> None:
@@ -93,8 +91,8 @@ async def release_address(graph: Graph, member_id: int, address: str, at: int) -
 
 
 async def _holds(graph: Graph, member_id: int, address: str, at: int) -> bool:
-    member = (await graph.obj_get((member_id,))).get(member_id)
-    login = await login_of(graph, member) if isinstance(member, Member) else None
+    member = await find_object(graph, Member, member_id)
+    login = await login_of(graph, member) if member is not None else None
     if login is None:
         return False
     return login.email == address or any(kept == address and until > at for kept, until in login.kept)

@@ -13,17 +13,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
-from shoal.core.events import InverseOp
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.placement import source_of
 from shoal.graph.bulk import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
-from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, decide, every_shard
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, PendingInverses, WakeUp
+from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Triple, decide, every_shard
 from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, UNSWEPT, AnyNode, AssocType, Key
 
 
 class Leases:
-    """Jobs that are out under a lease, and jobs that wait to be given again."""
+    """Leased jobs, and jobs that wait to be claimed again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -33,14 +32,13 @@ class Leases:
         self._ties = itertools.count()
 
     def give(self, jobs: Sequence[Job], lease: float) -> None:
-        """These jobs are out from now on."""
         deadline = self._clock() + lease
         for job in jobs:
             self._out[job.seq] = (deadline, job)
             heappush(self._deadlines, (deadline, job.seq))
 
     def due(self, limit: int) -> list[Job]:
-        """Jobs that were put back and whose delay is over, and those whose lease ended; they are no longer counted as out."""
+        """Return jobs whose delay or lease has expired; they are no longer leased."""
         now = self._clock()
         while self._deadlines and self._deadlines[0][0] <= now:
             deadline, seq = heappop(self._deadlines)
@@ -54,16 +52,37 @@ class Leases:
         return ready
 
     def done(self, seqs: Sequence[int]) -> None:
-        """These jobs are finished, whoever still holds them."""
+        """Forget finished jobs, leased or waiting."""
         ended = {seq for seq in seqs if self._out.pop(seq, None) is None}
         if ended and self._waiting:
             self._waiting = [entry for entry in self._waiting if entry[2].seq not in ended]
             heapify(self._waiting)
 
     def put_back(self, job: Job, delay: float) -> None:
-        """The job comes again after `delay` seconds, once, even when its lease had ended."""
+        """Return a job in `delay` seconds, once, even if its lease has expired."""
         self.done([job.seq])
         heappush(self._waiting, (self._clock() + delay, next(self._ties), job))
+
+
+class _Lists:
+    """Lists of associations, each sorted by time and `id2`."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._times: dict[Triple, int] = {}
+
+    def of(self, id1: int, atype: int) -> list[tuple[int, int]]:
+        return self._entries.get((id1, atype), [])
+
+    def place(self, triple: Triple, moment: int | None) -> None:
+        """Move an association to a time in its list, or remove it."""
+        id1, atype, id2 = triple
+        entries = self._entries.setdefault((id1, atype), [])
+        if (old := self._times.pop(triple, None)) is not None:
+            del entries[bisect_left(entries, (old, id2))]
+        if moment is not None:
+            self._times[triple] = moment
+            insort(entries, (moment, id2))
 
 
 class MemoryGraph:
@@ -74,15 +93,12 @@ class MemoryGraph:
         self._objects: dict[int, AnyNode] = {}
         # The stored state is also the `Known` that batches are decided against.
         self._known = Known()
-        # Live associations of each list, sorted by (time, id2); and tombstones, for types that list them.
-        self._lists: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        self._ended: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        # The time at which each association is in its list.
-        self._times: dict[tuple[int, int, int], int] = {}
-        self._ended_times: dict[tuple[int, int, int], int] = {}
+        self._live = _Lists()
+        # Tombstones, for types that list them.
+        self._ended = _Lists()
         # Heaps of candidates for each sweep, oldest first. Entries that no longer apply are skipped when popped.
-        self._sweepable: list[tuple[int, tuple[int, int, int]]] = []
-        self._past: list[tuple[int, tuple[int, int, int]]] = []
+        self._sweepable: list[tuple[int, Triple]] = []
+        self._past: list[tuple[int, Triple]] = []
         self._expiring: list[tuple[int, tuple[str, str]]] = []
         self._counts: dict[tuple[int, int], int] = {}
         self._jobs: dict[int, Job] = {}
@@ -125,15 +141,13 @@ class MemoryGraph:
         return answer
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-        return self._part(self._lists, id1, atype, at)
+        return self._range(self._live, id1, atype, at)
 
     async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-        return self._part(self._ended, id1, atype, at)
+        return self._range(self._ended, id1, atype, at)
 
-    def _part(
-        self, lists: dict[tuple[int, int], list[tuple[int, int]]], id1: int, atype: AssocType, at: Cursor
-    ) -> list[Assoc]:
-        entries = lists.get((id1, atype.number), [])
+    def _range(self, lists: _Lists, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        entries = lists.of(id1, atype.number)
         low = bisect_right(entries, (at.after, MAX_TIME))
         high = bisect_left(entries, (at.before, -MAX_TIME))
         page = entries[low:high][: at.limit] if at.oldest_first else entries[low:high][::-1][: at.limit]
@@ -147,7 +161,7 @@ class MemoryGraph:
         return {atype: {id1: n for id1 in id1s if (n := self._counts.get((id1, atype.number)))} for atype in atypes}
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
-        lists = {id1: self._lists.get((id1, atype.number), []) for id1 in id1s}
+        lists = {id1: self._live.of(id1, atype.number) for id1 in id1s}
         return {
             id1: [len(entries) - bisect_right(entries, (moment, MAX_TIME)) for moment in times]
             for id1, entries in lists.items()
@@ -156,7 +170,7 @@ class MemoryGraph:
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
 
-    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def commit_owing(self, batch: Batch) -> PendingInverses:
         if batch.after is not None:
             await batch.after
         changes = Resolution()
@@ -189,11 +203,11 @@ class MemoryGraph:
         self._since[job.seq] = self._clock()
         self._unclaimed.append(job.seq)
 
-    def _relist(self, triple: tuple[int, int, int], link: StoredAssoc) -> None:
-        self._place(self._lists, self._times, triple, link.time if link.alive else None)
+    def _relist(self, triple: Triple, link: StoredAssoc) -> None:
+        self._live.place(triple, link.time if link.alive else None)
         atype = ASSOC_TYPES.get(triple[1])
         if atype is not None and atype.ended_listed:
-            self._place(self._ended, self._ended_times, triple, None if link.alive else link.time)
+            self._ended.place(triple, None if link.alive else link.time)
         if not link.alive:
             if triple[1] in REMEMBERED:
                 heappush(self._past, (link.time, triple))
@@ -203,22 +217,6 @@ class MemoryGraph:
     def _expire(self, name: tuple[str, str], until: int) -> None:
         if until > 0:
             heappush(self._expiring, (until, name))
-
-    @staticmethod
-    def _place(
-        lists: dict[tuple[int, int], list[tuple[int, int]]],
-        times: dict[tuple[int, int, int], int],
-        triple: tuple[int, int, int],
-        moment: int | None,
-    ) -> None:
-        id1, atype, id2 = triple
-        old = times.pop(triple, None)
-        if old is not None:
-            entries = lists[id1, atype]
-            del entries[bisect_left(entries, (old, id2))]
-        if moment is not None:
-            times[triple] = moment
-            insort(lists.setdefault((id1, atype), []), (moment, id2))
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
@@ -298,7 +296,7 @@ class MemoryGraph:
     async def sweep_history(self, before: int) -> int:
         return self._sweep(self._past, before)
 
-    def _sweep(self, heap: list[tuple[int, tuple[int, int, int]]], before: int) -> int:
+    def _sweep(self, heap: list[tuple[int, Triple]], before: int) -> int:
         swept = 0
         while heap and heap[0][0] < before:
             moment, triple = heappop(heap)
@@ -308,10 +306,10 @@ class MemoryGraph:
                 swept += 1
         return swept
 
-    def _forget(self, triple: tuple[int, int, int]) -> None:
+    def _forget(self, triple: Triple) -> None:
         if self._known.links.pop(triple, None) is not None:
-            self._place(self._lists, self._times, triple, None)
-            self._place(self._ended, self._ended_times, triple, None)
+            self._live.place(triple, None)
+            self._ended.place(triple, None)
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
         names = sorted(name for name in self._known.keys if name > after)[:limit]
@@ -344,7 +342,7 @@ class MemoryGraph:
         held: dict[int, Spread] = {}
         weights = [(id_, weigh(node)) for id_, node in self._objects.items()]
         weights += [
-            (triple[0], Spread(0, 0, ASSOC_BYTES + len(link.data))) for triple, link in self._known.links.items()
+            (id1, Spread(0, 0, ASSOC_BYTES + len(link.data))) for (id1, _, _), link in self._known.links.items()
         ]
         for id_, weight in weights:
             source = source_of(shard_of(id_))

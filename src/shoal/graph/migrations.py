@@ -86,12 +86,6 @@ def check_usable(store: str, found: int, oldest: int, ours: int) -> None:
         raise Unavailable(f"{store} {of_other_version(found, ours)}")
 
 
-def check_own(store: str, found: int, ours: int) -> None:
-    """Raise `Unavailable` unless a store has our schema version: code that deletes whole rows must know every column."""
-    if found != ours:
-        raise Unavailable(f"{store} {of_other_version(found, ours)}")
-
-
 def too_long(store: str, step: Walk | TableIndex) -> Unavailable:
     return Unavailable(
         f"{store} needs an upgrade that touches more than {SHORT_ROWS:,} rows ({step.what}): run `shoal upgrade`, which says "

@@ -15,9 +15,11 @@ For example, A follows B, and B belongs to another store:
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from shoal.core.errors import Unavailable
 from shoal.core.events import AnyEvent, InverseOp, InverseOwed
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
@@ -253,6 +255,23 @@ def _moments_of_operation(op: AssocOp) -> frozenset[int]:
         return frozenset((follows.beginning(op.time, op.data),))
     told = follows.moments_of(op.data)
     return told if op.silent else told | {-op.time}
+
+
+def answer(future: Future[Any], result: Any) -> None:
+    """Give the caller of a batch its result, or raise it there if it is an error; a cancelled caller gets nothing."""
+    if future.done():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
+
+
+def copied(error: Unavailable) -> Unavailable:
+    """Copy an error for one of several callers: raised for all of them, it would collect all their tracebacks."""
+    copy = type(error)(str(error), retry_after=error.retry_after)
+    copy.__cause__ = error
+    return copy
 
 
 def _count(changes: Resolution, id_: int, atype: int, by: int) -> None:

@@ -103,9 +103,7 @@ VOTED_BY = AssocType(35, "voted_by", inverse=34)
 CHOOSES = AssocType(36, "chooses", inverse=37)  # member -> option of a poll
 CHOSEN_BY = AssocType(37, "chosen_by", inverse=36)
 SCHEDULES = AssocType(38, "schedules")  # member -> scheduled post
-DUE_ON = AssocType(
-    39, "due_on", inverse=40, counted=False
-)  # ticket -> agenda; time: when it is due; data: id of the due object
+DUE_ON = AssocType(39, "due_on", inverse=40, counted=False)  # ticket -> agenda; time: when it is due; data: due object
 DUE = AssocType(40, "due", inverse=39, counted=False)  # agenda -> ticket
 OWNS_LIST = AssocType(41, "owns_list")  # member -> list
 LISTS = AssocType(42, "lists", inverse=43)  # list -> member
@@ -135,41 +133,29 @@ BLOCKS_IP = AssocType(72, "blocks_ip")  # everybody -> IP block
 IP_BLOCKS_CHANGED = AssocType(73, "ip_blocks_changed")  # everybody -> everybody; time: last change of any IP block
 REACTS = AssocType(74, "reacts", inverse=75)  # member -> post; data: their emoji on it, each with its position
 REACTED_BY = AssocType(75, "reacted_by", inverse=74)
-SHOWS_EMOJI = AssocType(
-    76, "shows_emoji"
-)  # post -> emoji position (an id of its own); data: number of its key, the emoji
+SHOWS_EMOJI = AssocType(76, "shows_emoji")  # post -> emoji position (own id); data: key number, emoji
 PUTS_EMOJI = AssocType(77, "puts_emoji", inverse=78)  # member -> emoji position; data: the id of the post, 8 bytes
 EMOJI_PUT_BY = AssocType(78, "emoji_put_by", inverse=77)
 REPORTS_POST = AssocType(79, "reports_post", inverse=80)  # member -> post; data: ids of their reports, 8 bytes each
 POST_REPORTED_BY = AssocType(80, "post_reported_by", inverse=79)
 REPORT_UPHELD = AssocType(81, "report_upheld")  # member -> own report that was upheld
 REPORT_DISMISSED = AssocType(82, "report_dismissed")  # member -> own report that was dismissed
-ACTIVE = AssocType(
-    83, "active", counted=False
-)  # public list of a data source -> active public post; time: minute of its newest reaction
+ACTIVE = AssocType(83, "active", counted=False)  # public list -> post; time: minute of the newest reaction
 PLACED_IN = AssocType(85, "placed_in", inverse=86, placed=True, counted=False)  # public post -> cell of its place
 CELL_OF = AssocType(86, "cell_of", inverse=85, placed=True, counted=False)
 DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> handle on another network, or email hash
 DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
-FOLLOW_TIMES = AssocType(
-    92, "follow_times", inverse=93, counted=False
-)  # member -> member; data: times of follows and unfollows
+FOLLOW_TIMES = AssocType(92, "follow_times", inverse=93, counted=False)  # member -> member; data: times of (un)follows
 FOLLOWER_TIMES = AssocType(93, "follower_times", inverse=92, counted=False, ended_listed=True)
-HISTORY_KEPT = AssocType(
-    94, "history_kept", counted=False
-)  # everybody -> everybody; time: since when follow histories are complete
+HISTORY_KEPT = AssocType(94, "history_kept", counted=False)  # everybody -> everybody; time: start of histories
 BLOCKS_NAME = AssocType(97, "blocks_name")  # everybody -> name block
 OWNS_ALBUM = AssocType(98, "owns_album")  # member -> album
 COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: the post that shows it, its position
 COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
 PUSHES = AssocType(101, "pushes")  # member -> session token; data: push endpoint and keys
 OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
-TOKEN_USES_KEPT = AssocType(
-    104, "token_uses_kept", counted=False
-)  # everybody -> everybody; time: since when token uses are recorded
-AUDITED = AssocType(
-    103, "audited", counted=False
-)  # public list of a data source, or member -> audit log entry (its id); data: the entry, or an IP address
+TOKEN_USES_KEPT = AssocType(104, "token_uses_kept", counted=False)  # everybody -> everybody; time: start of records
+AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: it, or an IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
 """Types that lead from a member to a token or an authorization code, and are deleted with it."""
@@ -252,7 +238,6 @@ def handle_id(handle: str) -> int:
 
 
 def email_hash_id(digest: str) -> int:
-    """Return the id of an email address hash by which a member may be found."""
     return named("email_hash", digest)
 
 
@@ -270,7 +255,6 @@ def followers(source: int) -> AssocType:
 
 
 def entries(source: int) -> AssocType:
-    """Return the type of the list of entries that a source contributes to home timelines."""
     return TAG_OF if is_tag(source) else POSTED
 
 
@@ -295,12 +279,10 @@ def email_key(address: str) -> Key:
 
 
 def email_domain_block_key(domain: str) -> Key:
-    """Return the key that leads from an email domain to its block, which is on the same shard."""
     return Key(shard_of(EVERYBODY), "email_domain_block", domain)
 
 
 def email_block_key(digest: str) -> Key:
-    """Return the key that leads from the hash of a canonical email address to its block, which is on the same shard."""
     return Key(shard_of(EVERYBODY), "email_block", digest)
 
 
@@ -324,7 +306,6 @@ def used_challenge_key(shard: int, challenge: bytes) -> Key:
 
 
 def ip_block_key(network: str) -> Key:
-    """Return the key that leads from a network in CIDR notation to its block, which is on the same shard."""
     return Key(shard_of(EVERYBODY), "ip_block", network)
 
 

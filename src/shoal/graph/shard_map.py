@@ -7,6 +7,7 @@ valid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -72,10 +73,10 @@ def parse_shard_map(ranges: Mapping[str, str]) -> dict[int, str]:
     """Parse `{"0-31": url, "32-63": url}` into the URL of each of the 64 data sources; each must be named exactly once."""
     owners: dict[int, str] = {}
     for text, url in ranges.items():
-        first, _, last = text.partition("-")
-        if not (first.isdigit() and (last or first).isdigit() and int(first) <= int(last or first)):
+        sources = _range(text)
+        if sources is None:
             raise ValueError(f"shard map: {text!r} is not a range of data sources such as 0-31")
-        for source in range(int(first), int(last or first) + 1):
+        for source in sources:
             if source >= DATA_SOURCES or source in owners:
                 raise ValueError(f"shard map: data source {source} is named twice or is past {DATA_SOURCES - 1}")
             owners[source] = url
@@ -89,11 +90,19 @@ def parse_sources(text: str) -> list[int]:
     """Parse `12-15,20` into sorted data sources. Raises `ValueError`."""
     sources: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if not (first.isdigit() and (last or first).isdigit() and int(first) <= int(last or first) < DATA_SOURCES):
+        found = _range(part.strip())
+        if found is None or found.stop > DATA_SOURCES:
             raise ValueError(f"{text!r} does not name data sources, 0 to {DATA_SOURCES - 1}, such as 12-15,20")
-        sources.update(range(int(first), int(last or first) + 1))
+        sources.update(found)
     return sorted(sources)
+
+
+def _range(text: str) -> range | None:
+    """Parse `12-15` or `20`; None if the text is neither or the range is empty."""
+    first, _, last = text.partition("-")
+    if not (first.isdigit() and (last or first).isdigit()):
+        return None
+    return range(int(first), int(last or first) + 1) or None
 
 
 def ranges_of(sources: Sequence[int]) -> str:
@@ -108,7 +117,6 @@ def ranges_of(sources: Sequence[int]) -> str:
 
 
 def shown_url(url: str) -> str:
-    """Return the URL of a store without its user and password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -166,32 +174,26 @@ class RowNames:
         return sum(map(len, self._parts.values()))
 
 
+@dataclass(frozen=True)
 class Digest:
     """The number of rows of each kind and the sum of their hashes: equal for two stores with the same rows."""
 
-    def __init__(self, parts: Mapping[RowKind, tuple[int, int]]) -> None:
-        self.parts = {kind: parts.get(kind, (0, 0)) for kind in RowKind}
+    parts: Mapping[RowKind, tuple[int, int]]
 
     @property
     def rows(self) -> int:
         return sum(count for count, _ in self.parts.values())
 
     def __sub__(self, other: Digest) -> Digest:
-        return Digest(
-            {
-                kind: (count - other.parts[kind][0], sum_ - other.parts[kind][1])
-                for kind, (count, sum_) in self.parts.items()
-            }
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Digest) and self.parts == other.parts
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.parts.values()))
+        """Return the digest without the rows of another, which may lack kinds."""
+        parts: dict[RowKind, tuple[int, int]] = {}
+        for kind, (count, sum_) in self.parts.items():
+            less, less_sum = other.parts.get(kind, (0, 0))
+            parts[kind] = count - less, sum_ - less_sum
+        return Digest(parts)
 
     def differences(self, other: Digest) -> list[str]:
-        return [kind.value for kind in RowKind if self.parts[kind] != other.parts[kind]]
+        return [kind.value for kind in RowKind if self.parts.get(kind) != other.parts.get(kind)]
 
 
 class Side(Protocol):
@@ -200,82 +202,63 @@ class Side(Protocol):
     @property
     def url(self) -> str:
         """The URL of the store, as in maps."""
-        ...
 
     async def close(self) -> None:
         """Allow other moves."""
-        ...
 
     async def mark(
         self, sources: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
     ) -> None:
         """Mark data sources as `copying`, `frozen` or `away`; after `seconds`, unless that is None, they are `copying` again."""
-        ...
 
     async def end(self, sources: Sequence[int]) -> None:
         """Remove the marks and the journal of these data sources."""
-        ...
 
     async def marks(self) -> dict[int, SourceState]: ...
 
     async def forget_noted(self, sources: Sequence[int]) -> None:
         """Empty the journal of these data sources."""
-        ...
 
     async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
         """Return the oldest journal entries, and the row keys in them."""
-        ...
 
     async def done(self, entries: Sequence[int]) -> None:
         """Delete these journal entries, whose rows are in the other store."""
-        ...
 
     async def holds_others(self, sources: Sequence[int]) -> bool:
         """Return whether the store has rows of other data sources."""
-        ...
 
     async def wipe(self, sources: Sequence[int]) -> int:
         """Delete every row of these data sources. Returns their number."""
-        ...
 
     async def copy_to(self, other: Any, kind: RowKind, sources: Sequence[int], tell: Callable[[int], None]) -> int:
         """Copy all rows of a kind to the other store, which has none. Returns their number; `tell` is called with bytes."""
-        ...
 
     async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
         """Return the current rows with these keys; missing ones are absent."""
-        ...
 
     async def make_equal(self, names: RowNames, rows: dict[RowKind, list[Any]]) -> None:
         """Replace all rows with these keys by `rows`; delete the keys without a row."""
-        ...
 
     async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
         """Return the digest of these sources' rows that the journal does not name, and the keys in the journal."""
-        ...
 
     async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
         """Return the digest of these sources' rows, without the named ones."""
-        ...
 
     async def digest_of(self, names: RowNames) -> Digest:
         """Return the digest of the named rows."""
-        ...
 
     async def map(self) -> ShardMap | None: ...
 
     async def publish(self, new: ShardMap) -> None:
         """Publish a map to the processes that use this store."""
-        ...
 
     async def switch(self, sources: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
         """Give the data sources away and publish the new map atomically. Returns False if they are not frozen any more."""
-        ...
 
     async def admit(self, sources: Sequence[int], version: int, seconds: float) -> None:
         """Allow writes to data sources that the newest map assigns to this store, in `seconds` at the latest."""
-        ...
 
     async def laggards(self, version: int, seconds: float) -> int:
         """Return how many processes, seen within `seconds`, use an older map."""
-        ...

@@ -18,8 +18,8 @@ from shoal.core.places import Disk
 from shoal.core.text import canonical_tag, check_user_name
 from shoal.core.tokenizer import MAX_CLAUSES, Clause, clause_of, fold
 from shoal.core.visibility import Relation, is_hushed
-from shoal.graph.access import find_object, members_by_id, objects_of, relations
-from shoal.graph.contract import Cursor
+from shoal.graph.access import members_by_id, objects_of, relations
+from shoal.graph.contract import Cursor, find_object
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, user_name_key
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Profile, Row, Sight, profiles

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from shoal.core.model import Post
-from shoal.graph.access import access_post, find_object
-from shoal.graph.contract import Cursor
+from shoal.graph.access import access_post
+from shoal.graph.contract import Cursor, find_object
 from shoal.graph.payloads.posts import ThreadPlace, placed
 from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD
 from shoal.queries.context import Reads

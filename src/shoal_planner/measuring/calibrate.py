@@ -7,65 +7,36 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import uvloop
 
-from shoal.admin.contract import AnyNetwork
-from shoal.app import process
-from shoal.app.network import open_network
-from shoal.app.stores import open_store
-from shoal.core.errors import InvalidInput
-from shoal.graph.bulk import Movable
 from shoal.settings import Settings
 from shoal_devcluster.program import NotInstalled
 from shoal_planner.calibration import Calibration, OneProcess, Shared, shipped
 from shoal_planner.measuring import meters, one_process
 from shoal_planner.measuring.meters import machine
-from shoal_planner.measuring.one_process import Effort, Opener, Step, gather
-
-
-class Measured:
-    def __init__(self) -> None:
-        process.prepare()
-
-    @asynccontextmanager
-    async def network(self, settings: Settings, *, background: bool) -> AsyncIterator[AnyNetwork]:
-        async with open_network(settings, background=background) as network:
-            process.settle()
-            yield network
-
-    @asynccontextmanager
-    async def store(self, settings: Settings) -> AsyncIterator[Movable]:
-        """Open a store to insert rows, creating it if necessary. Raises `InvalidInput` if the store does not support that."""
-        async with AsyncExitStack() as stack:
-            store = await open_store(settings, stack, read_only=False, sole=True)
-            if not isinstance(store, Movable):
-                raise InvalidInput("rows cannot be put into a store of this kind")
-            yield store
-
+from shoal_planner.measuring.network import Effort, Step, gather, opened_network
 
 STEPS = 9
 _REQUESTS = 20
 """HTTP requests per round of the other measurements."""
 
 
-def calibrate(opener: Opener, folder: Path, effort: Effort, step: Step) -> Calibration:
+def calibrate(folder: Path, effort: Effort, step: Step) -> Calibration:
     """Measure all costs, with files in an empty folder. Takes about a minute with the full effort.
 
     If engines or their packages are not installed, their costs are those of the calibration shipped with Shoal.
     """
     began = time.perf_counter()
-    one = uvloop.run(one_process.measure(opener, folder, effort, step))
+    one = uvloop.run(one_process.measure(folder, effort, step))
     step("HTTP")
-    served = uvloop.run(_served(opener, folder, effort))
+    served = uvloop.run(_served(folder, effort))
     one["memory"] = served["memory"]
     one["request"] = max(0.0, served["page_over_http"] - one["page"])
-    several, elsewhere = _several(opener, effort, step, one["request"])
+    several, elsewhere = _several(effort, step, one["request"])
     return Calibration(
         machine=machine(folder),
         day=datetime.now(UTC).date().isoformat(),
@@ -76,21 +47,21 @@ def calibrate(opener: Opener, folder: Path, effort: Effort, step: Step) -> Calib
     )
 
 
-async def _served(opener: Opener, folder: Path, effort: Effort) -> dict[str, float]:
+async def _served(folder: Path, effort: Effort) -> dict[str, float]:
     settings = Settings(store=f"sqlite:///{folder / 'one.db'}", media=f"file://{folder / 'media'}", rate_limits=False)
-    async with opener.network(settings, background=False) as network:
+    async with opened_network(settings, background=False) as network:
         token = await meters.token_of(network, gather(effort.circle, effort.crowd).circle[0])
     return await meters.measure(settings, token, _REQUESTS * effort.rounds)
 
 
-def _several(opener: Opener, effort: Effort, step: Step, request: float) -> tuple[Shared, str]:
+def _several(effort: Effort, step: Step, request: float) -> tuple[Shared, str]:
     """Return the costs of several processes and, if they are from another machine, its name."""
     step("shared: engines")
     try:
         # Its packages come with an extra, which a plan on one process does not need.
         shared = importlib.import_module("shoal_planner.measuring.cluster")
         with shared.started() as engines:
-            costs = uvloop.run(shared.measure(opener, engines, effort, step))
+            costs = uvloop.run(shared.measure(engines, effort, step))
     except (NotInstalled, ModuleNotFoundError):
         known = shipped()
         return known.shared, known.shown()

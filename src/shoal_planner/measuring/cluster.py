@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shoal.admin.contract import AnyNetwork
 from shoal.commands import reactions
@@ -28,19 +28,21 @@ from shoal_devcluster import postgres, rabbitmq, redis
 from shoal_devcluster.program import Program
 from shoal_planner.calibration import SHARED_SIZES
 from shoal_planner.measuring.meters import Stopwatch, cpu_of, line_through, memory_of, running, written_to
-from shoal_planner.measuring.one_process import (
+from shoal_planner.measuring.network import (
+    PAGE,
     Crowd,
     Effort,
-    Opener,
     Step,
     gather,
+    opened_network,
+    opened_store,
+    pull_cost,
     put_follows,
     put_members,
     together,
     write,
 )
 
-_PAGE = Cursor(limit=20)
 _LOOK_SECONDS = 0.0005
 _PATIENCE_SECONDS = 60.0
 _ENTRIES = 800
@@ -84,17 +86,17 @@ def settings_of(engines: StartedEngines) -> Settings:
     )
 
 
-async def measure(opener: Opener, engines: StartedEngines, effort: Effort, step: Step) -> dict[str, float]:
+async def measure(engines: StartedEngines, effort: Effort, step: Step) -> dict[str, float]:
     """Return all costs of `Shared` by name, except `web_request`."""
     settings = settings_of(engines)
     crowd = gather(effort.shared_circle, effort.shared_crowd)
     step("shared: members and follows")
     costs = dict(SHARED_SIZES)
-    async with opener.store(settings) as store:
+    async with opened_store(settings) as store:
         await put_members(store, crowd)
         await put_follows(store, crowd)
     async with (
-        opener.network(settings, background=True) as network,
+        opened_network(settings, background=True) as network,
         running(settings, "worker", "--processes", "1") as worker,
     ):
         measuring = _Measuring(network, engines, worker, effort, crowd)
@@ -104,7 +106,7 @@ async def measure(opener: Opener, engines: StartedEngines, effort: Effort, step:
         costs["store_post"] = max(0.0, costs["store_post"] - costs["store_index"])
         step("shared: pages")
         costs |= await measuring.pages()
-    async with opener.network(settings, background=False) as network:
+    async with opened_network(settings, background=False) as network:
         return costs | await _Measuring(network, engines, os.getpid(), effort, crowd).fresh()
 
 
@@ -115,7 +117,7 @@ class _Measuring:
         self._worker = worker
         self._effort = effort
         self._crowd = crowd
-        self._made: list[int] = []
+        self._made: Sequence[int] = []
 
     async def posts(self) -> dict[str, float]:
         """Measure posts with few and with many followers: the work of each part for a post and for a delivery."""
@@ -187,15 +189,14 @@ class _Measuring:
         raise TimeoutError("a post has not arrived within a minute")
 
     async def _worked(self, authors: list[int]) -> _Work:
-        """Write a post by each author, and wait until all are delivered."""
         return await self._during(write(self._network, authors))
 
-    async def _likes(self, liked: list[int]) -> _Work:
-        some = self._crowd.circle[: min(32, len(self._crowd.circle))]
+    async def _likes(self, liked: Sequence[int]) -> _Work:
+        some = self._crowd.circle[:32]
         likes = [reactions.like(self._network.writes, member, post) for post in liked for member in some]
-        return await self._during(_numbered(likes))
+        return await self._during(together(likes))
 
-    async def _during(self, work: Awaitable[list[int]]) -> _Work:
+    async def _during(self, work: Awaitable[Sequence[Any]]) -> _Work:
         before = self._spent()
         made = await work
         await self._network.settle(_PATIENCE_SECONDS)
@@ -220,10 +221,9 @@ class _Measuring:
         return {"memory_entry": grown / len(full) / _ENTRIES, "memory_warm": float(_KEY_BYTES)}
 
     async def index(self) -> dict[str, float]:
-        """Measure writing the rows of the search index again."""
         filler = Filler(self._network.effects.search.index)
 
-        async def write_again() -> list[int]:
+        async def write_again() -> Sequence[int]:
             await filler.look(self._network.store, self._made)
             return self._made
 
@@ -231,36 +231,30 @@ class _Measuring:
 
     async def fresh(self) -> dict[str, float]:
         """Measure pages of members whom this process has never served, one for each."""
-        readers = self._crowd.circle[: 8 * self._effort.rounds]
-
-        async def read() -> list[int]:
-            for reader in readers:
-                await home.page(self._network.reads, reader, _PAGE)
-            return readers
-
-        pages = await self._during(read())
+        pages = await self._read(self._crowd.circle[: 8 * self._effort.rounds])
         return {f"{part}_page_fresh": pages.each(part) for part in ("web", "store", "redis")}
 
     async def pages(self) -> dict[str, float]:
         network, crowd = self._network, self._crowd
         readers = crowd.circle[:100]
         for reader in readers * 2:
-            await home.page(network.reads, reader, _PAGE)
-        count = len(readers) * max(1, self._effort.rounds // 5)
-
-        async def read() -> list[int]:
-            for at in range(count):
-                await home.page(network.reads, readers[at % len(readers)], _PAGE)
-            return list(range(count))
-
-        pages = await self._during(read())
+            await home.page(network.reads, reader, PAGE)
+        pages = await self._read(readers * max(1, self._effort.rounds // 5))
         return {
             "web_page": pages.each("web"),
             "redis_page": pages.each("redis"),
             "memory_web": float(memory_of(os.getpid(), children=False)),
             **await self._rebuilds(),
-            "web_pull": await self._pull(),
+            "web_pull": await pull_cost(network, crowd, 2 * self._effort.rounds),
         }
+
+    async def _read(self, readers: list[int]) -> _Work:
+        async def read() -> list[int]:
+            for reader in readers:
+                await home.page(self._network.reads, reader, PAGE)
+            return readers
+
+        return await self._during(read())
 
     async def _rebuilds(self) -> dict[str, float]:
         numbers, web, store = [], [], []
@@ -279,33 +273,12 @@ class _Measuring:
             await home.warm_up(self._network.reads, fan)
         return list(range(times))
 
-    async def _pull(self) -> float:
-        """Return the seconds that each high fan-out followee adds to a page."""
-        number, fan = max(item for item in self._crowd.fans.items() if item[0] <= 64)
-        before = await self._median_page(fan)
-        for source in self._crowd.circle[:number]:
-            await self._network.effects.loudness.add(source)
-        await home.page(self._network.reads, fan, _PAGE)
-        return max(0.0, await self._median_page(fan) - before) / number
-
-    async def _median_page(self, reader: int) -> float:
-        taken = []
-        for _ in range(2 * self._effort.rounds):
-            watch = Stopwatch()
-            await home.page(self._network.reads, reader, _PAGE)
-            taken.append(watch.stop().worked)
-        return statistics.median(taken)
-
 
 class _Work(NamedTuple):
-    """Ids of things done, with the CPU seconds of each part for all of them."""
+    """Things done (posts by id), with the CPU seconds of each part for all of them."""
 
-    ids: list[int]
+    ids: Sequence[Any]
     seconds: dict[str, float]
 
     def each(self, part: str) -> float:
         return self.seconds[part] / len(self.ids)
-
-
-async def _numbered(work: Sequence[Awaitable[object]]) -> list[int]:
-    return list(range(len(await together(work))))

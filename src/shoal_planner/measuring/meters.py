@@ -29,7 +29,6 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def machine(folder: Path) -> Machine:
-    """Describe this machine, with the disk that holds the folder."""
     model = next(
         (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), ""
     )
@@ -103,8 +102,6 @@ class Elapsed(NamedTuple):
 
 
 class Stopwatch:
-    """A stopwatch that starts when it is created."""
-
     def __init__(self) -> None:
         self._wall, self._worked = time.perf_counter(), time.thread_time()
 
@@ -140,7 +137,6 @@ _PATH = "/api/v1/timelines/home"
 
 
 async def token_of(network: AnyNetwork, member: int) -> str:
-    """Return a token with which a client reads the member's home timeline."""
     app = (await oauth.register(network.writes, "calibration", scopes=_SCOPES)).app
     return (await oauth.issue_token(network.writes, app.id, member, _SCOPES)).text
 
@@ -192,7 +188,6 @@ def _awaited(port: int, token: str) -> None:
 
 
 def _asked(port: int, token: str, requests: int) -> None:
-    """Request the member's home timeline `requests` times on one connection."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_SECONDS)
     try:
         for _ in range(requests):

@@ -1,8 +1,7 @@
 """Costs of one process on SQLite: each part of a post, of a page and of a rebuilt timeline, measured separately.
 
 Jobs are run by hand, so that the main thread does one thing at a time; `contention` is the cost of everything together
-compared with the sum of the parts. The test network has a circle of members who follow their predecessors, stars followed
-by everyone, a passive crowd, and fans who follow many members of the circle.
+compared with the sum of the parts.
 """
 
 from __future__ import annotations
@@ -13,26 +12,19 @@ import itertools
 import sqlite3
 import statistics
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, closing
-from itertools import islice
+from collections.abc import Awaitable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from shoal.admin.contract import AnyNetwork
+from shoal.app import process
 from shoal.commands import posts, reactions
 from shoal.commands.posts import Draft
 from shoal.consumers.context import Effects
 from shoal.consumers.table import TABLE
-from shoal.core.ids import EPOCH_MS, compose
-from shoal.core.model import Member
-from shoal.core.placement import place
-from shoal.graph.bulk import KeyRow, Movable, Rows
-from shoal.graph.contract import AssocRow, Cursor
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, user_name_key
 from shoal.outbox.runner import Runner
 from shoal.queries import home
 from shoal.search.contract import NoIndex
@@ -40,120 +32,21 @@ from shoal.search.indexing import Filler
 from shoal.settings import Settings
 from shoal.timelines.memory import MemoryTimelines
 from shoal_planner.measuring.meters import Elapsed, Stopwatch, line_through, written_to
-
-T = TypeVar("T")
-
-AT_ONCE = 128
-TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes grey over the harbour wall at six."
-_STARS = 4
-_FANS = (8, 64, 256)
-_ROWS = 20_000
-_FOLLOWS_FROM = 1 << 50
-_MILLISECOND = 23
-"""Bits of an id below its milliseconds."""
-
-
-class Opener(Protocol):
-    def network(self, settings: Settings, *, background: bool) -> AbstractAsyncContextManager[AnyNetwork]: ...
-
-    def store(self, settings: Settings) -> AbstractAsyncContextManager[Movable]:
-        """Open a store to insert rows, creating it if necessary."""
-        ...
-
-
-class Crowd(NamedTuple):
-    circle: list[int]
-    crowd: list[int]
-    stars: list[int]
-    fans: dict[int, int]
-    """One member for each number of followees."""
-    each: int
-    """Number of followees, and of followers, of each member of the circle, without the stars."""
-
-    @property
-    def everybody(self) -> list[int]:
-        return [*self.circle, *self.crowd, *self.stars, *self.fans.values()]
-
-    @property
-    def audience(self) -> list[int]:
-        """Return the followers of each star."""
-        return [*self.circle, *self.crowd]
-
-    def follows(self) -> Iterator[tuple[int, int]]:
-        """Yield pairs of follower and followee, oldest follow first."""
-        circle, size = self.circle, len(self.circle)
-        yield from ((one, star) for star in self.stars for one in self.audience)
-        yield from ((circle[at], circle[at - step]) for at in range(size) for step in range(1, self.each + 1))
-        yield from ((fan, followee) for number, fan in self.fans.items() for followee in circle[:number])
-
-
-def gather(circle: int, crowd: int) -> Crowd:
-    """Create ids for a network with the given size of the circle and the crowd."""
-    fans = [number for number in _FANS if number <= circle]
-    ids = iter(range(circle + crowd + _STARS + len(fans)))
-
-    def some(count: int) -> list[int]:
-        return [_id(at) for at in islice(ids, count)]
-
-    return Crowd(
-        some(circle), some(crowd), some(_STARS), dict(zip(fans, some(len(fans)), strict=True)), min(16, circle // 2)
-    )
-
-
-def _id(at: int) -> int:
-    return compose(EPOCH_MS + 10 * (at + 1), place(_name(at)).shard)
-
-
-def _name(at: int) -> str:
-    return f"member_{at}"
-
-
-async def put_members(store: Movable, crowd: Crowd) -> None:
-    everybody = list(enumerate(crowd.everybody))
-    for some in _pieces(everybody):
-        members = [Member(id=id_, name=_name(at)) for at, id_ in some]
-        await store.put_rows(Rows(objects=members, keys=[KeyRow(*user_name_key(m.name)[1:], m.id, 0) for m in members]))
-
-
-async def put_follows(store: Movable, crowd: Crowd) -> int:
-    """Store the follows in both directions with their counts, and return the number of follows."""
-    pairs = list(crowd.follows())
-    ends = [
-        (id1, atype.number, id2, _FOLLOWS_FROM + (at << _MILLISECOND))
-        for at, (one, other) in enumerate(pairs)
-        for id1, atype, id2 in ((one, FOLLOWS, other), (other, FOLLOWED_BY, one))
-    ]
-    ends.sort()
-    for some in _pieces(ends):
-        await store.put_rows(Rows(assocs=[AssocRow(*end, alive=True, data=b"") for end in some]))
-    counts = Counter((id1, atype) for id1, atype, *_ in ends)
-    for counted in _pieces(sorted(counts.items())):
-        await store.put_rows(Rows(counts=[(*pair, n) for pair, n in counted]))
-    return len(pairs)
-
-
-def _pieces(things: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (things[at : at + _ROWS] for at in range(0, len(things), _ROWS))
-
-
-async def write(network: AnyNetwork, authors: Iterable[int]) -> list[int]:
-    made = await together(
-        posts.create(network.writes, author, Draft(text=TEXT.format(n))) for n, author in enumerate(authors)
-    )
-    return [post.id for post in made]
-
-
-async def together(work: Iterable[Awaitable[T]]) -> list[T]:
-    """Await everything, in order, up to `AT_ONCE` concurrently."""
-    done: list[T] = []
-    waiting: list[Awaitable[T]] = []
-    for one in work:
-        waiting.append(one)
-        if len(waiting) == AT_ONCE:
-            done += await asyncio.gather(*waiting)
-            waiting.clear()
-    return done + list(await asyncio.gather(*waiting))
-
+from shoal_planner.measuring.network import (
+    PAGE,
+    TEXT,
+    Crowd,
+    Effort,
+    Step,
+    gather,
+    opened_network,
+    opened_store,
+    pull_cost,
+    put_follows,
+    put_members,
+    together,
+    write,
+)
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _WRITERS = (4, 16, 64, 256)
@@ -164,8 +57,6 @@ _ALONE = 64
 
 
 class _Group(NamedTuple):
-    """Posts committed as one group, and the time of each stage."""
-
     size: int
     commit: Elapsed
     jobs: Elapsed
@@ -250,7 +141,6 @@ class Posting:
         return {"index": row, "index_write": write, "index_row": each}
 
     async def _group(self, size: int) -> _Group:
-        """Create posts concurrently, and run their jobs."""
         authors = list(itertools.islice(self._authors, size))
         watch = Stopwatch()
         self.made += await write(self.network, authors)
@@ -317,7 +207,6 @@ class Posting:
         return statistics.median(beside) / statistics.median(alone)
 
     async def _crowded(self, writers: int, groups: _Groups, seconds: float) -> None:
-        """Run `writers` concurrent writers for some seconds, each one post after the other."""
         await asyncio.gather(*(self._writes(groups, seconds) for _ in range(writers)))
 
     async def _writes(self, groups: _Groups, seconds: float) -> None:
@@ -361,45 +250,17 @@ def _stands_still(sizes: Sequence[int]) -> bool:
     return len(sizes) > 4 and sizes[-1] == sizes[-4]
 
 
-Step = Callable[[str], None]
-"""Called with the name of each measurement before it starts."""
-
-_PAGE = Cursor(limit=20)
 _AUDIENCE = 4_000
 NEAR = 4_000
 """Number of timelines that fit into the processor's caches."""
-FAR = 400_000
 _SHORT = 64
 _ROW_BYTES = 4 + 8 + 8 + 8 + 110
 """A timeline in memory without its entries: next slot, floor, member, last read, and its entry in the dictionary of rows."""
 
 
-class Effort(NamedTuple):
-    """The extent of the measurement."""
-
-    circle: int = 4_000
-    crowd: int = 36_000
-    """Members who only follow the stars."""
-    shared_circle: int = 400
-    shared_crowd: int = 10_000
-    rounds: int = 30
-    far: int = FAR
-    """Number of timelines for deliveries: more than the processor's caches hold."""
-    pages: int = 60_000
-    """Pages of a file of which every sixth is checkpointed."""
-    seconds: float = 2.0
-    log: int = 40 << 20
-    """Maximum of bytes written to the log in order to see a checkpoint."""
-
-
-FULL = Effort()
-SMALLEST = Effort(
-    circle=24, crowd=200, shared_circle=24, shared_crowd=200, rounds=2, far=5_000, pages=200, seconds=0.2, log=1 << 20
-)
-
-
-async def measure(opener: Opener, folder: Path, effort: Effort, step: Step) -> dict[str, float]:
+async def measure(folder: Path, effort: Effort, step: Step) -> dict[str, float]:
     """Return all costs of `OneProcess` by name, except those that need a server."""
+    process.prepare()
     step("delivery")
     costs = {
         "delivery": await _delivery(NEAR, effort.rounds),
@@ -411,16 +272,16 @@ async def measure(opener: Opener, folder: Path, effort: Effort, step: Step) -> d
     settings = Settings(store=f"sqlite:///{path}", media="memory://")
     crowd = gather(effort.circle, effort.crowd)
     step("members and follows")
-    async with opener.store(settings):
+    async with opened_store(settings):
         pass
     sizes = [_files(path)]
-    async with opener.store(settings) as store:
+    async with opened_store(settings) as store:
         await put_members(store, crowd)
     sizes.append(_files(path))
-    async with opener.store(settings) as store:
+    async with opened_store(settings) as store:
         follows = await put_follows(store, crowd)
     sizes.append(_files(path))
-    async with opener.network(settings, background=False) as network:
+    async with opened_network(settings, background=False) as network:
         posting = Posting(network, crowd, path)
         step("posts")
         costs |= await posting.measure(effort.rounds, effort.seconds, effort.log)
@@ -428,7 +289,7 @@ async def measure(opener: Opener, folder: Path, effort: Effort, step: Step) -> d
         step("pages")
         costs |= await _pages(network, crowd, effort.rounds)
         costs["change"] = await _like(network, crowd, posting.made, effort.rounds)
-        costs["pull"] = await _pull(network, crowd, effort.rounds)
+        costs["pull"] = await pull_cost(network, crowd, 4 * effort.rounds)
     sizes.append(_files(path))
     numbers = (len(crowd.everybody), follows, len(posting.made))
     for at, name in enumerate(("member", "follow", "post")):
@@ -477,7 +338,7 @@ async def _pages(network: AnyNetwork, crowd: Crowd, rounds: int) -> dict[str, fl
         taken = []
         for reader in readers * times:
             watch = Stopwatch()
-            await home.page(network.reads, reader, _PAGE)
+            await home.page(network.reads, reader, PAGE)
             taken.append(watch.stop().worked)
         return statistics.median(taken)
 
@@ -505,27 +366,6 @@ async def _like(network: AnyNetwork, crowd: Crowd, made: Sequence[int], rounds: 
         await runner.drain()
     await runner.stop()
     return watch.stop().worked / (min(rounds, len(made)) * at_once)
-
-
-async def _pull(network: AnyNetwork, crowd: Crowd, rounds: int) -> float:
-    """Return the seconds that each high fan-out followee adds to a page."""
-    number, fan = max(item for item in crowd.fans.items() if item[0] <= 64)
-    before = await _median_page(network, fan, rounds)
-    followed = crowd.circle[:number]
-    for source in followed:
-        await network.effects.loudness.add(source)
-    await home.page(network.reads, fan, _PAGE)
-    after = await _median_page(network, fan, rounds)
-    return max(0.0, after - before) / number
-
-
-async def _median_page(network: AnyNetwork, reader: int, rounds: int) -> float:
-    taken = []
-    for _ in range(4 * rounds):
-        watch = Stopwatch()
-        await home.page(network.reads, reader, _PAGE)
-        taken.append(watch.stop().worked)
-    return statistics.median(taken)
 
 
 def _files(path: Path) -> int:

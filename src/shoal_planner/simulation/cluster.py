@@ -93,10 +93,7 @@ class SimulatedStores:
         return found
 
     def _slower(self, store: int, moment: float) -> float:
-        factor = 1.0
-        for fault, count in self._slow:
-            factor *= fault.by if store < count and fault.now(moment) else 1.0
-        return factor
+        return math.prod(fault.by for fault, count in self._slow if store < count and fault.now(moment))
 
     def _worked_off(self, store: int, work: float, moment: float) -> float:
         """Return the seconds until a store has done the work queued at a moment."""
@@ -151,7 +148,6 @@ class SharedWorkers:
         """Posts that are not done yet."""
 
     def give(self, group: JobGroup) -> None:
-        """Add jobs that start when they are ready, or later."""
         if group.jobs > _NOTHING:
             self._number += 1
             self.left += group.jobs * group.posts
@@ -159,7 +155,6 @@ class SharedWorkers:
 
     @property
     def next(self) -> float:
-        """Return when the next jobs are ready; infinite if there are none."""
         return self._coming[0][0] if self._coming else math.inf
 
     @property
@@ -225,7 +220,6 @@ class SharedWorkers:
 
 
 def _taken(group: JobGroup) -> float:
-    """Return the seconds of the other part that the jobs use per second of work on each."""
     return group.jobs * group.beside / group.work if group.work else 0.0
 
 
@@ -270,8 +264,6 @@ class Built(NamedTuple):
 
 
 class Steps:
-    """A simulation run of several processes."""
-
     def __init__(self, costs: Shared, scenario: Scenario, built: Built) -> None:
         self._costs = costs
         self._scenario = scenario
@@ -316,7 +308,6 @@ class Steps:
         )
 
     def _finish(self, end: float) -> None:
-        """Deliver what is left."""
         self._length, now = max(_LAST_STEP, self._length), end
         while not self.workers.idle and now < end + _ENOUGH:
             self._work(now)
@@ -346,7 +337,7 @@ class Steps:
         number = float(posts.sum())
         taken = self._admitted(self._web_work(number, pages, changes, cold), number + pages + changes)
         taken *= 1 - self._away(now)
-        self.observer.came_in(number)
+        self.observer.came += number
         self.observer.refused(now, (1 - taken) * number, (1 - taken) * pages)
         posts, changes, pages = posts * taken, changes * taken, pages * taken
         waited = self._pages(now, pages, cold, float(posts.sum()), changes)
@@ -410,8 +401,8 @@ class Steps:
         for fault in of_kind(scenario.faults, Celebrity, now):
             many = math.floor(now - fault.at) - math.floor(now - self._length - fault.at)
             reach = fault.part * scenario.members
-            self.observer.came_in(many)
-            self.observer.taken_on(now, many)
+            self.observer.came += many
+            self.observer.accepted(now, many)
             self.observer.committed(now, many)
             self.workers.give(self._group(now, now + costs.commit + costs.arrival, many, reach))
 
@@ -420,7 +411,7 @@ class Steps:
         costs, followers = self._costs, self._scenario.audiences.followers
         for at in np.flatnonzero(posts):
             for moment, many in self._spread(made, float(posts[at])):
-                self.observer.taken_on(moment, many)
+                self.observer.accepted(moment, many)
                 self.observer.committed(moment + commit, many)
                 self.workers.give(self._group(moment, moment + commit + arrival, many, float(followers[at])))
         for moment, many in self._spread(made, changes):
@@ -439,7 +430,6 @@ class Steps:
         return JobGroup(made, ready, posts, self._job(followers), followers, beside)
 
     def _job(self, followers: float) -> float:
-        """Return the worker seconds for a post."""
         costs = self._costs
         read = costs.worker_read if followers > PAGE_FOLLOWERS else 0.0
         return costs.worker_job + followers * (costs.worker_delivery + read)

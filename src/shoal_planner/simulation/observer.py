@@ -97,12 +97,10 @@ class Histogram:
         self.most = 0.0
 
     def add(self, seconds: float, times: float = 1.0) -> None:
-        """Add one time with a weight."""
         self._counts[_bin(seconds)] += times
         self.most = max(self.most, seconds)
 
     def add_all(self, seconds: NDArray[np.float64], times: NDArray[np.float64]) -> None:
-        """Add many times with their weights."""
         some = times > 0
         if not some.any():
             return
@@ -120,7 +118,6 @@ class Histogram:
         return float(self._counts.sum())
 
     def percentile(self, percent: float) -> float:
-        """Return a percentile; 0 if the histogram is empty."""
         whole = np.cumsum(self._counts)
         if not whole[-1]:
             return 0.0
@@ -175,15 +172,12 @@ class Observer:
         self._uncommitted = np.zeros(self._looks)
         """Both as changes between two samples."""
         self.came = 0.0
+        """Posts attempted."""
 
     def _piece(self, at: float) -> _Piece:
         return self._pieces[bisect.bisect_right(self._edges, at) - 1]
 
-    def came_in(self, posts: float = 1.0) -> None:
-        """Record posts that members attempt."""
-        self.came += posts
-
-    def taken_on(self, at: float, posts: float = 1.0) -> None:
+    def accepted(self, at: float, posts: float = 1.0) -> None:
         """Record posts that were accepted and are not on disk yet."""
         self._change(self._uncommitted, at, posts)
 
@@ -291,7 +285,6 @@ class Observer:
 
 
 def _lengths(changes: Floats) -> Floats:
-    """Return the sampled length of a queue."""
     # Sums of many small numbers end near 0, but not at 0.
     return np.maximum(0.0, np.cumsum(changes).round(6))
 

@@ -54,11 +54,9 @@ class Coming:
 
     @property
     def next(self) -> float:
-        """Return the time of the next arrival; infinite if there are no more."""
         return self._ahead[-1][0] if self._ahead else math.inf
 
     def until(self, moment: float) -> Iterator[tuple[int, float]]:
-        """Yield kind and time of each arrival until a moment."""
         while self._ahead and self._ahead[-1][0] <= moment:
             at, kind = self._ahead.pop()
             if not self._ahead:
@@ -193,7 +191,9 @@ class SimulatedWriter:
                 return
             self.busy += end - self.now
             self.now = end
-            self._end()
+            if self._group is not None:
+                self.ready.append(self._group._replace(at=self.now))
+            self._group = None
 
     def _begins(self) -> float:
         if self._waiting:
@@ -214,26 +214,14 @@ class SimulatedWriter:
 
     def _seconds(self, size: int) -> float:
         costs = self._costs
-        seconds = (
-            sync_time(costs, self._random.standard_normal()) * slowness(self._faults, self.now)
-            + size * costs.store
-            + self._away()
-        )
+        away = max((fault.end - self.now for fault in of_kind(self._faults, StoreAway, self.now)), default=0.0)
+        sync = sync_time(costs, self._random.standard_normal()) * slowness(self._faults, self.now)
+        seconds = sync + size * costs.store + away
         self._log += size * costs.log + costs.log_group
         if self._log > costs.log_size:
             self._log = 0.0
             seconds += pause(costs)
         return seconds
-
-    def _away(self) -> float:
-        """Return the seconds until the store is back."""
-        faults = of_kind(self._faults, StoreAway, self.now)
-        return max((fault.end - self.now for fault in faults), default=0.0)
-
-    def _end(self) -> None:
-        if self._group is not None:
-            self.ready.append(self._group._replace(at=self.now))
-        self._group = None
 
 
 _CLAIM = 256
@@ -246,7 +234,6 @@ _PAGE = 20_000
 """Followers pushed to before other jobs get their turn."""
 _REFUSAL = 20e-6
 """Seconds to refuse a post before any other work."""
-_NEVER = math.inf
 _FIRST_PART = 1 / 3
 """The point at which refusing begins, as a fraction of where it is complete."""
 
@@ -279,7 +266,7 @@ class Loop:
         self._committed: dict[int, float] = {}
         self._rows: list[int] = []
         self._writing: list[int] = []
-        self._written_at = _NEVER
+        self._written_at = math.inf
         self._next_write = 0.0
         self._spare, self._spared_at = _BURST, 0.0
         self._given, self._given_at = 0, 0.0
@@ -288,7 +275,6 @@ class Loop:
         self._cold = ColdTimelines(scenario)
 
     def run(self) -> SimulatedOutcome:
-        """Simulate to the end and until all work is done."""
         scenario, busy = self._scenario, self._worked()
         while self._turn():
             if self.now <= scenario.seconds:
@@ -325,12 +311,11 @@ class Loop:
         self._writer.advance(self.now, hindered=True)
 
     def _sleep(self) -> bool:
-        """Advance to the next event and return whether there is one."""
-        writes = self._next_write if self._rows and not self._writing else _NEVER
+        writes = self._next_write if self._rows and not self._writing else math.inf
         soonest = min(self._coming.next, self._writer.next, self._written_at, writes)
-        if soonest == _NEVER:
+        if soonest == math.inf:
             return False
-        self.now = max(soonest, math.nextafter(self.now, _NEVER))
+        self.now = max(soonest, math.nextafter(self.now, math.inf))
         self._writer.advance(self.now, hindered=False)
         return True
 
@@ -351,15 +336,13 @@ class Loop:
         return worked
 
     def _turned_away(self, kind: int, at: float) -> float:
-        """Refuse an arrival and return the work."""
         posts = kind == POST or kind >= CELEBRITY
         if posts:
-            self.observer.came_in()
+            self.observer.came += 1
         self.observer.refused(at, float(posts), float(kind == PAGE))
         return _REFUSAL
 
     def _done(self, kind: int, at: float, now: float) -> float:
-        """Handle an arrival and return the work."""
         if kind == POST:
             return self._post(at, now)
         if kind >= CELEBRITY:
@@ -385,7 +368,7 @@ class Loop:
 
     def _post(self, at: float, made: float, followers: float = -1.0) -> float:
         """Accept a post that arrived at `at` and gets its id at `made`, from which lags are measured."""
-        self.observer.came_in()
+        self.observer.came += 1
         if self._random.random() < self._refused(made):
             self.observer.refused(at)
             return self._arrival + _REFUSAL
@@ -394,7 +377,7 @@ class Loop:
         self._followers.append(drawn if followers < 0 else followers)
         self._unread.append(unread)
         self._writer.submit(made, len(self._came) - 1)
-        self.observer.taken_on(made)
+        self.observer.accepted(made)
         return self._arrival + self._costs.post
 
     def _refused(self, at: float) -> float:
@@ -407,7 +390,6 @@ class Loop:
         return max(age, self._expected.seconds)
 
     def _rebuilding(self, at: float) -> float:
-        """Return the work of a page to rebuild a cold timeline, in seconds."""
         costs, cold = self._costs, self._cold.share(at)
         self._cold.read(1)
         if not cold or self._random.random() >= cold:
@@ -415,7 +397,6 @@ class Loop:
         return costs.rebuild + self._scenario.follows * costs.rebuild_source
 
     def _answers(self, until: float) -> float:
-        """Answer posts whose group is on disk."""
         worked = 0.0
         while self._writer.ready and self._writer.ready[0].at <= until:
             group = self._writer.ready.popleft()
@@ -432,10 +413,10 @@ class Loop:
     # Jobs
 
     def _jobs(self, others: float) -> None:
-        """Run jobs for their share of the loop."""
         if not (self._outbox or self._claimed):
             return
-        share = max(self._shares() * min(others, _LONGEST_SHARE), _SHARE)
+        shares = min(1.0 + self._behind(self.now) / _SLOW, _MOST_SHARES)
+        share = max(shares * min(others, _LONGEST_SHARE), _SHARE)
         end = self.now + share
         while (self._outbox or self._claimed) and self.now < end:
             if not self._claimed:
@@ -444,9 +425,6 @@ class Loop:
         if not (self._outbox or self._claimed):
             self._begun = None
             self._expected.begin(0, self.now, more=False)
-
-    def _shares(self) -> float:
-        return min(1.0 + self._behind(self.now) / _SLOW, _MOST_SHARES)
 
     def _claim(self) -> None:
         size = min(_CLAIM, len(self._outbox))
@@ -492,4 +470,4 @@ class Loop:
     def _rows_written(self, until: float) -> None:
         if self._written_at <= until:
             self._writer.forget(self._written_at, self._writing)
-            self._writing, self._written_at = [], _NEVER
+            self._writing, self._written_at = [], math.inf

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from shoal.charts import Chart, Colour
 from shoal_planner import units
@@ -46,7 +46,13 @@ def _were(posts: float) -> str:
 
 
 def tables(found: SimulatedOutcome) -> list[WordTable]:
-    return [_posts_by_time(found), _waits_by_time(found), _together(found), _busy(found)]
+    busy = [(part, f"{share:.1%}") for part, share in found.busy.items()]
+    return [
+        _posts_by_time(found),
+        _waits_by_time(found),
+        _together(found),
+        WordTable("How busy it was", ("part", "of its time"), busy),
+    ]
 
 
 def _posts_by_time(found: SimulatedOutcome) -> WordTable:
@@ -87,26 +93,20 @@ def _time(seconds: float) -> str:
 
 
 def _together(found: SimulatedOutcome) -> WordTable:
-    return WordTable("Together", ("", "number"), list(_totals(found)))
-
-
-def _totals(found: SimulatedOutcome) -> Iterator[tuple[str, str]]:
-    yield "deliveries", units.number(found.deliveries)
-    yield "post to home timelines, median", units.seconds(found.lag)
-    yield "post to home timelines, p99", units.seconds(found.lag_p99)
-    yield "post to home timelines, the longest", units.seconds(found.lag_most)
-    yield "posts that had consequences left, mean", units.number(found.queue)
-    yield "posts that had consequences left, most", f"{found.queue_most:,.0f}"
-    yield "home pages", units.number(found.pages)
-    yield "home pages refused", units.number(found.pages_refused)
-    yield "home page in the server, median", units.seconds(found.page)
-    yield "home page in the server, p99", units.seconds(found.page_p99)
-    yield "memory of our processes and of Redis", units.size(found.memory)
-
-
-def _busy(found: SimulatedOutcome) -> WordTable:
-    rows = [(part, f"{share:.1%}") for part, share in found.busy.items()]
-    return WordTable("How busy it was", ("part", "of its time"), rows)
+    rows = [
+        ("deliveries", units.number(found.deliveries)),
+        ("post to home timelines, median", units.seconds(found.lag)),
+        ("post to home timelines, p99", units.seconds(found.lag_p99)),
+        ("post to home timelines, the longest", units.seconds(found.lag_most)),
+        ("posts that had consequences left, mean", units.number(found.queue)),
+        ("posts that had consequences left, most", f"{found.queue_most:,.0f}"),
+        ("home pages", units.number(found.pages)),
+        ("home pages refused", units.number(found.pages_refused)),
+        ("home page in the server, median", units.seconds(found.page)),
+        ("home page in the server, p99", units.seconds(found.page_p99)),
+        ("memory of our processes and of Redis", units.size(found.memory)),
+    ]
+    return WordTable("Together", ("", "number"), rows)
 
 
 PlottedFigure = Callable[[Stretch], float]
@@ -133,7 +133,7 @@ def charts(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Chart]:
     waits = _lines(found, _WAITS, skip_nothing=True)
     drawn = []
     if waits:
-        axes = Axes("seconds", "how long members wait", _moment, units.seconds, log_across=False)
+        axes = Axes("seconds", "how long members wait", "{:g}".format, units.seconds, log_across=False)
         below = "From a post to the home timelines of its followers, and for a home page in the server."
         drawn.append(lines("Lag", below, waits, axes, marks=marks))
     for title, below, up, figures in (
@@ -145,7 +145,7 @@ def charts(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Chart]:
         ),
         ("Posts", "Posts that were committed, and posts that were refused.", "a second", _POSTS),
     ):
-        axes = Axes("seconds", up, _moment, units.number, log_across=False, log_up=False)
+        axes = Axes("seconds", up, "{:g}".format, units.number, log_across=False, log_up=False)
         drawn.append(lines(title, below, _lines(found, figures), axes, height=300, marks=marks))
     return drawn
 
@@ -172,7 +172,3 @@ def _lines(
         if len(points) > 1:
             drawn.append(PlotLine(name, colour, points))
     return drawn
-
-
-def _moment(seconds: float) -> str:
-    return f"{seconds:g}"

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal_planner.workload import FollowerClass, Load
+from shoal_planner.workload import FollowerClass
 
 MOST_SECONDS = 86_400.0
 """Maximum of simulated seconds."""
@@ -21,8 +21,6 @@ Part = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """A fault at a moment."""
-
     at: Moment = 0.0
 
     @property
@@ -31,8 +29,6 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class LastingFault(Fault, frozen=True, kw_only=True):
-    """A fault that lasts for some seconds."""
-
     lasting: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS)] = 60.0
 
     @property
@@ -113,22 +109,15 @@ def of_kind(faults: Sequence[AnyFault], kind: type[F], moment: float) -> list[F]
 
 def crowding(faults: Sequence[AnyFault], moment: float) -> float:
     """Return the factor by which arrivals are increased at a moment."""
-    factor = 1.0
-    for rush in of_kind(faults, Rush, moment):
-        factor *= rush.by
-    return factor
+    return math.prod(rush.by for rush in of_kind(faults, Rush, moment))
 
 
 def slowness(faults: Sequence[AnyFault], moment: float) -> float:
     """Return the factor by which commits take longer in the slow stores."""
-    factor = 1.0
-    for slow in of_kind(faults, SlowStore, moment):
-        factor *= slow.by
-    return factor
+    return math.prod(slow.by for slow in of_kind(faults, SlowStore, moment))
 
 
 def kind_of(fault: AnyFault) -> str:
-    """Return the name of the fault on the command line."""
     return str(fault.__struct_config__.tag)
 
 
@@ -182,33 +171,6 @@ class Scenario(NamedTuple):
     """The setting `waiting_seconds`."""
 
 
-def scenario_of(
-    load: Load,
-    follows: float,
-    seconds: float,
-    faults: Sequence[AnyFault],
-    *,
-    counted: float,
-    loud_from: float,
-    seed: int,
-) -> Scenario:
-    """Return a scenario of a planned load. `counted` is the fraction of followers pushed to; high fan-out members are pulled."""
-    return Scenario(
-        seconds=seconds,
-        members=load.members,
-        warm=load.warm,
-        posts=load.posts,
-        pages=load.pages,
-        changes=load.changes,
-        returns=load.returns,
-        follows=follows,
-        loud_followees=load.loud_followees,
-        audiences=audiences_of(load.by_class, counted, loud_from),
-        faults=faults,
-        seed=seed,
-    )
-
-
 def audiences_of(classes: Sequence[FollowerClass], counted: float, loud_from: float) -> AuthorClasses:
     """Return the follower sets of classes of members, which are empty for high fan-out members."""
     followers = np.array([one.followers for one in classes])
@@ -229,7 +191,6 @@ class ColdTimelines:
         self.lost = 0.0
 
     def lose(self, moment: float) -> None:
-        """Apply the losses until a moment."""
         while self._losses and self._losses[-1].at <= moment:
             self.lost += (1 - self.lost) * self._losses.pop().part
 
@@ -241,5 +202,4 @@ class ColdTimelines:
         return min(1.0, self.lost + crowd + scenario.returns / max(scenario.pages, 1e-9))
 
     def read(self, pages: float) -> None:
-        """Record pages of random members: reading makes a timeline warm again."""
         self.lost *= math.exp(-pages / max(1.0, self._scenario.warm))

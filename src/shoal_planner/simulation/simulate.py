@@ -10,11 +10,19 @@ import msgspec
 from shoal.core.errors import InvalidInput
 from shoal_planner.calibration import Calibration
 from shoal_planner.one_process import LOUD_FROM, one_process, remembered
-from shoal_planner.plan import Size, cluster, fresh_share, needed, redis_memory, store_cores, store_work, work_of
+from shoal_planner.plan import cluster, fresh_share, needed, redis_memory, store_cores, store_work, work_of
 from shoal_planner.simulation.cluster import Built, Steps
 from shoal_planner.simulation.observer import SimulatedOutcome
 from shoal_planner.simulation.one_process import Loop
-from shoal_planner.simulation.scenario import MOST_SECONDS, AnyFault, LostWorkers, Rush, kind_of, scenario_of
+from shoal_planner.simulation.scenario import (
+    MOST_SECONDS,
+    AnyFault,
+    LostWorkers,
+    Rush,
+    Scenario,
+    audiences_of,
+    kind_of,
+)
 from shoal_planner.workload import Assumptions, Load, load_of
 
 ONE, SEVERAL = "one", "several"
@@ -37,10 +45,6 @@ class GivenSize(NamedTuple):
     workers: int | None = None
     stores: int | None = None
     redis: int | None = None
-
-    def applied(self, size: Size) -> Size:
-        given = {name: number for name, number in self._asdict().items() if number is not None}
-        return size._replace(**given)
 
 
 AS_PLANNED = GivenSize()
@@ -77,11 +81,8 @@ def _one(of: Assumptions, calibration: Calibration, course: Course) -> Simulated
             f"{things:,.0f} posts, pages and changes are too many for one process: {MOST_THINGS:,.0f} at most;"
             " take fewer seconds, or --shape several"
         )
-    scenario = scenario_of(
-        load, of.follows, course.seconds, course.faults, counted=of.warm, loud_from=LOUD_FROM, seed=course.seed
-    )
     known = remembered(of.members * of.daily, of.follows)
-    return Loop(costs, scenario._replace(known=known), costs.request).run()
+    return Loop(costs, _scenario(of, load, course, counted=of.warm, known=known), costs.request).run()
 
 
 def _things(load: Load, course: Course) -> float:
@@ -96,13 +97,30 @@ def _things(load: Load, course: Course) -> float:
 
 def _several(of: Assumptions, calibration: Calibration, course: Course, given: GivenSize) -> SimulatedOutcome:
     load, costs = load_of(of, LOUD_FROM, warm_only=False), calibration.shared
-    size = given.applied(needed(load, of, costs))
+    named = {name: number for name, number in given._asdict().items() if number is not None}
+    size = needed(load, of, costs)._replace(**named)
     work = work_of(load, of, costs, size.web)
     parts = {part.name: part for part in cluster(of, calibration, size).parts}
     memory = redis_memory(load, costs)
     memory += sum(parts[name].count * parts[name].memory for name in ("web process", "worker"))
-    scenario = scenario_of(
-        load, of.follows, course.seconds, course.faults, counted=1.0, loud_from=LOUD_FROM, seed=course.seed
-    )
     built = Built(size, store_cores(store_work(work, size) / size.stores / of.headroom), memory)
-    return Steps(costs, scenario._replace(known=1 - fresh_share(of, size.web)), built).run()
+    return Steps(costs, _scenario(of, load, course, counted=1.0, known=1 - fresh_share(of, size.web)), built).run()
+
+
+def _scenario(of: Assumptions, load: Load, course: Course, *, counted: float, known: float) -> Scenario:
+    """Return the scenario of a load. `counted` is the fraction of followers pushed to; high fan-out members are pulled."""
+    return Scenario(
+        seconds=course.seconds,
+        members=load.members,
+        warm=load.warm,
+        posts=load.posts,
+        pages=load.pages,
+        changes=load.changes,
+        returns=load.returns,
+        follows=of.follows,
+        loud_followees=load.loud_followees,
+        audiences=audiences_of(load.by_class, counted, LOUD_FROM),
+        faults=course.faults,
+        seed=course.seed,
+        known=known,
+    )

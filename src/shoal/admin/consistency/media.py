@@ -24,8 +24,8 @@ from shoal.core.ids import now_ms, shard_of
 from shoal.core.media_files import copy_of, files_of_member, lasting_files_of
 from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.graph.changes import change_object, retry_on_conflict
-from shoal.graph.contract import Batch, Cursor
-from shoal.graph.media import UNUSED_MS, charge, media_of, plan
+from shoal.graph.contract import Batch, Cursor, find_object
+from shoal.graph.media import UNUSED_MS, charge, plan
 from shoal.graph.schema import AGENDA, ATTACHED, DUE_ON, OWNS, AnyNode
 
 YOUNG_SECONDS = 3_600.0
@@ -151,7 +151,7 @@ async def mend(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 
 
 async def _mend(network: AnyNetwork, id_: int) -> None:
-    if await media_of(network.effects.graph, id_) is not None:
+    if await find_object(network.effects.graph, Media, id_) is not None:
         await retry_on_conflict(lambda: _mend_media(network, id_))
     else:
         await _mend_profile(network, id_)
@@ -159,7 +159,7 @@ async def _mend(network: AnyNetwork, id_: int) -> None:
 
 async def _mend_media(network: AnyNetwork, id_: int) -> None:
     graph, new_id = network.effects.graph, network.effects.new_id
-    media = await media_of(graph, id_)
+    media = await find_object(graph, Media, id_)
     if media is None:
         return
     sizes = await network.media.sizes(lasting_files_of(media))

@@ -272,74 +272,35 @@ class Service:
 
     async def stretch(self, first: ItemKey, last: ItemKey, limit: int, *, newest_first: bool = False) -> list[Item]:
         """Return up to `limit` items of one `ID` between two `sort` values, by a consistent read."""
-        return await self._query(
-            limit,
-            KeyConditionExpression="#p = :p AND #s BETWEEN :low AND :high",
-            ExpressionAttributeNames={"#p": "ID", "#s": "sort"},
-            ExpressionAttributeValues={":p": {"S": first.id}, ":low": {"S": first.sort}, ":high": {"S": last.sort}},
-            ScanIndexForward=not newest_first,
-            ConsistentRead=True,
-        )
+        between = _between("ID", first.id, "sort", first.sort, last.sort)
+        answers = await self._query(limit, **between, ScanIndexForward=not newest_first, ConsistentRead=True)
+        return [item for answer in answers for item in answer["Items"]]
 
     async def index(self, part: str, above: str, upto: str, limit: int) -> list[Item]:
         """Return up to `limit` keys of one part of the index between two places, in order, eventually consistent."""
-        return await self._query(
-            limit,
-            IndexName=INDEX,
-            KeyConditionExpression="#p = :p AND #s BETWEEN :low AND :high",
-            ExpressionAttributeNames={"#p": "part", "#s": "place"},
-            ExpressionAttributeValues={":p": {"S": part}, ":low": {"S": above}, ":high": {"S": upto}},
-        )
-
-    async def _query(self, limit: int, **parameters: Any) -> list[Item]:
-        """Query several pages: the service may end a page before its limit, at 1 MB."""
-        items: list[Item] = []
-        after: dict[str, Any] = {}
-        while len(items) < limit:
-            answer = await self.call(
-                "query",
-                TableName=self.table,
-                Limit=min(limit - len(items), _PAGE),
-                ReturnConsumedCapacity="TOTAL",
-                **parameters,
-                **after,
-            )
-            items += answer["Items"]
-            if "LastEvaluatedKey" not in answer:
-                break
-            after = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
-        return items
-
-    async def size(self, id_: str) -> int:
-        return await self._number("#p = :p", {"#p": "ID"}, {":p": {"S": id_}})
+        answers = await self._query(limit, **_between("part", part, "place", above, upto), IndexName=INDEX)
+        return [item for answer in answers for item in answer["Items"]]
 
     async def number(self, first: ItemKey, last: ItemKey) -> int:
         """Return the number of items of one `ID` between two keys, inclusive. Costs as much as reading them."""
-        return await self._number(
-            "#p = :p AND #s BETWEEN :low AND :high",
-            {"#p": "ID", "#s": "sort"},
-            {":p": {"S": first.id}, ":low": {"S": first.sort}, ":high": {"S": last.sort}},
-        )
+        between = _between("ID", first.id, "sort", first.sort, last.sort)
+        answers = await self._query(None, **between, Select="COUNT", ConsistentRead=True)
+        return sum(answer["Count"] for answer in answers)
 
-    async def _number(self, condition: str, names: Mapping[str, str], values: Mapping[str, Any]) -> int:
-        found: int = 0
-        after: dict[str, Any] = {}
-        while True:
-            answer = await self.call(
-                "query",
-                TableName=self.table,
-                Select="COUNT",
-                KeyConditionExpression=condition,
-                ExpressionAttributeNames=names,
-                ExpressionAttributeValues=values,
-                ConsistentRead=True,
-                ReturnConsumedCapacity="TOTAL",
-                **after,
-            )
-            found += answer["Count"]
+    async def _query(self, limit: int | None, **parameters: Any) -> list[dict[str, Any]]:
+        """Query several pages: the service may end a page before its limit, at 1 MB."""
+        answers: list[dict[str, Any]] = []
+        while limit is None or limit > 0:
+            if limit is not None:
+                parameters["Limit"] = min(limit, _PAGE)
+            answer = await self.call("query", TableName=self.table, ReturnConsumedCapacity="TOTAL", **parameters)
+            answers.append(answer)
             if "LastEvaluatedKey" not in answer:
-                return found
-            after = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+                break
+            parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+            if limit is not None:
+                limit -= len(answer["Items"])
+        return answers
 
     async def transact(self, writes: Sequence[Mapping[str, Any]]) -> None:
         await self.call(
@@ -356,7 +317,6 @@ class Service:
         return item
 
     async def forget(self, addresses: Sequence[ItemKey]) -> None:
-        """Delete items unconditionally."""
         parts = [addresses[start : start + WRITE_AT_ONCE] for start in range(0, len(addresses), WRITE_AT_ONCE)]
         await asyncio.gather(*[self._forget(part) for part in parts])
 
@@ -368,6 +328,15 @@ class Service:
             if not (asked := answer.get("UnprocessedItems") or {}):
                 return
             await patience.pause()
+
+
+def _between(partition: str, value: str, sort: str, low: str, high: str) -> dict[str, Any]:
+    """Return the parameters of a query for one partition and a range of sort keys, inclusive."""
+    return {
+        "KeyConditionExpression": "#p = :p AND #s BETWEEN :low AND :high",
+        "ExpressionAttributeNames": {"#p": partition, "#s": sort},
+        "ExpressionAttributeValues": {":p": {"S": value}, ":low": {"S": low}, ":high": {"S": high}},
+    }
 
 
 def _is_unanswered(error: ClientError | BotoCoreError) -> bool:

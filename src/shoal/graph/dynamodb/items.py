@@ -60,8 +60,6 @@ class ItemKey(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """The key of an item in the index."""
-
     part: str
     place: str
 
@@ -251,7 +249,6 @@ def outbox_at(part: int) -> str:
 
 
 def event_at(seq: int, spread: int) -> ItemKey:
-    """Return the key of an event until it is done."""
     return ItemKey(outbox_at(_part_of(seq, spread)), digits(seq))
 
 
@@ -261,7 +258,6 @@ def _part_of(seq: int, spread: int) -> int:
 
 
 def new_spot(seq: int, spread: int) -> Spot:
-    """Return the index key of an unclaimed event."""
     return Spot(f"new#{_part_of(seq, spread)}", digits(seq))
 
 

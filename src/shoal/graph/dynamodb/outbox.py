@@ -65,7 +65,6 @@ class DynamoOutbox:
         self._wake = wake
 
     def numbered(self, new: Sequence[AnyEvent]) -> list[Job]:
-        """Return jobs for events that are about to be committed."""
         return [Job(self._new_id(self._maker), event) for event in new]
 
     def added(self, jobs: Sequence[Job]) -> None:
@@ -90,7 +89,9 @@ class DynamoOutbox:
             (f"{kind}#{p}", upto) for kind, upto in (("out", now + END), ("new", END)) for p in range(self._spread)
         ]
         pages = await asyncio.gather(*[self._service.index(part, "0", upto, limit) for part, upto in parts])
-        found = {number_of(item["sort"]["S"]): _spot_of(item) for page in pages for item in page}
+        found = {
+            number_of(item["sort"]["S"]): Spot(item["part"]["S"], item["place"]["S"]) for page in pages for item in page
+        }
         # This process knows a newer state than the index.
         found |= dict(islice(self._new.items(), limit))
         found |= {seq: spot for seq, spot in self._back.items() if spot.place < now + END}
@@ -132,22 +133,28 @@ class DynamoOutbox:
             for known in (self._new, self._back, self._held):
                 known.pop(seq, None)
 
-    async def put_back(self, job: Job, delay: float) -> None:
+    async def put_back(self, job: Job, delay: float = 0.0) -> None:
         """Return a job; does nothing if the event is done by now."""
         spot = out_spot(job.seq, now_ms() + round(delay * 1000), self._spread)
         progress: dict[str, Value] = {"step": job.step, "mark": job.mark, "attempt": job.attempt}
-        if await self._move(job.seq, spot, progress, PRESENT) is None:
-            self._let_go({job.seq})
-            return
+        stored = await self._move(job.seq, spot, progress, PRESENT)
         self._let_go({job.seq})
-        _remember(self._back, job.seq, spot)
-        self._held[job.seq] = spot
+        if stored is not None:
+            _remember(self._back, job.seq, spot)
+            self._held[job.seq] = spot
 
     async def bury(self, job: Job, error: str) -> None:
         burial = self._transaction()
         burial.put(item_of(buried_at(job.seq), {**job_values(job), "error": error}))
         burial.delete(event_at(job.seq, self._spread))
-        await self._settle(burial)
+        burial.check_size()
+        patience = Backoff(self._service.patience)
+        while True:
+            try:
+                await self._service.transact(burial.writes)
+                break
+            except TransactionOvertaken as conflict:
+                await patience.pause(conflict)
         self._let_go({job.seq})
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
@@ -171,30 +178,22 @@ class DynamoOutbox:
     def _transaction(self) -> Transaction:
         return Transaction(self._service.table, self._spread)
 
-    async def _settle(self, transaction: Transaction) -> None:
-        """Run a transaction without conditions: conflicts only delay it."""
-        transaction.check_size()
-        patience = Backoff(self._service.patience)
-        while True:
-            try:
-                return await self._service.transact(transaction.writes)
-            except TransactionOvertaken as error:
-                await patience.pause(error)
-
     async def buried(self) -> list[tuple[Job, str]]:
-        first, last = buried_at(0), ItemKey(buried_at(0).id, END)
-        items = await self._service.stretch(first, last, _EVERYTHING)
+        first = buried_at(0)
+        items = await self._service.stretch(first, ItemKey(first.id, END), _EVERYTHING)
         return [(job_of(item), item["error"]["S"]) for item in items]
 
     async def backlog(self) -> int:
         """Return the number of events; it reads them all."""
-        return sum(await asyncio.gather(*[self._service.size(outbox_at(p)) for p in range(self._spread)]))
+        return sum(await asyncio.gather(*[self._service.number(*part) for part in self._parts()]))
 
     async def lag(self) -> float:
-        parts = [outbox_at(p) for p in range(self._spread)]
-        heads = await asyncio.gather(*[self._service.stretch(ItemKey(p, "0"), ItemKey(p, END), 1) for p in parts])
+        heads = await asyncio.gather(*[self._service.stretch(*part, 1) for part in self._parts()])
         made = [milliseconds_of(number_of(address_of(head[0]).sort)) for head in heads if head]
         return max(0.0, (now_ms() - min(made)) / 1000) if made else 0.0
+
+    def _parts(self) -> list[tuple[ItemKey, ItemKey]]:
+        return [(ItemKey(id_, "0"), ItemKey(id_, END)) for id_ in map(outbox_at, range(self._spread))]
 
     async def close(self) -> None:
         """Release the leases and delays of this process, so that the next one need not wait for their end."""
@@ -210,7 +209,3 @@ def _remember(spots: dict[int, Spot], seq: int, spot: Spot) -> None:
     spots[seq] = spot
     if len(spots) > _REMEMBERED:
         del spots[next(iter(spots))]
-
-
-def _spot_of(item: Item) -> Spot:
-    return Spot(item["part"]["S"], item["place"]["S"])

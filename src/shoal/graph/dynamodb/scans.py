@@ -41,20 +41,20 @@ _SPARE = 8
 """Extra keys read of a part, since the parts are not exactly even."""
 
 
-class Scans:
+class DynamoScans:
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service
         self._spread = spread
 
-    async def objects(self, after: int, limit: int) -> list[AnyNode]:
+    async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
         items = await self._page(["object"], digits(after), limit, lambda item: digits(int(item["ID"]["S"])))
         return [node_of(item) for item in items]
 
-    async def links(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
+    async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
         items = await self._page(LINK_KINDS, triple_text(after), limit, lambda item: triple_text(row_of(item)[:3]))
         return [row_of(item) for item in items]
 
-    async def counts(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
+    async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
         items = await self._page(["count"], pair_text(after), limit, lambda item: pair_text(pair_in(item)))
         return [(*pair_in(item), typed(item, "n")) for item in items]
 
@@ -93,9 +93,9 @@ class Scans:
             asked = [part for part, place in read.items() if len(found) < limit or place < found[limit - 1][0]]
         return found[:limit]
 
-    async def set_count(self, pair: Pair, n: int) -> None:
-        item = item_of(count_at(pair), {"n": n}, count_spot(pair, self._spread))
-        await self._service.write("put_item", Item=item)
+    async def count_set(self, id1: int, atype: int, n: int) -> None:
+        pair = Pair(id1, atype)
+        await self._service.write("put_item", Item=item_of(count_at(pair), {"n": n}, count_spot(pair, self._spread)))
 
     async def sweep(self, before: int, now: int) -> int:
         parts = range(self._spread)

@@ -12,9 +12,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from shoal.core.errors import Conflict, OutcomeUnknown
-from shoal.core.events import InverseOp
 from shoal.core.ids import now_ms
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, BlockRow, Cursor, PendingInverses
 from shoal.graph.dynamodb.client import UNANSWERED, Backoff, Capacity, Service, TransactionOvertaken, parse
 from shoal.graph.dynamodb.items import (
     Pair,
@@ -32,7 +31,7 @@ from shoal.graph.dynamodb.items import (
     typed,
 )
 from shoal.graph.dynamodb.outbox import DynamoOutbox
-from shoal.graph.dynamodb.scans import Scans
+from shoal.graph.dynamodb.scans import DynamoScans
 from shoal.graph.dynamodb.table import prepare
 from shoal.graph.dynamodb.transactions import Transaction, check_number
 from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide, every_shard
@@ -50,16 +49,30 @@ class DynamoGraph:
         self._service = service
         self._spread = spread
         self._owns = owns
-        self._outbox = DynamoOutbox(service, spread)
-        self._scans = Scans(service, spread)
         self._turns = NamedTurns()
-        self._under_way: set[asyncio.Task[list[tuple[Job, InverseOp]]]] = set()
+        self._under_way: set[asyncio.Task[PendingInverses]] = set()
+        self._outbox = outbox = DynamoOutbox(service, spread)
+        self.claim = outbox.claim
+        self.ack = outbox.ack
+        self.put_back = outbox.put_back
+        self.bury = outbox.bury
+        self.buried = outbox.buried
+        self.unbury = outbox.unbury
+        self.backlog = outbox.backlog
+        self.lag = outbox.lag
+        self.on_event = outbox.on_event
+        scans = DynamoScans(service, spread)
+        self.obj_scan = scans.obj_scan
+        self.assoc_scan = scans.assoc_scan
+        self.count_scan = scans.count_scan
+        self.count_set = scans.count_set
+        self.sweep = scans.sweep
+        self.sweep_history = scans.sweep_history
 
     @classmethod
     async def open(cls, url: str, *, owns: Owns = every_shard, patience: float = PATIENCE_SECONDS) -> DynamoGraph:
-        """Open or create the table of a URL such as `dynamodb://shoal?region=eu-west-1`; credentials are the environment's.
+        """Open or create the table of a URL (see `client.parse`), with the credentials in the environment.
 
-        In the URL, `endpoint` names another server of the protocol, and `spread` is the number of index parts of a new table.
         Raises `InvalidInput` for another URL, `Unavailable` for a table that cannot be used.
         """
         place = parse(url)
@@ -76,7 +89,6 @@ class DynamoGraph:
 
     @property
     def round_trips(self) -> int:
-        """Number of requests answered so far."""
         return self._service.capacity.requests.total()
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
@@ -121,10 +133,8 @@ class DynamoGraph:
         if at.limit <= 0 or at.after >= at.before - 1:
             return []
         first, last = list_bounds(Pair(id1, atype.number), at.after, at.before, alive=alive)
-        return [
-            entry_of(item)
-            for item in await self._service.stretch(first, last, at.limit, newest_first=not at.oldest_first)
-        ]
+        items = await self._service.stretch(first, last, at.limit, newest_first=not at.oldest_first)
+        return [entry_of(item) for item in items]
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         wanted = list(dict.fromkeys(id1s))
@@ -158,7 +168,7 @@ class DynamoGraph:
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
 
-    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def commit_owing(self, batch: Batch) -> PendingInverses:
         if batch.after is not None:
             await batch.after
         task = asyncio.create_task(self._decided(batch))
@@ -167,7 +177,7 @@ class DynamoGraph:
         # If the caller is cancelled, the commit continues.
         return await asyncio.shield(task)
 
-    async def _decided(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def _decided(self, batch: Batch) -> PendingInverses:
         """Read, decide and write, and repeat until no concurrent change interferes."""
         touched = Touched([batch], self._owns)
         # Each of these is at least one item: check before reading them.
@@ -187,7 +197,7 @@ class DynamoGraph:
                     # The conflict may be with an earlier attempt that was stored.
                     raise OutcomeUnknown(UNANSWERED) from conflict
 
-    async def _commit(self, batch: Batch, touched: Touched) -> list[tuple[Job, InverseOp]]:
+    async def _commit(self, batch: Batch, touched: Touched) -> PendingInverses:
         before = await self._load(touched)
         known, changes = _copy(before), Resolution()
         owed = decide(batch, known, changes, owns=self._owns, now=now_ms())
@@ -216,56 +226,11 @@ class DynamoGraph:
                 known.links[triple_in(item)] = link_of(item)
         return known
 
-    async def claim(self, limit: int, lease: float) -> list[Job]:
-        return await self._outbox.claim(limit, lease)
-
-    async def ack(self, jobs: Sequence[Job]) -> None:
-        await self._outbox.ack(jobs)
-
-    async def put_back(self, job: Job, delay: float = 0.0) -> None:
-        await self._outbox.put_back(job, delay)
-
-    async def bury(self, job: Job, error: str) -> None:
-        await self._outbox.bury(job, error)
-
-    async def unbury(self, jobs: Sequence[Job]) -> int:
-        return await self._outbox.unbury(jobs)
-
-    async def buried(self) -> list[tuple[Job, str]]:
-        return await self._outbox.buried()
-
-    async def backlog(self) -> int:
-        return await self._outbox.backlog()
-
-    async def lag(self) -> float:
-        return await self._outbox.lag()
-
-    def on_event(self, wake: WakeUp) -> None:
-        self._outbox.on_event(wake)
-
-    async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
-        return await self._scans.objects(after, limit)
-
-    async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
-        return await self._scans.links(after, limit)
-
-    async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
-        return await self._scans.counts(after, limit)
-
-    async def count_set(self, id1: int, atype: int, n: int) -> None:
-        await self._scans.set_count(Pair(id1, atype), n)
-
     async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:  # noqa: ARG002  # none
         return []
 
     async def block_drop(self, id1: int, atype: int) -> None:
         """Do nothing: there are no blocks."""
-
-    async def sweep(self, before: int, now: int) -> int:
-        return await self._scans.sweep(before, now)
-
-    async def sweep_history(self, before: int) -> int:
-        return await self._scans.sweep_history(before)
 
     async def close(self) -> None:
         try:

@@ -82,7 +82,8 @@ async def prepare(service: Service, spread: int) -> int:
     if description is None:
         await _create(service)
         description = await _ready(service)
-    if _keys_of(description) != _KEYS or [_keys_of(index) for index in _indexes(description)] != [_INDEX_KEYS]:
+    indexes = description.get("GlobalSecondaryIndexes", [])
+    if _keys_of(description) != _KEYS or [_keys_of(index) for index in indexes] != [_INDEX_KEYS]:
         raise Unavailable(f"{service.table} is a table, but not Shoal's: name another one")
     return await _layout(service, spread)
 
@@ -148,8 +149,3 @@ def _schema(keys: dict[str, str]) -> list[dict[str, str]]:
 
 def _keys_of(description: dict[str, Any]) -> dict[str, str]:
     return {key["AttributeName"]: key["KeyType"] for key in description["KeySchema"]}
-
-
-def _indexes(description: dict[str, Any]) -> list[dict[str, Any]]:
-    indexes: list[dict[str, Any]] = description.get("GlobalSecondaryIndexes", [])
-    return indexes

@@ -7,8 +7,6 @@ read or unread as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from shoal.core.ids import named
@@ -52,23 +50,22 @@ def went_on(member: int, post: Post, held: Assoc | None) -> AssocOp:
     before = talk_of(held) if held else Talk(root_of(post), unread=False, post_ids=())
     newest = not before.post_ids or post.id > before.post_ids[0]
     # The parent was usually added before. It may be outside the conversation, which readers check.
-    posts = _newest((*before.post_ids, post.id, *filter(None, (post.parent_id,))))
-    talk = Talk(root_of(post), unread=post.author_id != member if newest else before.unread, post_ids=posts)
+    posts = {*before.post_ids, post.id, *filter(None, (post.parent_id,))}
+    talk = Talk(
+        root_of(post),
+        unread=post.author_id != member if newest else before.unread,
+        post_ids=tuple(sorted(posts, reverse=True)[:_REMEMBERED]),
+    )
     return _op(member, talk, max(post.id, held.time + 1 if held else 0))
 
 
 def read_or_not(member: int, held: Assoc, *, unread: bool) -> AssocOp:
-    """Mark the conversation as read up to the newest post, or as unread."""
     return _op(member, msgspec.structs.replace(talk_of(held), unread=unread), held.time + 1)
 
 
 def ended_talk(member: int, held: Assoc) -> AssocOp:
     """Remove the conversation from the member's list until its next post."""
     return _op(member, talk_of(held), held.time + 1, alive=False)
-
-
-def _newest(ids: Iterable[int]) -> tuple[int, ...]:
-    return tuple(sorted(set(ids), reverse=True)[:_REMEMBERED])
 
 
 def _op(member: int, talk: Talk, time: int, *, alive: bool = True) -> AssocOp:

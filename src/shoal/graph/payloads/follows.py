@@ -79,7 +79,6 @@ class FollowSpan(NamedTuple):
 
 
 def encode_moments(moments: Collection[int]) -> bytes:
-    """Encode the newest of these times, in order."""
     newest = in_order(moments)[-_MOST:]
     return Struct(f">{len(newest)}q").pack(*newest)
 

@@ -26,8 +26,6 @@ CLEARED = "notifications cleared"
 
 
 class Mark(NamedTuple):
-    """One read marker; `time` is a snowflake."""
-
     last_read_id: int = 0
     version: int = 0
     time: int = 0
@@ -45,14 +43,9 @@ def encode_mark(last_read_id: int, version: int) -> bytes:
 
 
 async def marks(graph: Reader, member: int, names: Iterable[str]) -> dict[str, Mark]:
-    """Return the member's markers with these names, in one read."""
     ids = {mark_id(name): name for name in names}
     found = (await graph.assoc_get(member, (MARKED,), list(ids)))[MARKED]
-    return {ids[id_]: _mark(assoc) for id_, assoc in found.items()}
-
-
-def _mark(assoc: Assoc) -> Mark:
-    return Mark(*_marker_decoder.decode(assoc.data), assoc.time)
+    return {ids[id_]: Mark(*_marker_decoder.decode(assoc.data), assoc.time) for id_, assoc in found.items()}
 
 
 def drop_login(batch: Batch, owner_id: int, id_: int, now: int, version: int = 0) -> None:
@@ -76,8 +69,6 @@ async def filters_of(graph: Reader, member_id: int) -> list[Filter]:
 
 
 class Tastes(NamedTuple):
-    """A member's preferences and seen posts; None if there are none yet."""
-
     taste: Taste | None
     seen: SeenPosts | None
 

@@ -146,7 +146,6 @@ def enter_thread(batch: Batch, post: Post) -> None:
 
 
 def leave_thread(batch: Batch, post: Post, now: int) -> None:
-    """Remove a deleted comment from its thread; `now` is an id of the current time."""
     if post.root_id:
         batch.assoc_del(post.id, IN_THREAD, post.root_id, now)
 

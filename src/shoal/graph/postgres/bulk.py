@@ -7,7 +7,7 @@ starts a repeatable-read transaction. The server ends a lock held for too long, 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any, TypeVar
 
@@ -32,9 +32,9 @@ from shoal.graph.bulk import (
     Table,
 )
 from shoal.graph.postgres import moves_sql, sql
-from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool, connect, goodbye, refusal, was_lost
+from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool, Work, connect, goodbye, refusal
 from shoal.graph.postgres.migrations import check_own_version
-from shoal.graph.postgres.primary import PrimaryConnection
+from shoal.graph.postgres.primary import LOST, PrimaryConnection, lost_if_closed
 from shoal.graph.schema import encode_node
 from shoal.graph.shard_map import ShardMap
 
@@ -89,48 +89,38 @@ _SPREAD = """
     ) AS held GROUP BY 1"""
 
 
-class PostgresBulk:
-    """The rows of one store. `lazy` is the pool for reads; a write is durable when it returns."""
+async def put_rows(pool: ConnectionPool, rows: Rows) -> None:
+    objects = [(node.id, node.version, _revision(), encode_node(node)) for node in rows.objects]
+    assocs = [(*row, _revision()) for row in rows.assocs]
+    keys = [(*row, _revision(), source_of(row.shard)) for row in rows.keys]
+    await _write_each(pool, _PUT, (objects, assocs, rows.counts, keys))
 
-    def __init__(self, lazy: ConnectionPool, durable: ConnectionPool, check: Callable[[], None]) -> None:
-        self._check = check
-        self._lazy = lazy
-        self._durable = durable
 
-    async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
-        return [KeyRow(*row) for row in await self._lazy.ask(KEYS_SCAN, *after, limit, patience=LONG_PATIENCE)]
+async def remove_rows(pool: ConnectionPool, rows: Rows) -> None:
+    objects = [(node.id,) for node in rows.objects]
+    parts = ((3, rows.assocs), (2, rows.counts), (2, rows.keys))
+    await _write_each(pool, _REMOVE, (objects, *([row[:width] for row in part] for width, part in parts)))
 
-    async def put_rows(self, rows: Rows) -> None:
-        objects = [(node.id, node.version, _revision(), encode_node(node)) for node in rows.objects]
-        assocs = [(*row, _revision()) for row in rows.assocs]
-        keys = [(*row, _revision(), source_of(row.shard)) for row in rows.keys]
-        await self._each(_PUT, (objects, assocs, rows.counts, keys))
 
-    async def remove_rows(self, rows: Rows) -> None:
-        objects = [(node.id,) for node in rows.objects]
-        parts = ((3, rows.assocs), (2, rows.counts), (2, rows.keys))
-        await self._each(_REMOVE, (objects, *([row[:width] for row in part] for width, part in parts)))
+async def _write_each(pool: ConnectionPool, statements: Sequence[str], parts: Sequence[Sequence[Any]]) -> None:
+    async def write(connection: asyncpg.Connection) -> None:
+        async with connection.transaction():
+            for statement, part in zip(statements, parts, strict=True):
+                if part:
+                    await connection.execute(statement, *map(list, zip(*part, strict=True)))
 
-    async def _each(self, statements: Sequence[str], parts: Sequence[Sequence[Any]]) -> None:
-        async def write(connection: asyncpg.Connection) -> None:
-            async with connection.transaction():
-                for statement, part in zip(statements, parts, strict=True):
-                    if part:
-                        await connection.execute(statement, *map(list, zip(*part, strict=True)))
+    await pool.use(write, patience=LONG_PATIENCE)
 
-        self._check()
-        await self._durable.use(write, patience=LONG_PATIENCE)
 
-    async def spread(self) -> dict[int, Spread]:
-        async def read(connection: asyncpg.Connection) -> list[Any]:
-            async with connection.transaction(readonly=True):
-                # A sequential scan is cheapest here: every row is read.
-                await connection.execute("SET LOCAL enable_seqscan = on")
-                rows: list[Any] = await connection.fetch(_SPREAD, MEMBER_MARK, POST_MARK, ASSOC_BYTES)
-            return rows
+async def spread(pool: ConnectionPool) -> dict[int, Spread]:
+    async def read(connection: asyncpg.Connection) -> list[Any]:
+        async with connection.transaction(readonly=True):
+            # A sequential scan is cheapest here: every row is read.
+            await connection.execute("SET LOCAL enable_seqscan = on")
+            rows: list[Any] = await connection.fetch(_SPREAD, MEMBER_MARK, POST_MARK, ASSOC_BYTES)
+        return rows
 
-        rows = await self._lazy.use(read, patience=LONG_PATIENCE)
-        return {source: Spread(*held) for source, *held in rows}
+    return {source: Spread(*held) for source, *held in await pool.use(read, patience=LONG_PATIENCE)}
 
 
 def _revision() -> int:
@@ -143,28 +133,13 @@ _ALLOWED = """
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END = (-1).to_bytes(2, signed=True)
-_LINK = np.dtype(
-    [
-        ("fields", ">i2"),
-        *(
-            column
-            for name, form in (
-                ("id1", ">i8"),
-                ("id2", ">i8"),
-                ("time", ">i8"),
-                ("revision", ">i4"),
-                ("atype", ">i2"),
-                ("alive", "u1"),
-            )
-            for column in ((f"{name}_length", ">i4"), (name, form))
-        ),
-        ("data_length", ">i4"),
-    ]
-)
-_LINK_COLUMNS = ("id1", "id2", "time", "revision", "atype", "alive", "data")
+_LINK_COLUMNS = {"id1": ">i8", "id2": ">i8", "time": ">i8", "revision": ">i4", "atype": ">i2", "alive": "u1"}
+_LINK_FIELDS = [field for name, form in _LINK_COLUMNS.items() for field in ((f"{name}_length", ">i4"), (name, form))]
+_LINK = np.dtype([("fields", ">i2"), *_LINK_FIELDS, ("data_length", ">i4")])
+"""A row of an import, whose last column, `data`, is empty."""
 
 
-async def load(pool: ConnectionPool, owned_by: int, check: Callable[[], None], part: LoadPart) -> None:
+async def load(pool: ConnectionPool, owned_by: int, part: LoadPart) -> None:
     """Store a part in one transaction. Raises `Occupied`, and `Unavailable` while data sources are moving."""
 
     async def write(connection: asyncpg.Connection) -> None:
@@ -174,7 +149,6 @@ async def load(pool: ConnectionPool, owned_by: int, check: Callable[[], None], p
                 raise Unavailable("data sources are being moved, or others have the store: import when that is over")
             await _copy(connection, part)
 
-    check()
     try:
         await pool.use(write, patience=LONG_PATIENCE)
     except asyncpg.UniqueViolationError as error:
@@ -194,9 +168,9 @@ async def _copy(connection: asyncpg.Connection, part: LoadPart) -> None:
         if records:
             await connection.copy_records_to_table(table, records=records, columns=columns, schema_name="shoal")
     if len(part.links):
-        source = BytesIO(_binary(part.links))
+        source, names = BytesIO(_binary(part.links)), (*_LINK_COLUMNS, "data")
         await connection.copy_to_table(
-            "association", source=source, columns=_LINK_COLUMNS, schema_name="shoal", format="binary"
+            "association", source=source, columns=names, schema_name="shoal", format="binary"
         )
 
 
@@ -205,12 +179,12 @@ def _binary(links: Table) -> bytes:
     order.
     """
     rows = np.zeros(len(links), _LINK)
-    rows["fields"] = len(_LINK_COLUMNS)
+    rows["fields"] = len(_LINK_COLUMNS) + 1
     for at, name in enumerate(("id1", "atype", "id2", "time")):
         rows[name] = links[:, at]
     rows["revision"] = np.random.default_rng().integers(1, _FIRST_REVISION, len(links))
     rows["alive"] = 1
-    for name in _LINK_COLUMNS[:-1]:
+    for name in _LINK_COLUMNS:
         rows[f"{name}_length"] = _LINK[name].itemsize
     return _SIGNATURE + rows.tobytes() + _END
 
@@ -261,7 +235,7 @@ class PostgresSnapshot:
             raise
 
     async def hold(self) -> None:
-        """See `SnapshotSource`. Publishing of new maps is blocked, too."""
+        """Block publishing of new maps, too (see `SnapshotSource`)."""
 
         async def hold(connection: asyncpg.Connection) -> None:
             await connection.execute("BEGIN")
@@ -284,7 +258,6 @@ class PostgresSnapshot:
 
     async def release(self) -> None:
         """End the transaction that holds the locks; raise `Unavailable` if the server has ended it already, or was replaced."""
-
         if self._holding.is_closed() or self._holding.history != self._reading.history:
             raise Unavailable(_LOST)
         if self._holding.is_in_transaction():
@@ -321,17 +294,14 @@ class PostgresSnapshot:
         await goodbye(self._reading)
 
 
-async def _do(connection: asyncpg.Connection, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+async def _do(connection: asyncpg.Connection, work: Work[T]) -> T:
     try:
-        return await work(connection)
-    except asyncpg.PostgresConnectionError as error:
+        with lost_if_closed(connection):
+            return await work(connection)
+    except LOST as error:
         raise Unavailable(_LOST) from error
     except asyncpg.PostgresError as error:
         refused = refusal(error)
         if refused is error:
             raise
         raise refused from error
-    except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError, AttributeError) as error:
-        if isinstance(error, AttributeError) and not was_lost(connection, error):
-            raise
-        raise Unavailable(_LOST) from error

@@ -24,7 +24,7 @@ from shoal.graph.postgres.primary import LOST, UNREACHABLE, PrimaryConnection, P
 from shoal.observability.tracing import timed
 
 T = TypeVar("T")
-Row = tuple[Any, ...]
+Work = Callable[[asyncpg.Connection], Awaitable[T]]
 
 PATIENCE = 5.0
 """Seconds that a request waits for the server."""
@@ -158,13 +158,7 @@ class ConnectionPool:
             raise
         return rows
 
-    async def use(
-        self,
-        work: Callable[[asyncpg.Connection], Awaitable[T]],
-        *,
-        patience: float | None = None,
-        reads: bool = False,
-    ) -> T:
+    async def use(self, work: Work[T], *, patience: float | None = None, reads: bool = False) -> T:
         """Run `work` on a connection.
 
         Through a pooler it is one transaction, and its own transactions are savepoints.
@@ -179,41 +173,27 @@ class ConnectionPool:
                 await connection.execute(self._local)
                 return await work(connection)
 
-        return await timed(
-            "postgres", "transaction", self._have(within if self._pooled else work, patience, reads=reads)
-        )
+        chosen = within if self._pooled else work
+        return await timed("postgres", "transaction", self._have(chosen, patience, reads=reads))
 
-    async def _have(
-        self,
-        work: Callable[[asyncpg.Connection], Awaitable[T]],
-        patience: float | None,
-        *,
-        reads: bool,
-        history: int | None = None,
-    ) -> T:
+    async def _have(self, work: Work[T], patience: float | None, *, reads: bool, history: int | None = None) -> T:
         if self._closing:
             raise Unavailable("the store is closing")
-        lost = _unreachable if reads or not self._writes else _unanswered
-        task = asyncio.create_task(self._use(work, patience or self._patience, lost, history))
+        reads = reads or not self._writes
+        task = asyncio.create_task(self._use(work, patience or self._patience, history, reads=reads))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         # A cancelled caller does not cancel the query.
         return await asyncio.shield(task)
 
-    async def _use(
-        self,
-        work: Callable[[asyncpg.Connection], Awaitable[T]],
-        patience: float,
-        lost: Callable[[], Unavailable],
-        history: int | None,
-    ) -> T:
+    async def _use(self, work: Work[T], patience: float, history: int | None, *, reads: bool) -> T:
         await self._place(patience)
         try:
             connection = await self._connection()
             if history is not None and connection.history != history:
                 self._idle.append(connection)
                 raise HistoryEnded
-            return await self._watched(connection, work, patience, lost)
+            return await self._watched(connection, work, patience, reads=reads)
         finally:
             self._places.release()
 
@@ -227,21 +207,16 @@ class ConnectionPool:
         except TimeoutError as error:
             raise Unavailable(_BUSY) from error
 
-    async def _watched(
-        self,
-        connection: PrimaryConnection,
-        work: Callable[[asyncpg.Connection], Awaitable[T]],
-        patience: float,
-        lost: Callable[[], Unavailable],
-    ) -> T:
+    async def _watched(self, connection: PrimaryConnection, work: Work[T], patience: float, *, reads: bool) -> T:
         timer = asyncio.get_running_loop().call_later(patience, self._give_up, connection)
         try:
             answer = await work(connection)
         except (*LOST, AttributeError) as error:
-            if not was_lost(connection, error):
+            # See `primary.lost_if_closed`.
+            if isinstance(error, AttributeError) and not connection.is_closed():
                 raise
             connection.terminate()
-            raise lost() from error
+            raise _lost(reads=reads) from error
         except asyncpg.PostgresError as error:
             state = error.sqlstate or ""
             if state.startswith(_LEAVING):
@@ -249,7 +224,7 @@ class ConnectionPool:
                 self._give_up(connection)
                 self._finder.forget()
             if state.startswith(_ENDED):
-                raise lost() from error
+                raise _lost(reads=reads) from error
             refused = refusal(error)
             if refused is error:
                 raise
@@ -258,7 +233,7 @@ class ConnectionPool:
             if self._finder.is_stale(connection):
                 # An old primary answered; its successor lacks what it stored.
                 connection.terminate()
-                raise lost()
+                raise _lost(reads=reads)
             return answer
         finally:
             timer.cancel()
@@ -268,9 +243,6 @@ class ConnectionPool:
     def _give_up(self, connection: asyncpg.Connection) -> None:
         """Terminate a connection whose server does not answer, and the idle ones with it."""
         connection.terminate()
-        self._drop_idle()
-
-    def _drop_idle(self) -> None:
         while self._idle:
             self._idle.pop().terminate()
 
@@ -316,20 +288,12 @@ async def _fetch(connection: asyncpg.Connection, statement: str, values: Sequenc
 
 
 def _local_settings(settings: Mapping[str, str]) -> str:
-    chosen = [(name, value) for name, value in settings.items() if name not in _OF_SESSIONS]
+    # `SET LOCAL default_...` would only affect the next transaction.
     return "; ".join(
-        # `SET LOCAL default_...` would only affect the next transaction.
         f"SET LOCAL {name.removeprefix('default_')} = '{value}'"
-        for name, value in chosen
+        for name, value in settings.items()
+        if name not in _OF_SESSIONS
     )
-
-
-def was_lost(connection: asyncpg.Connection, error: Exception) -> bool:
-    """Return whether an error says that the connection ended.
-
-    asyncpg raises `AttributeError` if the connection ends between preparing and sending a statement.
-    """
-    return isinstance(error, LOST) or (isinstance(error, AttributeError) and connection.is_closed())
 
 
 async def goodbye(connection: asyncpg.Connection) -> None:
@@ -340,12 +304,8 @@ async def goodbye(connection: asyncpg.Connection) -> None:
         connection.terminate()
 
 
-def _unreachable() -> Unavailable:
-    return Unavailable(UNREACHABLE)
-
-
-def _unanswered() -> OutcomeUnknown:
-    return OutcomeUnknown(_LOST_ANSWER)
+def _lost(*, reads: bool) -> Unavailable:
+    return Unavailable(UNREACHABLE) if reads else OutcomeUnknown(_LOST_ANSWER)
 
 
 def frozen_refusal() -> Frozen:

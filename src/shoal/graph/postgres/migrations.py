@@ -19,14 +19,13 @@ from shoal.graph.migrations import (
     PendingStep,
     Progress,
     TableIndex,
-    check_own,
     check_usable,
     readable_from,
     too_long,
 )
 from shoal.graph.postgres import sql
-from shoal.graph.postgres.connections import connect, goodbye, was_lost
-from shoal.graph.postgres.primary import LOST
+from shoal.graph.postgres.connections import connect, goodbye
+from shoal.graph.postgres.primary import LOST, lost_if_closed
 from shoal.graph.postgres.schema import MIGRATIONS
 
 SESSION = "shoal schema "
@@ -78,8 +77,9 @@ async def check_version(connection: asyncpg.Connection, ledger: VersionLedger = 
 
 
 async def check_own_version(connection: asyncpg.Connection) -> None:
-    """Raise `Unavailable` unless the graph has exactly our schema version."""
-    check_own(GRAPH.name, await applied(connection, GRAPH), len(GRAPH.migrations))
+    """Raise `Unavailable` for any other version: code that handles whole rows must know every column."""
+    found = await applied(connection, GRAPH)
+    check_usable(GRAPH.name, found, found, len(GRAPH.migrations))
 
 
 async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> None:
@@ -205,27 +205,29 @@ class PostgresUpgrade:
         """Apply what is missing while processes read and write. Excludes other upgrades. Raises `Unavailable`."""
         working, looking = await connect(self._url, _PATIENT), await connect(self._url, _PATIENT)
         try:
-            found = await applied(working, self._ledger)
-            if not 0 < found < len(self._ledger.migrations):
-                return
-            if not await working.fetchval(sql.KEEP_MIGRATION):
-                raise Unavailable(UPGRADING.format(self._ledger.name))
-            for part in await unmade(working, self._ledger, found):
-                await _make_beside(working, looking, part, progress)
-            await working.execute(sql.LET_MIGRATE)
-            async with working.transaction():
-                await working.execute(sql.SHORT_LOCKS)
-                await working.execute(sql.LOCK_MIGRATION)
-                # Another process may have been faster: do not apply its versions again.
-                if (found := await applied(working, self._ledger)) < len(self._ledger.migrations):
-                    await apply(working, self._ledger, found)
-        except (*LOST, asyncpg.PostgresError, AttributeError) as error:
-            if isinstance(error, AttributeError) and not any(was_lost(one, error) for one in (working, looking)):
-                raise
+            with lost_if_closed(working, looking):
+                await self._upgrade(working, looking, progress)
+        except (*LOST, asyncpg.PostgresError) as error:
             raise Unavailable(f"the upgrade was interrupted ({error}): run it again, and it goes on") from error
         finally:
             await goodbye(looking)
             await goodbye(working)
+
+    async def _upgrade(self, working: asyncpg.Connection, looking: asyncpg.Connection, progress: Progress) -> None:
+        found = await applied(working, self._ledger)
+        if not 0 < found < len(self._ledger.migrations):
+            return
+        if not await working.fetchval(sql.KEEP_MIGRATION):
+            raise Unavailable(UPGRADING.format(self._ledger.name))
+        for part in await unmade(working, self._ledger, found):
+            await _make_beside(working, looking, part, progress)
+        await working.execute(sql.LET_MIGRATE)
+        async with working.transaction():
+            await working.execute(sql.SHORT_LOCKS)
+            await working.execute(sql.LOCK_MIGRATION)
+            # Another process may have been faster: do not apply its versions again.
+            if (found := await applied(working, self._ledger)) < len(self._ledger.migrations):
+                await apply(working, self._ledger, found)
 
 
 async def _estimated(connection: asyncpg.Connection, part: TableIndex) -> PendingStep:

@@ -202,14 +202,14 @@ class PostgresSide:
         async def read(connection: asyncpg.Connection) -> tuple[Digest, RowNames]:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 names = RowNames.of(await connection.fetch(sql.JOURNAL_NAMES, sources))
-                return await _digest(connection, sources) - await _digest_of(connection, names), names
+                return await _digest_but(connection, sources, names), names
 
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
     async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
         async def read(connection: asyncpg.Connection) -> Digest:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
-                return await _digest(connection, sources) - await _digest_of(connection, names)
+                return await _digest_but(connection, sources, names)
 
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
@@ -260,9 +260,10 @@ def _stored(new: ShardMap) -> tuple[int, str]:
     return new.version, msgspec.json.encode(new.plain()).decode()
 
 
-async def _digest(connection: asyncpg.Connection, sources: Sequence[int]) -> Digest:
+async def _digest_but(connection: asyncpg.Connection, sources: Sequence[int], names: RowNames) -> Digest:
     parts = {kind: await connection.fetchrow(table.digest, sources) for kind, table in _TABLES.items()}
-    return Digest({kind: (row[0], int(row[1])) for kind, row in parts.items()})
+    whole = Digest({kind: (row[0], int(row[1])) for kind, row in parts.items()})
+    return whole - await _digest_of(connection, names)
 
 
 async def _digest_of(connection: asyncpg.Connection, names: RowNames) -> Digest:

@@ -110,7 +110,6 @@ class PostgresOutbox:
         return int((await self._lazy.ask(sql.OUTBOX_SIZE, patience=LONG_PATIENCE))[0][0])
 
     async def lag(self) -> float:
-        """Return the lag in seconds, by the clock of the server."""
         await self._flush()
         return max(0.0, (await self._lazy.ask(sql.OUTBOX_LAG))[0][0] or 0.0)
 

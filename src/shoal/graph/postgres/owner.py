@@ -18,9 +18,9 @@ from shoal.core.errors import Unavailable
 from shoal.graph.connection_errors import place_of
 from shoal.graph.failover import Histories
 from shoal.graph.postgres import sql
-from shoal.graph.postgres.connections import PATIENCE, SESSION_SETTINGS, goodbye, was_lost
+from shoal.graph.postgres.connections import PATIENCE, SESSION_SETTINGS, goodbye
 from shoal.graph.postgres.migrations import SESSION_NAME, check_version
-from shoal.graph.postgres.primary import LOST, PrimaryConnection, PrimaryFinder, ended_after, parse
+from shoal.graph.postgres.primary import LOST, PrimaryConnection, PrimaryFinder, ended_after, lost_if_closed, parse
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,6 @@ class Owner:
         self._watch = asyncio.create_task(self._keep(), name="shoal-owner")
 
     def check(self) -> None:
-        """Raise `Unavailable` while the lock is not held."""
         if self._refusal is not None:
             raise Unavailable(self._refusal)
 
@@ -84,11 +83,9 @@ class Owner:
         self._finder.forget()
         connection = await self._finder.connect(named, self._patience)
         try:
-            with ended_after(connection, _TAKE_SECONDS):
+            with ended_after(connection, _TAKE_SECONDS), lost_if_closed(connection):
                 taken = await self._asked(connection, first=first)
-        except (*LOST, asyncpg.PostgresError, AttributeError) as error:
-            if isinstance(error, AttributeError) and not was_lost(connection, error):
-                raise
+        except (*LOST, asyncpg.PostgresError) as error:
             connection.terminate()
             raise Unavailable(_WAITING) from error
         except BaseException:
@@ -162,11 +159,9 @@ class Owner:
 
     async def _answers(self, connection: PrimaryConnection) -> bool:
         try:
-            with ended_after(connection, _BEAT_SECONDS):
+            with ended_after(connection, _BEAT_SECONDS), lost_if_closed(connection):
                 await connection.fetchval("SELECT 1")
-        except (*LOST, asyncpg.PostgresError, AttributeError) as error:
-            if isinstance(error, AttributeError) and not was_lost(connection, error):
-                raise
+        except (*LOST, asyncpg.PostgresError):
             return False
         return True
 

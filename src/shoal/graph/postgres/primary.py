@@ -141,6 +141,17 @@ def ended_after(connection: asyncpg.Connection, seconds: float) -> Iterator[None
         timer.cancel()
 
 
+@contextlib.contextmanager
+def lost_if_closed(*connections: asyncpg.Connection) -> Iterator[None]:
+    """Raise `ConnectionError` for the `AttributeError` of asyncpg when a connection ends while a statement is prepared."""
+    try:
+        yield
+    except AttributeError as error:
+        if not any(connection.is_closed() for connection in connections):
+            raise
+        raise ConnectionError("the connection ended") from error
+
+
 _Asked = dict[asyncio.Task[PrimaryConnection], str]
 
 
@@ -254,7 +265,10 @@ class PrimaryFinder:
         told = (
             "; ".join(f"{place_of(host)}: {reason}" for host, reason in reasons.items()) or f"{self._place}: no answer"
         )
-        lasting = bool(errors) and all(_lasts(error, reasons[host]) for host, error in errors.items())
+        lasting = bool(errors) and all(
+            isinstance(error, _REFUSALS) or is_lasting(error) or "rejected SSL" in reasons[host]
+            for host, error in errors.items()
+        )
         answering = [host for host, error in errors.items() if isinstance(error, NotThePrimary)]
         if lasting:
             self._say(logging.ERROR, f"{_MISCONFIGURED}: {told}")
@@ -305,7 +319,3 @@ def _newer(
     worse, better = (best, found) if found[1].history > best[1].history else (found, best)
     worse[1].terminate()
     return better
-
-
-def _lasts(error: Exception, reason: str) -> bool:
-    return isinstance(error, _REFUSALS) or is_lasting(error) or "rejected SSL" in reason

@@ -101,47 +101,20 @@ _TABLES = """
         'SELECT (((id >> 10) & 8191) / 128)::smallint';
 """
 
-# Reading `moving` or `owner` locks that table until the end of the transaction, only against changes of it: when a change is
-# done, no commit that had not seen it is running.
-_WATCH = """
-    CREATE FUNCTION shoal.watch(
-        objects bigint[], id1s bigint[], atypes smallint[], id2s bigint[], count_id1s bigint[], count_atypes smallint[],
-        spaces text[], names text[], sources smallint[]
-    ) RETURNS void LANGUAGE plpgsql AS $$
-    DECLARE
-        frozen text;
-    BEGIN
-        WITH written (source, kind, a, b, c, space, name) AS (
-            SELECT shoal.source_of(w.id), 'object', w.id, NULL::bigint, NULL::bigint, NULL::text, NULL::text
-            FROM unnest(objects) AS w (id)
-            UNION ALL
-            SELECT shoal.source_of(w.id1), 'association', w.id1, w.atype, w.id2, NULL, NULL
-            FROM unnest(id1s, atypes, id2s) AS w (id1, atype, id2)
-            UNION ALL
-            SELECT shoal.source_of(w.id1), 'count', w.id1, w.atype, NULL, NULL, NULL
-            FROM unnest(count_id1s, count_atypes) AS w (id1, atype)
-            UNION ALL
-            SELECT w.source, 'key', NULL, NULL, NULL, w.space, w.name
-            FROM unnest(spaces, names, sources) AS w (space, name, source)
-        ), moved AS (
-            SELECT w.*, m.state FROM written AS w JOIN shoal.moving AS m USING (source)
-        ), noted AS (
-            INSERT INTO shoal.journal (kind, a, b, c, space, name)
-            SELECT kind, a, b, c, space, name FROM moved WHERE state = 'copying'
-        )
-        SELECT string_agg(DISTINCT source::text, ',') INTO frozen FROM moved WHERE state = 'frozen';
-        IF frozen IS NOT NULL THEN
-            RAISE EXCEPTION 'a data source is frozen' USING ERRCODE = 'SHFRZ', DETAIL = frozen;
-        END IF;
-    END $$;
-"""
-
 # A new row has a positive revision; a row that replaces revision r has -(r + 1). So one INSERT serves both, in the order of its
 # rows, and its result tells whether every row was as expected: a new row that existed already is not returned, and one to be
 # replaced that was deleted keeps its negative revision. Rows that were only read are locked last and without waiting: their
 # holders may wait for us.
+#
+# Reading `moving` or `owner` locks that table until the end of the transaction, only against changes of it: when a change is
+# done, no commit that had not seen it is running.
+#
+# A standby that takes over may lack the last numbers of the outbox sequence, and would use them again: a worker that holds an
+# earlier event would settle another one. So event numbers start with the history, which is the timeline of the server's WAL.
 _COMMIT = """
-    CREATE FUNCTION shoal.commit(
+    CREATE FUNCTION shoal.history() RETURNS bigint LANGUAGE sql VOLATILE AS
+        $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint $$;
+    CREATE OR REPLACE FUNCTION shoal.commit(
         owned_by bigint,
         object_ids bigint[], object_versions integer[], object_revisions integer[], object_data bytea[],
         gone_ids bigint[], gone_revisions integer[],
@@ -160,6 +133,7 @@ _COMMIT = """
     DECLARE
         fits boolean;
         seqs bigint[] := '{}';
+        past bigint;
     BEGIN
         IF NOT EXISTS (SELECT FROM shoal.owner WHERE id = owned_by) THEN
             RAISE EXCEPTION 'others have the store' USING ERRCODE = 'SHOUT';
@@ -225,9 +199,10 @@ _COMMIT = """
             END IF;
         END LOOP;
         IF cardinality(events) > 0 THEN
+            past := (shoal.history() - 1) << 40;
             WITH put AS (
-                INSERT INTO shoal.outbox (ready_at, event)
-                SELECT now() + make_interval(secs => e.delay), e.event
+                INSERT INTO shoal.outbox (seq, ready_at, event) OVERRIDING SYSTEM VALUE
+                SELECT past + nextval('shoal.outbox_seq_seq'), now() + make_interval(secs => e.delay), e.event
                 FROM unnest(events, event_delays) WITH ORDINALITY AS e (event, delay, place) ORDER BY e.place
                 RETURNING seq
             ) SELECT array_agg(seq ORDER BY seq) INTO seqs FROM put;
@@ -265,10 +240,6 @@ _COMMIT = """
         RETURN seqs;
     END $$;
 """
-
-_OF_THE_HISTORY = """past := (shoal.history() - 1) << 40;
-            WITH put AS (
-                INSERT INTO shoal.outbox (seq, ready_at, event) OVERRIDING SYSTEM VALUE"""
 
 # Acknowledged and returned jobs are settled first, so that they are not claimed again.
 _CLAIM = """
@@ -326,18 +297,6 @@ _HISTORY = Migration(
     )
 )
 
-# A standby that takes over may lack the last numbers of the sequence, and would use them again: a worker that holds an earlier
-# event would settle another one. So the numbers start with the history, which is the timeline of the server's WAL.
-_NUMBERED = """
-    CREATE FUNCTION shoal.history() RETURNS bigint LANGUAGE sql VOLATILE AS
-        $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint $$;
-""" + _COMMIT.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace(
-    "seqs bigint[] := '{}';", "seqs bigint[] := '{}';\n        past bigint;"
-).replace("WITH put AS (\n                INSERT INTO shoal.outbox (ready_at, event)", _OF_THE_HISTORY).replace(
-    "SELECT now() + make_interval(secs => e.delay)",
-    "SELECT past + nextval('shoal.outbox_seq_seq'), now() + make_interval(secs => e.delay)",
-)
-
 # Tombstones of `placed` types are kept permanently. In the index of a sweep they would slow each sweep.
 _SWEEPABLE = Migration(
     (
@@ -351,11 +310,11 @@ _SWEEPABLE = Migration(
 )
 
 MIGRATIONS: tuple[Migration, ...] = (
-    short(_TABLES + _WATCH + _COMMIT + _CLAIM),
+    short(_TABLES + _CLAIM),
     short(MOVING),
     short(RANKS),
     _HISTORY,
-    short(_NUMBERED, 4),
+    short(_COMMIT, 4),
     _SWEEPABLE,
 )
 """Schema versions in order, append-only; the greatest number in `shoal.version` is the number of applied ones."""

@@ -142,10 +142,6 @@ KEY_SWEEP = """
         DELETE FROM shoal.key AS k USING dead AS d WHERE k.space = d.space AND k.name = d.name RETURNING until
     ) SELECT count(*), max(until) FROM swept"""
 
-MOVE_LOCK = "LOCK TABLE shoal.moving IN ACCESS EXCLUSIVE MODE"
-MOVE_SET = "INSERT INTO shoal.moving VALUES ($1, $2) ON CONFLICT (source) DO UPDATE SET state = excluded.state"
-MOVE_END = "DELETE FROM shoal.moving WHERE source = $1"
-
 SETTLE = "SELECT shoal.settle($1::bigint[], $2, $3, $4, $5, $6, $7)"
 CLAIM = "SELECT seq, event, step, mark, attempt FROM shoal.claim($1::bigint[], $2, $3, $4, $5, $6, $7, $8, $9)"
 LET_GO = "UPDATE shoal.outbox SET ready_at = now(), leased = false, holder = NULL WHERE holder = $1"

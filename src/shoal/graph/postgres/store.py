@@ -9,20 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from itertools import starmap
 from typing import Any
 
-import asyncpg
-
 from shoal.core.errors import InvalidInput, ShoalError
-from shoal.core.events import InverseOp
 from shoal.core.ids import now_ms
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job
+from shoal.graph.bulk import KeyRow, LoadPart, Rows, Spread
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, PendingInverses
 from shoal.graph.failover import Histories
-from shoal.graph.postgres import bulk as loading
-from shoal.graph.postgres import ranks, sql
-from shoal.graph.postgres.bulk import PostgresBulk
+from shoal.graph.postgres import bulk, ranks, sql
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
 from shoal.graph.postgres.migrations import check_version, migrate
 from shoal.graph.postgres.outbox import PostgresOutbox
@@ -57,12 +52,6 @@ class PostgresGraph:
         self.backlog = outbox.backlog
         self.lag = outbox.lag
         self.on_event = outbox.on_event
-        bulk = PostgresBulk(reading, self._writing, self._check)
-        self.key_scan = bulk.key_scan
-        self.put_rows = bulk.put_rows
-        self.remove_rows = bulk.remove_rows
-        self.spread = bulk.spread
-        self.load = partial(loading.load, self._writing, owner.mark, self._check)
 
     @classmethod
     async def open(
@@ -76,16 +65,12 @@ class PostgresGraph:
         patience: float = PATIENCE,
         histories: Histories | None = None,
     ) -> PostgresGraph:
-        """Open the store in this database, or create it.
+        """Open the store in this database, or create it. Raises `Unavailable`.
 
         Args:
             sole: Exclude all other writers; refused if there are any.
             readers: Number of connections for reading.
             patience: Seconds that a request waits for the server.
-            histories: Those of the network.
-
-        Raises:
-            Unavailable: The store cannot be reached or used.
         """
         histories = histories or Histories()
         owner = Owner(url, sole=sole, patience=patience, histories=histories)
@@ -108,7 +93,6 @@ class PostgresGraph:
 
     @property
     def round_trips(self) -> int:
-        """Statements sent so far, each a round trip."""
         return self._reading.asked + (0 if self._read_only else self._writing.asked)
 
     @property
@@ -209,10 +193,10 @@ class PostgresGraph:
     async def commit(self, batch: Batch) -> None:
         await self._submit(batch, settles=False)
 
-    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def commit_owing(self, batch: Batch) -> PendingInverses:
         return await self._submit(batch, settles=True)
 
-    async def _submit(self, batch: Batch, *, settles: bool) -> list[tuple[Job, InverseOp]]:
+    async def _submit(self, batch: Batch, *, settles: bool) -> PendingInverses:
         self._check()
         if any("\0" in op.key.name for op in batch.keys):
             raise InvalidInput("a name may not have a null character in it")
@@ -259,20 +243,23 @@ class PostgresGraph:
         rows = await self._writing.ask(statement, *values, patience=LONG_PATIENCE)
         return int(rows[0][0]) if rows else 0
 
-    async def moving(self, source: int, state: str | None) -> None:
-        """Mark a data source as `copying` or `frozen`, or as not moving; every later commit respects it."""
+    async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
+        return list(starmap(KeyRow, await self._reading.ask(bulk.KEYS_SCAN, *after, limit, patience=LONG_PATIENCE)))
 
-        async def change(connection: asyncpg.Connection) -> None:
-            async with connection.transaction():
-                # Waits for commits that did not see the new state, and blocks those that must see it.
-                await connection.execute(sql.MOVE_LOCK)
-                if state is None:
-                    await connection.execute(sql.MOVE_END, source)
-                else:
-                    await connection.execute(sql.MOVE_SET, source, state)
-
+    async def put_rows(self, rows: Rows) -> None:
         self._check()
-        await self._writing.use(change)
+        await bulk.put_rows(self._writing, rows)
+
+    async def remove_rows(self, rows: Rows) -> None:
+        self._check()
+        await bulk.remove_rows(self._writing, rows)
+
+    async def load(self, part: LoadPart) -> None:
+        self._check()
+        await bulk.load(self._writing, self._owner.mark, part)
+
+    async def spread(self) -> dict[int, Spread]:
+        return await bulk.spread(self._reading)
 
     async def close(self) -> None:
         if not self._read_only:

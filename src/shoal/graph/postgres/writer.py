@@ -16,14 +16,25 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from shoal.core.errors import Conflict, Unavailable
-from shoal.core.events import InverseOp, encode
+from shoal.core.events import encode
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.placement import source_of
-from shoal.graph.contract import Batch, Job
+from shoal.graph.contract import Batch, Job, PendingInverses
 from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import FROZEN, ConnectionPool, HistoryEnded, frozen_refusal
 from shoal.graph.postgres.owner import MEANWHILE
-from shoal.graph.resolve import KeyName, Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
+from shoal.graph.resolve import (
+    KeyName,
+    Known,
+    Owns,
+    Resolution,
+    StoredAssoc,
+    Touched,
+    Triple,
+    answer,
+    copied,
+    decide,
+)
 from shoal.graph.schema import encode_node
 from shoal.observability.tracing import for_many
 
@@ -120,8 +131,6 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> Columns:
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
 
-Owed = list[tuple[Job, InverseOp]]
-
 GROUPS = 3
 """Concurrent groups, each on a connection of its own."""
 _GROUP_BATCHES = 512
@@ -155,7 +164,7 @@ class _Task:
 
     __slots__ = ("_triples", "batch", "future", "names", "presumed_new", "settles", "written")
 
-    def __init__(self, batch: Batch, owns: Owns, future: asyncio.Future[Owed], *, settles: bool) -> None:
+    def __init__(self, batch: Batch, owns: Owns, future: asyncio.Future[PendingInverses], *, settles: bool) -> None:
         touched = Touched([batch], owns)
         self.batch = batch
         self.future = future
@@ -189,9 +198,9 @@ class Writer:
         self._closing = False
         self.overtaken = 0
 
-    def submit(self, batch: Batch, *, settles: bool) -> asyncio.Future[Owed]:
+    def submit(self, batch: Batch, *, settles: bool) -> asyncio.Future[PendingInverses]:
         """Commit a batch; the result is its pending inverses for other stores."""
-        future: asyncio.Future[Owed] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[PendingInverses] = asyncio.get_running_loop().create_future()
         if self._closing:
             future.set_exception(Unavailable("the store is closing"))
             return future
@@ -243,13 +252,8 @@ class Writer:
         # This group must not count while the next one is started.
         self._groups.difference_update({asyncio.current_task()})
         self._start()
-        for task, answer in zip(tasks, answers, strict=True):
-            if task.future.done():
-                continue
-            if isinstance(answer, Exception):
-                task.future.set_exception(answer)
-            else:
-                task.future.set_result(answer)
+        for task, result in zip(tasks, answers, strict=True):
+            answer(task.future, result)
 
     async def _answers(self, tasks: list[_Task]) -> list[Any]:
         """Return each batch's result or error. If a group fails, its batches are retried alone, so that one cannot fail the
@@ -260,7 +264,7 @@ class Writer:
         except _SourcesFrozen as frozen:
             return await self._without(tasks, frozen.sources)
         except Unavailable as error:
-            return [_again(error) for _ in tasks]
+            return [copied(error) for _ in tasks]
         except _Overtaken:
             if len(tasks) == 1:
                 return [Unavailable("too many others change the same things: repeat in a moment", retry_after=1.0)]
@@ -331,7 +335,7 @@ class Writer:
                 if batch.after is not None:
                     await batch.after
             seqs = await self._store(values, history)
-            answers = [_with_jobs(answer, changes, seqs) for answer in answers]
+            answers = [_with_jobs(result, changes, seqs) for result in answers]
             if len(unsettled) < len(changes.events):
                 self._wake()
         return answers
@@ -355,19 +359,12 @@ def _told(error: Exception) -> Exception:
     return Unavailable(MEANWHILE) if state == _OUTSIDE else error
 
 
-def _with_jobs(answer: Any, changes: Resolution, seqs: list[int]) -> Any:
-    if isinstance(answer, Exception):
-        return answer
-    return [(Job(seqs[at], changes.events[at]), op) for at, op in answer]
+def _with_jobs(result: Any, changes: Resolution, seqs: list[int]) -> Any:
+    if isinstance(result, Exception):
+        return result
+    return [(Job(seqs[at], changes.events[at]), op) for at, op in result]
 
 
 def _jitter(attempt: int) -> float:
     longest = min(_JITTER_SECONDS * 2.0**attempt, _LONGEST_JITTER_SECONDS)
     return random.random() * longest  # noqa: S311  # it guards nothing
-
-
-def _again(error: Unavailable) -> Unavailable:
-    """Copy an error for each waiting caller: an exception that is raised in many places collects all their tracebacks."""
-    copy = type(error)(str(error), retry_after=error.retry_after)
-    copy.__cause__ = error
-    return copy

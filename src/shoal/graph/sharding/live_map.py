@@ -41,23 +41,18 @@ class MapKeeper(Protocol):
 
     async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
         """Report that this process uses a map. Raises `Unavailable`."""
-        ...
 
     async def offer(self, known: ShardMap) -> None:
         """Store the map, if it is newer."""
-        ...
 
     async def admit(self, sources: list[int], version: int, seconds: float) -> None:
         """Allow writes to data sources that this map assigns to the store, in `seconds` at the latest."""
-        ...
 
     async def marks(self) -> dict[int, SourceState]:
         """Return data sources that are moving or have moved, according to the store."""
-        ...
 
     async def close(self, me: int) -> None:
         """Report that this process uses no map any more."""
-        ...
 
 
 class _Away:
@@ -77,10 +72,7 @@ class _Away:
 
 
 class LiveMap:
-    """Keeps `graph` on the newest map. `open_store` and `open_post` open the stores of the map.
-
-    The caller closes the stores that `open_store` opened.
-    """
+    """Keeps `graph` on the newest map (a `sharded_graph.Watch`). The caller closes the stores that `open_store` opened."""
 
     def __init__(
         self,
@@ -112,9 +104,9 @@ class LiveMap:
             self._set(newest)
             for url in self.map.stores:
                 await self._store(url)
-            heard = await asyncio.gather(*[self._first_beat(url) for url in self.map.stores])
+            heard = await asyncio.gather(*[self._beat(url, joins=True) for url in self.map.stores])
             newest = max((h.newer for h in heard if h.newer), key=lambda known: known.version, default=None)
-        self.graph.remap([self._stores[url] for url in self.map.stores], self.map.owners)
+        self._route()
         self.graph.watch = self
         for url in self.map.stores:
             self._follow(url)
@@ -134,11 +126,9 @@ class LiveMap:
         return {url: await self._post(url).marks() for url in self.map.stores}
 
     def fresh(self, place: int) -> bool:
-        """See `sharded_graph.Watch`."""
         return asyncio.get_running_loop().time() < self._until.get(self.map.stores[place], 0.0)
 
     async def renew(self, place: int) -> None:
-        """See `sharded_graph.Watch`."""
         beaten = self._beaten[self.map.stores[place]]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -153,9 +143,6 @@ class LiveMap:
         if url not in self._posts:
             self._posts[url] = self._open_post(url)
         return self._posts[url]
-
-    async def _first_beat(self, url: str) -> MapNews:
-        return await self._beat(url, joins=True)
 
     async def _beat(self, url: str, *, joins: bool) -> MapNews:
         loop = asyncio.get_running_loop()
@@ -187,9 +174,12 @@ class LiveMap:
                 _log.exception("the map could not be followed")
                 pause = _RETRY_SECONDS
             self._stir(url)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._closing.wait()
+            await self._pause(pause)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
 
     def _stir(self, url: str) -> None:
         """Wake all waiters for a heartbeat of this store; they check again."""
@@ -205,18 +195,20 @@ class LiveMap:
         async with self._turn:
             if newer.version <= self.map.version:
                 return
-            opened = await asyncio.gather(*[self._store_or_none(url) for url in newer.stores])
-            stores = [store or cast("Store", _Away()) for store in opened]
+            await asyncio.gather(*[self._store_or_none(url) for url in newer.stores])
             # Without an await: the stores' ownership and the graph's routing never differ.
             self._set(newer)
-            self.graph.remap(stores, newer.owners)
+            self._route()
             for url in newer.stores:
                 if url not in self._tasks:
                     self._follow(url)
-            for url, store in zip(newer.stores, opened, strict=True):
-                if store is None:
-                    self._aside(self._open_later(url))
-        self._aside(self._admit())
+                if url not in self._stores:
+                    self._run_aside(self._open_later(url))
+        self._run_aside(self._admit())
+
+    def _route(self) -> None:
+        stores = [self._stores.get(url) or cast("Store", _Away()) for url in self.map.stores]
+        self.graph.remap(stores, self.map.owners)
 
     async def _admit(self) -> None:
         """Complete the publication of the newest map, in case its publisher died."""
@@ -234,7 +226,7 @@ class LiveMap:
         """Open stores that are about to join, so that the switch need not wait for it."""
         for url in urls:
             if url not in self._stores and url not in self._opening:
-                self._aside(self._store_or_none(url))
+                self._run_aside(self._store_or_none(url))
 
     async def _store_or_none(self, url: str) -> Store | None:
         try:
@@ -254,16 +246,11 @@ class LiveMap:
         while not self._closing.is_set():
             if await self._store_or_none(url) is not None:
                 async with self._turn:
-                    known = self.map
-                    self.graph.remap(
-                        [self._stores.get(at) or cast("Store", _Away()) for at in known.stores], known.owners
-                    )
+                    self._route()
                 return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_RETRY_SECONDS):
-                    await self._closing.wait()
+            await self._pause(_RETRY_SECONDS)
 
-    def _aside(self, work: Coroutine[Any, Any, object]) -> None:
+    def _run_aside(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)
         self._side_tasks.add(task)
         task.add_done_callback(self._side_tasks.discard)

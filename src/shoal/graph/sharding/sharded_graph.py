@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -31,14 +33,15 @@ from shoal.graph.contract import (
     Job,
     Missing,
     ObjOp,
+    PendingInverses,
     Store,
     WakeUp,
 )
 from shoal.graph.schema import AnyNode, AssocType, Key
-from shoal.graph.shard_map import parse_shard_map
 from shoal.throttled_log import ThrottledLog
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 async def side_by_side(questions: Iterable[Awaitable[T]]) -> list[T]:
@@ -54,16 +57,10 @@ class Watch(Protocol):
 
     def fresh(self, place: int) -> bool:
         """Return whether the store confirmed the map recently."""
-        ...
 
     async def renew(self, place: int) -> None:
         """Wait until it does; the map may have changed then. Raises `Unavailable` if the store cannot be reached."""
-        ...
 
-
-__all__ = ["ShardedGraph", "parse_shard_map"]
-
-R = TypeVar("R")
 
 _SWITCH_SECONDS = 4.5
 """A switch takes a fraction of a second; if its mover dies during it, its marks expire after 3 seconds."""
@@ -169,10 +166,13 @@ class ShardedGraph:
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
 
-    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def commit_owing(self, batch: Batch) -> PendingInverses:
         """Commit on the acting store, then apply inverses on other stores. Returns nothing for the caller to do."""
         store, owed = await self._patiently(lambda: self._commit(batch))
-        for target, jobs in self._by_target(owed).items():
+        by_target: dict[int, PendingInverses] = {}
+        for job, op in owed:
+            by_target.setdefault(self._at(shard_of(op.id1)), []).append((job, op))
+        for target, jobs in by_target.items():
             try:
                 await self.settle([op for _, op in jobs], batch.expects, new=batch.presumed_new)
                 await store.ack([job for job, _ in jobs])
@@ -184,7 +184,7 @@ class ShardedGraph:
                 self._outage.warning("%d inverses stay owed to store %d, which is away", len(jobs), target, name=target)
         return []
 
-    async def _commit(self, batch: Batch) -> tuple[Store, list[tuple[Job, InverseOp]]]:
+    async def _commit(self, batch: Batch) -> tuple[Store, PendingInverses]:
         store = await self._store(batch.shard)
         self._refuse_strays(batch)
         return store, await store.commit_owing(batch)
@@ -205,12 +205,6 @@ class ShardedGraph:
                 if version == self._version:
                     raise
             await asyncio.sleep(_AGAIN_SECONDS)
-
-    def _by_target(self, owed: Sequence[tuple[Job, InverseOp]]) -> dict[int, list[tuple[Job, InverseOp]]]:
-        parts: dict[int, list[tuple[Job, InverseOp]]] = {}
-        for job, op in owed:
-            parts.setdefault(self._at(shard_of(op.id1)), []).append((job, op))
-        return parts
 
     async def settle(self, ops: Sequence[InverseOp], expected: Collection[int] = (), *, new: bool = False) -> None:
         """Apply inverses unchanged on their stores. `new`: most likely none of them is stored yet.
@@ -258,10 +252,8 @@ class ShardedGraph:
         return jobs
 
     async def ack(self, jobs: Sequence[Job]) -> None:
-        for at, store in enumerate(self._stores):
-            mine = [job for job in jobs if job.store == at]
-            if mine:
-                await store.ack(mine)
+        for store, mine in self._jobs_by_store(jobs):
+            await store.ack(mine)
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
         await self._stores[job.store].put_back(job, delay)
@@ -283,11 +275,11 @@ class ShardedGraph:
         ]
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
-        given = 0
-        for at, store in enumerate(self._stores):
-            if mine := [job for job in jobs if job.store == at]:
-                given += await store.unbury(mine)
-        return given
+        return sum([await store.unbury(mine) for store, mine in self._jobs_by_store(jobs)])
+
+    def _jobs_by_store(self, jobs: Sequence[Job]) -> list[tuple[Store, list[Job]]]:
+        parts = [(store, [job for job in jobs if job.store == at]) for at, store in enumerate(self._stores)]
+        return [(store, mine) for store, mine in parts if mine]
 
     def on_event(self, wake: WakeUp) -> None:
         self._wake = wake
@@ -336,7 +328,7 @@ class ShardedGraph:
                 (order(row), row) for at, page in enumerate(pages) for row in page if self._at(shard(row)) == at
             ]
             # Beyond the end of the first full page, another store may have rows that were not read yet.
-            merged += [row for at, row in sorted(own, key=_first) if not ends or at <= min(ends)]
+            merged += [row for at, row in sorted(own, key=itemgetter(0)) if not ends or at <= min(ends)]
             if not ends:
                 break
             after = min(ends)
@@ -344,11 +336,11 @@ class ShardedGraph:
 
     async def put_rows(self, rows: Rows) -> None:
         """Store rows: all or none in each store."""
-        await side_by_side(_movable(store).put_rows(part) for store, part in self._by_store(rows))
+        await side_by_side(store.put_rows(part) for store, part in self._by_store(rows))
 
     async def remove_rows(self, rows: Rows) -> None:
         """Delete rows: all or none in each store."""
-        await side_by_side(_movable(store).remove_rows(part) for store, part in self._by_store(rows))
+        await side_by_side(store.remove_rows(part) for store, part in self._by_store(rows))
 
     @property
     def loads(self) -> bool:
@@ -361,12 +353,12 @@ class ShardedGraph:
         for error in filter(None, await asyncio.gather(*loads, return_exceptions=True)):
             raise error
 
-    def _keeps(self, at: int) -> Callable[[int], bool]:
-        return lambda shard: self._at(shard) == at
+    def _by_store(self, rows: Rows) -> list[tuple[Movable, Rows]]:
+        parts = [(store, rows.on(partial(self._keeps, at))) for at, store in enumerate(self._stores)]
+        return [(_movable(store), part) for store, part in parts if any(part)]
 
-    def _by_store(self, rows: Rows) -> list[tuple[Store, Rows]]:
-        parts = [(store, rows.on(self._keeps(at))) for at, store in enumerate(self._stores)]
-        return [(store, part) for store, part in parts if any(part)]
+    def _keeps(self, at: int, shard: int) -> bool:
+        return self._at(shard) == at
 
     async def spread(self) -> dict[int, Spread]:
         """Return the size of each data source in its own store. Raises `InvalidInput` if a store does not know it."""
@@ -404,7 +396,3 @@ def _movable(store: Store) -> Movable:
     if not isinstance(store, Movable):
         raise InvalidInput("a network cannot be moved to or from a store of this kind")
     return store
-
-
-def _first(pair: tuple[Any, object]) -> Any:
-    return pair[0]

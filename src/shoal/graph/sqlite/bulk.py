@@ -67,7 +67,6 @@ def put_rows(write: sqlite3.Connection, rows: Rows) -> None:
 
 
 def remove_rows(write: sqlite3.Connection, rows: Rows) -> None:
-    """Delete rows, in the open transaction."""
     objects = [(node.id,) for node in rows.objects]
     counts, keys = ([row[:2] for row in part] for part in (rows.counts, rows.keys))
     _each(write, _REMOVE, (objects, counts, keys))
@@ -135,7 +134,6 @@ class SqliteSnapshot:
 
     @classmethod
     async def connect(cls, path: Path) -> SqliteSnapshot:
-        """Connect, or raise `Unavailable` for a file that cannot be read or whose tables are of another version."""
         try:
             return await asyncio.to_thread(cls, path)
         except (sqlite3.Error, OSError) as error:

@@ -21,7 +21,6 @@ from shoal.graph.migrations import (
     Progress,
     TableIndex,
     Walk,
-    check_own,
     check_usable,
     readable_from,
     too_long,
@@ -57,7 +56,6 @@ class UpgradePlace(NamedTuple):
 
 
 def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
-    """Raise `Unavailable` unless this process may use a file."""
     at = own_place(connection, path, migrations)
     oldest = at.version
     if at.version > len(migrations) and _has(connection, "version"):
@@ -66,8 +64,8 @@ def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequen
 
 
 def check_own_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
-    """Raise `Unavailable` unless a file has exactly our schema version."""
-    check_own(f"the store {path.name}", own_place(connection, path, migrations).version, len(migrations))
+    found = own_place(connection, path, migrations).version
+    check_usable(f"the store {path.name}", found, found, len(migrations))
 
 
 def migrate(
@@ -87,7 +85,7 @@ def migrate(
         return
     if progress is None:
         _check_short(connection, path, migrations, at)
-    upgrading = _Upgrading(connection, migrations, progress or _nothing, batch_rows)
+    upgrading = _Upgrading(connection, migrations, progress or (lambda *_: None), batch_rows)
     while upgrading.turn(path):
         pass
 
@@ -95,14 +93,16 @@ def migrate(
 def pending(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> list[tuple[Part, int]]:
     """Return the remaining parts, each with the rows that it touches. Raises `Unavailable`."""
     at = own_place(connection, path, migrations)
-    parts = [part for migration in migrations[at.version :] for part in migration.parts][at.part :]
-    counted = {part.table: 0 for part in parts if not isinstance(part, str)}
-    for table in counted:
-        counted[table] = rows_of(connection, table)
-    found = [(part, 0 if isinstance(part, str) else counted[part.table]) for part in parts]
+    parts = _remaining(migrations, at)
+    rows = {table: rows_of(connection, table) for table in {part.table for part in parts if not isinstance(part, str)}}
+    found = [(part, 0 if isinstance(part, str) else rows[part.table]) for part in parts]
     if found and at.done:
         found[0] = (found[0][0], max(0, found[0][1] - at.done))
     return found
+
+
+def _remaining(migrations: Sequence[Migration], at: UpgradePlace) -> list[Part]:
+    return [part for migration in migrations[at.version :] for part in migration.parts][at.part :]
 
 
 def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
@@ -118,8 +118,8 @@ def place(connection: sqlite3.Connection) -> UpgradePlace:
     """Return the progress of a file: at its version, or in the middle of an upgrade."""
     version = _user_version(connection)
     if version and _has(connection, "upgrade"):
-        found = connection.execute("SELECT version, part, done, after FROM upgrade").fetchone()
-        return UpgradePlace(found[0], found[1], found[2], tuple(msgspec.json.decode(found[3])))
+        found, part, done, after = connection.execute("SELECT version, part, done, after FROM upgrade").fetchone()
+        return UpgradePlace(found, part, done, tuple(msgspec.json.decode(after)))
     return UpgradePlace(version)
 
 
@@ -127,7 +127,7 @@ def own_place(connection: sqlite3.Connection, path: Path, migrations: Sequence[M
     """Return the progress of a file. Raises `Unavailable` in the middle of an upgrade to a version that is not among these."""
     making = _user_version(connection)
     if making > len(migrations) and _has(connection, "upgrade"):
-        check_own(f"the store {path.name}", making, len(migrations))
+        check_usable(f"the store {path.name}", making, making, len(migrations))
     return place(connection)
 
 
@@ -137,7 +137,7 @@ def _user_version(connection: sqlite3.Connection) -> int:
 
 
 def _check_short(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration], at: UpgradePlace) -> None:
-    for part in [part for migration in migrations[at.version :] for part in migration.parts][at.part :]:
+    for part in _remaining(migrations, at):
         if not isinstance(part, str) and rows_of(connection, part.table, SHORT_ROWS + 1) > SHORT_ROWS:
             raise too_long(f"the store {path.name}", part)
 
@@ -238,10 +238,6 @@ def make_index(connection: sqlite3.Connection, part: TableIndex, rows: int, prog
     finally:
         connection.set_progress_handler(None, 0)
     progress(part.what, rows, rows)
-
-
-def _nothing(_what: str, _done: int, _total: int) -> None:
-    """Ignore progress."""
 
 
 def put_place(connection: sqlite3.Connection, at: UpgradePlace) -> None:

@@ -16,8 +16,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from shoal.graph.schema import AssocType
 from shoal.graph.sqlite import sql
 from shoal.graph.sqlite.writer import fetched
@@ -97,7 +95,7 @@ def ranks(
     """
     found = {id1: [0] * len(times) for id1 in id1s}
     overfull: set[int] = set()
-    values = (_json(list(found)), atype.number, _json(times))
+    values = (sql.json_list(list(found)), atype.number, sql.json_list(times))
     if not atype.ranked:
         for id1, place, newer in fetched(read, _WALKED[atype.number in sql.BY_ID], values):
             found[id1][place] = newer
@@ -129,7 +127,3 @@ def divide(write: sqlite3.Connection, id1: int, atype: AssocType, *, afresh: boo
         for at in range(FAN, len(below) + 1, FAN):
             write.execute(_PUT, (*pair, level, below[at - 1][0], sum(n for _, n in below[at - FAN : at])))
     return len(times) > _AT_ONCE
-
-
-def _json(numbers: Sequence[int]) -> str:
-    return msgspec.json.encode(numbers).decode()

@@ -6,9 +6,11 @@ each stays prepared. Lists of ids are passed as one JSON array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+import msgspec
 
 from shoal.graph.migrations import Migration, TableIndex, Walk, short
 from shoal.graph.schema import (
@@ -369,6 +371,10 @@ NEW_KEYS = "INSERT INTO key (space, name, id, until) VALUES {rows}"
 NEW_LINK = f"INSERT INTO {_LINK} VALUES (?, ?, ?, ?, 1, x'')"
 NEW_LINKS = NEW_LINK + ", (?, ?, ?, ?, 1, x'')" * (ROWS_AT_ONCE - 1)
 NEW_COUNT = f"INSERT INTO {_LINK} VALUES (?, ?, {LAST}, ?, {COUNTS}, x'')"
+
+
+def json_list(values: Collection[int] | Collection[str]) -> str:
+    return msgspec.json.encode(values).decode()
 
 
 def for_rows(statement: str, count: int, width: int) -> str:

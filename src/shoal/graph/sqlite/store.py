@@ -14,17 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import starmap
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from shoal.core import events
 from shoal.core.errors import ShoalError, Unavailable
-from shoal.core.events import InverseOp
 from shoal.core.ids import now_ms
 from shoal.graph.bulk import KeyRow, LoadPart, Rows, Spread
-from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp, announce
+from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, PendingInverses, WakeUp, announce
 from shoal.graph.memory import Leases
 from shoal.graph.resolve import Owns, every_shard
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
@@ -61,7 +59,9 @@ class SqliteGraph:
             if not read_only:
                 self._lock = files.own(path)
                 undo.callback(files.release, self._lock)
-                writing = undo.enter_context(closing(_connect(path)))
+                writing = undo.enter_context(
+                    closing(connect(path, _WRITER_CACHE_KIB, page_bytes=PAGE_BYTES, log_bytes=LOG_BYTES))
+                )
                 migrate(writing, path, sql.MIGRATIONS)
             self._reading = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
             self._scanning = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
@@ -91,7 +91,7 @@ class SqliteGraph:
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         if not ids:
             return {}
-        nodes = [decode_node(data) for (data,) in fetched(self._reading, sql.OBJ_GET, (_json(ids),))]
+        nodes = [decode_node(data) for (data,) in fetched(self._reading, sql.OBJ_GET, (sql.json_list(ids),))]
         return {node.id: node for node in nodes}
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
@@ -118,8 +118,8 @@ class SqliteGraph:
     ) -> dict[AssocType, dict[int, Assoc]]:
         answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
         if id2s:
-            numbers = _json([atype.number for atype in atypes])
-            for number, id2, moment, data in fetched(self._reading, statement, (id1, numbers, _json(id2s))):
+            numbers = sql.json_list([atype.number for atype in atypes])
+            for number, id2, moment, data in fetched(self._reading, statement, (id1, numbers, sql.json_list(id2s))):
                 answer[ASSOC_TYPES[number]][id2] = Assoc(id2, moment, data)
         return answer
 
@@ -137,7 +137,7 @@ class SqliteGraph:
             return {}
         statement = sql.ASSOC_RANGES[atype.number in sql.BY_ID, at.oldest_first]
         # Each list once, even if it was named twice.
-        values = (_json(list(dict.fromkeys(id1s))), atype.number, at.before, at.after, at.limit)
+        values = (sql.json_list(list(dict.fromkeys(id1s))), atype.number, at.before, at.after, at.limit)
 
         def read(connection: sqlite3.Connection) -> dict[int, list[Assoc]]:
             return _by_list(fetched(connection, statement, values), at.limit, oldest_first=at.oldest_first)
@@ -146,8 +146,8 @@ class SqliteGraph:
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
         answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
-        numbers = _json([atype.number for atype in atypes])
-        for number, id1, n in fetched(self._reading, sql.COUNT_GET, (_json(id1s), numbers)):
+        numbers = sql.json_list([atype.number for atype in atypes])
+        for number, id1, n in fetched(self._reading, sql.COUNT_GET, (sql.json_list(id1s), numbers)):
             answer[ASSOC_TYPES[number]][id1] = n
         return answer
 
@@ -181,10 +181,10 @@ class SqliteGraph:
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
 
-    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+    async def commit_owing(self, batch: Batch) -> PendingInverses:
         if batch.after is not None:
             await batch.after
-        owed: list[tuple[Job, InverseOp]] = await self._write(batch)
+        owed: PendingInverses = await self._write(batch)
         return owed
 
     async def _write(self, work: Batch | Callable[[sqlite3.Connection], Any]) -> Any:
@@ -199,15 +199,15 @@ class SqliteGraph:
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
-        while len(jobs) < limit and (rows := self._unclaimed(limit - len(jobs))):
+        while len(jobs) < limit:
+            rows = self._reading.execute(sql.OUTBOX_NEXT, (self._claimed, limit - len(jobs))).fetchall()
+            if not rows:
+                break
             self._claimed = rows[-1][0]
             jobs += starmap(_job, [row for row in rows if row[0] not in self._early])
         self._early = {seq for seq in self._early if seq > self._claimed}
         self._leases.give(jobs, lease)
         return jobs
-
-    def _unclaimed(self, limit: int) -> list[tuple[int, bytes, int, int, int, int]]:
-        return self._reading.execute(sql.OUTBOX_NEXT, (self._claimed, limit)).fetchall()
 
     async def ack(self, jobs: Sequence[Job]) -> None:
         seqs = [job.seq for job in jobs]
@@ -228,7 +228,7 @@ class SqliteGraph:
         def bury(write: sqlite3.Connection) -> None:
             write.execute(sql.BURY, (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error))
             # In the same commit: a later acknowledgment could delete the job after it was requeued.
-            write.execute(sql.OUTBOX_DELETE, (_json([job.seq]),))
+            write.execute(sql.OUTBOX_DELETE, (sql.json_list([job.seq]),))
 
         await self._write(bury)
         self._forget_claims([job.seq])
@@ -249,8 +249,8 @@ class SqliteGraph:
         seqs = [job.seq for job in given]
 
         def unbury(write: sqlite3.Connection) -> int:
-            write.execute(sql.UNBURY, (now_ms(), _json(seqs)))
-            return write.execute(sql.UNBURIED, (_json(seqs),)).rowcount
+            write.execute(sql.UNBURY, (now_ms(), sql.json_list(seqs)))
+            return write.execute(sql.UNBURIED, (sql.json_list(seqs),)).rowcount
 
         count = int(await self._write(unbury))
         self._early.difference_update(seqs)
@@ -287,9 +287,9 @@ class SqliteGraph:
 
     async def sweep(self, before: int, now: int) -> int:
         swept = 0
-        for statement, bound in (*((statement, before) for statement in sql.ASSOC_SWEEPS), (sql.KEY_SWEEP, now)):
-            swept += await self._sweep(statement, bound)
-        return swept
+        for statement in sql.ASSOC_SWEEPS:
+            swept += await self._sweep(statement, before)
+        return swept + await self._sweep(sql.KEY_SWEEP, now)
 
     async def sweep_history(self, before: int) -> int:
         return await self._sweep(sql.HISTORY_SWEEP, before)
@@ -300,7 +300,7 @@ class SqliteGraph:
         def delete(write: sqlite3.Connection) -> int:
             return write.execute(statement, (bound, _SWEEP_ROWS)).rowcount
 
-        swept = page = int(await self._write(delete))
+        swept, page = 0, _SWEEP_ROWS
         while page == _SWEEP_ROWS:
             page = int(await self._write(delete))
             swept += page
@@ -338,27 +338,15 @@ class SqliteGraph:
             self._lock = None
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    return connect(path, _WRITER_CACHE_KIB, page_bytes=PAGE_BYTES, log_bytes=LOG_BYTES)
-
-
 def _by_list(rows: Sequence[tuple[int, int, int, bytes]], limit: int, *, oldest_first: bool) -> dict[int, list[Assoc]]:
     lists: dict[int, list[Assoc]] = {}
     for id1, id2, moment, data in rows:
         lists.setdefault(id1, []).append(Assoc(id2, moment, data))
     for page in lists.values():
-        page.sort(key=_time, reverse=not oldest_first)
+        page.sort(key=attrgetter("time"), reverse=not oldest_first)
         del page[limit:]
     return lists
 
 
-def _time(assoc: Assoc) -> int:
-    return assoc.time
-
-
 def _job(seq: int, event: bytes, step: int, mark: int, attempt: int, at: int = 0) -> Job:
     return Job(seq, events.decode(event), step, mark, attempt, at=at)
-
-
-def _json(ids: Sequence[int]) -> str:
-    return msgspec.json.encode(ids).decode()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from shoal.core.errors import Unavailable
 from shoal.graph.migrations import Migration, PendingStep, Progress
@@ -24,7 +25,7 @@ from shoal.graph.sqlite.files import connect
 from shoal.graph.sqlite.migrations import behind_place, migrate, pending, place, put_place
 from shoal.graph.sqlite.writer import asked
 
-_Work = Callable[[Path, sqlite3.Connection], list[PendingStep]]
+T = TypeVar("T")
 
 _SAMPLE_ROWS = 50_000
 _CACHE_KIB = 65_536
@@ -39,8 +40,7 @@ class SqliteUpgrade:
         self._owner = owner or self._path
 
     async def plan(self) -> list[PendingStep]:
-        """Return the steps that the file still needs. Raises `Unavailable`."""
-        work = partial(_plan, migrations=self._migrations)
+        work = partial(_plan, self._path, migrations=self._migrations)
         return await asyncio.to_thread(_connected, self._path, work, read_only=True)
 
     async def upgrade(self, progress: Progress) -> None:
@@ -50,12 +50,12 @@ class SqliteUpgrade:
         """
         cancelled = threading.Event()
 
-        def told(what: str, done: int, total: int) -> None:
+        def report(what: str, done: int, total: int) -> None:
             if cancelled.is_set():
                 raise asyncio.CancelledError
             progress(what, done, total)
 
-        working = asyncio.create_task(asyncio.to_thread(self._upgrade, told))
+        working = asyncio.create_task(asyncio.to_thread(self._upgrade, report))
         try:
             await asyncio.shield(working)
         except asyncio.CancelledError:
@@ -66,23 +66,16 @@ class SqliteUpgrade:
     def _upgrade(self, progress: Progress) -> None:
         lock = files.own(self._owner)
         try:
-            work = partial(_migrated, migrations=self._migrations, progress=progress)
+            work = partial(migrate, path=self._path, migrations=self._migrations, progress=progress)
             _connected(self._path, work, read_only=False)
         finally:
             files.release(lock)
 
 
-def _migrated(
-    path: Path, connection: sqlite3.Connection, migrations: Sequence[Migration], progress: Progress
-) -> list[PendingStep]:
-    migrate(connection, path, migrations, progress)
-    return []
-
-
-def _connected(path: Path, work: _Work, *, read_only: bool) -> list[PendingStep]:
+def _connected(path: Path, work: Callable[[sqlite3.Connection], T], *, read_only: bool) -> T:
     try:
         with closing(connect(path, _CACHE_KIB, read_only=read_only)) as connection:
-            return asked(partial(work, path), connection)
+            return asked(work, connection)
     except (sqlite3.Error, OSError) as error:
         raise Unavailable(f"the store {path.name} cannot be opened: {error}") from error
 
@@ -102,7 +95,7 @@ def _plan(path: Path, connection: sqlite3.Connection, migrations: Sequence[Migra
 def _rehearsed(path: Path, source: sqlite3.Connection, migrations: Sequence[Migration]) -> dict[str, float]:
     """Return the rows per second of each step that touches rows, measured on a sample."""
     rates: dict[str, float] = {}
-    with _beside(path) as copy, closing(connect(copy, _CACHE_KIB)) as connection:
+    with _temporary(path) as copy, closing(connect(copy, _CACHE_KIB)) as connection:
         _copy(path, source, connection, migrations)
         began = time.perf_counter()
 
@@ -118,7 +111,7 @@ def _rehearsed(path: Path, source: sqlite3.Connection, migrations: Sequence[Migr
 
 
 @contextlib.contextmanager
-def _beside(path: Path) -> Iterator[Path]:
+def _temporary(path: Path) -> Iterator[Path]:
     """Yield a temporary file name on the disk of the store; delete it afterwards, with its `-wal` and `-shm` files."""
     number, name = tempfile.mkstemp(prefix=f"{path.name}.rehearsal-", dir=path.parent)
     os.close(number)

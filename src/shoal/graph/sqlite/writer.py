@@ -17,14 +17,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
-
 from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
 from shoal.core.ids import now_ms
-from shoal.graph.contract import Batch, Job
+from shoal.graph.contract import Batch, Job, PendingInverses
 from shoal.graph.migrations import Migration
-from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
+from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, answer, copied, decide
 from shoal.graph.schema import encode_node
 from shoal.graph.sqlite import sql
 from shoal.graph.sqlite.files import connect, roll_back
@@ -63,7 +61,6 @@ def remove_links(write: sqlite3.Connection, triples: Collection[Triple]) -> None
     write.executemany(sql.DISPLACED_DELETE, [triple for triple in triples if triple[1] in _BY_ID])
 
 
-Owed = list[tuple[Job, InverseOp]]
 T = TypeVar("T")
 
 _GROUP_BATCHES = 512
@@ -116,7 +113,6 @@ class Writer:
         return future
 
     def acknowledge(self, seqs: Iterable[int]) -> None:
-        """Delete these events with one of the next groups."""
         self._acks.extend(seqs)
         self._pending.set()
 
@@ -174,7 +170,7 @@ class Writer:
             answers = self._commit(tasks, acks, keeps)
         except OutcomeUnknown as error:
             # Do not retry alone: a batch could conflict with its own stored changes.
-            answers = [_again(error) for _ in tasks]
+            answers = [copied(error) for _ in tasks]
             self._acks.extendleft(acks)
             self._keeps.extendleft(reversed(keeps))
         except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
@@ -194,13 +190,8 @@ class Writer:
             return refusal(error)
 
     def _answer(self, tasks: list[_Task], answers: list[Any], events: bool) -> None:
-        for task, answer in zip(tasks, answers, strict=True):
-            if task.future.done():
-                continue
-            if isinstance(answer, Exception):
-                task.future.set_exception(answer)
-            else:
-                task.future.set_result(answer)
+        for task, result in zip(tasks, answers, strict=True):
+            answer(task.future, result)
         if events:
             self._wake()
 
@@ -216,7 +207,7 @@ class Writer:
             if keeps:
                 connection.executemany(sql.OUTBOX_KEEP, keeps)
             if acks:
-                connection.execute(sql.OUTBOX_DELETE, (_json(acks),))
+                connection.execute(sql.OUTBOX_DELETE, (sql.json_list(acks),))
         except BaseException:
             self._seq = seq
             roll_back(connection)
@@ -250,7 +241,7 @@ class Writer:
                 answers.append(self._owed(changes, owed))
         return answers, changes
 
-    def _owed(self, changes: Resolution, owed: Sequence[InverseOp]) -> Owed:
+    def _owed(self, changes: Resolution, owed: Sequence[InverseOp]) -> PendingInverses:
         first = len(changes.events) - len(owed)
         return [(Job(self._seq + 1 + index, changes.events[index]), op) for index, op in enumerate(owed, first)]
 
@@ -261,7 +252,7 @@ class Writer:
         touched = Touched(batches, self._owns)
         read = self._connection.execute
         if touched.ids:
-            known.versions.update(read(sql.OBJ_VERSIONS, (_json(list(touched.ids)),)))
+            known.versions.update(read(sql.OBJ_VERSIONS, (sql.json_list(list(touched.ids)),)))
         for statement, values in sql.in_rows(sql.KEY_GET, list(touched.keys), 2):
             known.keys.update({(space, name): (id_, until) for space, name, id_, until in read(statement, values)})
         for statement, values in sql.in_rows(sql.LINKS_GET, list(touched.links), 3):
@@ -291,7 +282,7 @@ class Writer:
                 write(prepared, values)
         put_links(self._connection, links, self._displaced)
         if gone:
-            write(sql.OBJ_DELETE, (_json(gone),))
+            write(sql.OBJ_DELETE, (sql.json_list(gone),))
         for name, held in changes.keys.items():
             if held is None:
                 write(sql.KEY_DELETE, name)
@@ -302,20 +293,9 @@ def _drain(queue: deque[T]) -> list[T]:
     return [queue.popleft() for _ in range(len(queue))]
 
 
-def _json(ids: Sequence[int]) -> str:
-    return msgspec.json.encode(ids).decode()
-
-
 def _code(error: Exception) -> int:
     """Return SQLite's primary error code; 0 for other errors."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _again(error: OutcomeUnknown) -> OutcomeUnknown:
-    """Copy the error: each waiting caller needs an exception of its own, or one would collect all their tracebacks."""
-    copy = OutcomeUnknown(str(error))
-    copy.__cause__ = error.__cause__
-    return copy
 
 
 def refusal(error: Exception) -> Exception:
