@@ -5,7 +5,7 @@ Deletion requires the password.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -14,93 +14,46 @@ from starlette.responses import Response
 from shoal.commands import account_deletions
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import Departure
+from shoal.i18n import Translated
 from shoal.mastodon_api import login_attempts
 from shoal.web import routing
 from shoal.web.authentication import begin, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, Line, Visit
 from shoal.web.settings_layout import settings_page
 
 
 class LeaveForm(Form, frozen=True, kw_only=True):
-    """The password and an explicit confirmation."""
-
-    password: Annotated[str, Meta(max_length=2_000)] = ""
+    password: Line = ""
     sure: bool = False
 
 
-async def show(visit: Visit, _query: None) -> Response:
-    return await _page(visit)
+async def show(visit: Visit, _query: None = None, wrong: Wrong = RIGHT) -> Response:
+    return await settings_page(visit, "account", wrong=wrong, days=visit.limits.leaving_days)
 
 
 async def leave(visit: Visit, asked: LeaveForm) -> Response:
     """Deactivate the account and schedule its deletion. The browser is logged out and redirected to the receipt."""
     member, _ = visit.checked(asked), visit.words.text
     if not asked.sure:
-        return await _page(visit, {"sure": _("Tick this, if you mean it.")})
+        return await show(visit, wrong={"sure": _("Tick this, if you mean it.")})
     try:
         told = await login_attempts.leave(visit.anonymous, member.id, asked.password)
     except InvalidInput:
-        return await _page(visit, {"password": _("This is not your password.")})
+        return await show(visit, wrong={"password": _("This is not your password.")})
     except TooMany as error:
         refusal = password_refusal(visit.words, error)
-        return refusal.on(await _page(visit, {"password": refusal.words}))
+        return refusal.on(await show(visit, wrong={"password": refusal.words}))
     response = visit.go(f"/goodbye/{told.receipt}")
     visit.browser.log_out(response)
     return response
 
 
-async def _page(visit: Visit, wrong: Wrong = RIGHT) -> Response:
-    days = visit.front.writes.limits.leaving_days
-    return await settings_page(visit, "account", wrong=wrong, name=visit.member.name, days=days)
-
-
-ROUTES = (
-    routing.page("/settings/account", show),
-    routing.form("/settings/account", leave, LeaveForm, limit_class="login"),
-)
-
-
-class CountLine(NamedTuple):
-    words: str
-    n: str
-
-
-class DepartureView(NamedTuple):
-    """An account deletion as text for the receipt page."""
-
-    name: str
-    until: str
-    """When the deletion begins."""
-    begun: bool
-    done: str
-    """When the deletion was completed; empty until then."""
-    lines: list[CountLine]
-
-
-def departure_view(visit: Visit, departure: Departure) -> DepartureView:
-    """Return an account deletion for the receipt page, without the kinds whose count is 0."""
-    words = visit.words
-    lines = [
-        CountLine(label, words.number(n))
-        for kind, label in _kinds(visit).items()
-        if (n := departure.counts.get(kind, 0))
-    ]
-    if size := departure.counts.get("bytes", 0):
-        lines.append(CountLine(words.text("Megabytes of files"), words.about(size / 1e6)))
-    return DepartureView(
-        departure.name,
-        words.full(departure.at),
-        departure.begun_at > 0,
-        words.full(departure.done_at) if departure.done_at else "",
-        lines,
-    )
-
-
-def _kinds(visit: Visit) -> dict[str, str]:
-    _ = visit.words.text
-    return {
+def _counts(words: Translated, departure: Departure) -> list[tuple[str, str]]:
+    """Return what an account deletion deletes, with the number of each kind, without the kinds whose number is 0."""
+    _ = words.text
+    kinds = {
         "posts": _("Posts and comments"),
         "media": _("Pictures, videos and sounds"),
         "shares": _("Shares"),
@@ -122,9 +75,10 @@ def _kinds(visit: Visit) -> dict[str, str]:
         "mutes": _("Members muted"),
         "notes": _("Notes about members"),
     }
-
-
-_Typed = Annotated[str, Meta(max_length=2_000)]
+    counts = [(label, words.number(n)) for kind, label in kinds.items() if (n := departure.counts.get(kind, 0))]
+    if size := departure.counts.get("bytes", 0):
+        counts.append((_("Megabytes of files"), words.about(size / 1e6)))
+    return counts
 
 
 class GoodbyePath(msgspec.Struct, frozen=True):
@@ -134,13 +88,15 @@ class GoodbyePath(msgspec.Struct, frozen=True):
 
 
 class ComeBack(Form, frozen=True, kw_only=True):
-    username: _Typed = ""
-    password: _Typed = ""
+    username: Line = ""
+    password: Line = ""
 
 
 async def receipt(visit: Visit, query: GoodbyePath) -> Response:
-    found = departure_view(visit, await account_deletions.receipt(visit.front.writes, query.receipt))
-    return await page(visit, "goodbye", title=visit.words.text("Goodbye"), departure=found)
+    words, departure = visit.words, await account_deletions.receipt(visit.writes, query.receipt)
+    return await page(
+        visit, "goodbye", title=words.text("Goodbye"), departure=departure, counts=_counts(words, departure)
+    )
 
 
 async def form(visit: Visit, _query: None) -> Response:
@@ -148,7 +104,6 @@ async def form(visit: Visit, _query: None) -> Response:
 
 
 async def come_back(visit: Visit, asked: ComeBack) -> Response:
-    """Cancel the deletion and log in."""
     visit.check_sent(asked)
     try:
         member = await login_attempts.come_back(visit.anonymous, asked.username, asked.password)
@@ -158,12 +113,14 @@ async def come_back(visit: Visit, asked: ComeBack) -> Response:
     return await begin(visit, member, "/")
 
 
-async def ask(visit: Visit, name: str = "", wrong: str = "", status: int = 200) -> Response:
+async def ask(visit: Visit, name: str = "", wrong: str = "", status: int = 0) -> Response:
     title = visit.words.text("Keep the account")
     return await page(visit, "come_back", status=status, title=title, name=name, wrong=wrong)
 
 
-REACTIVATION_ROUTES = (
+ROUTES = (
+    routing.page("/settings/account", show),
+    routing.form("/settings/account", leave, LeaveForm, limit_class="login"),
     routing.page("/goodbye/{receipt}", receipt, GoodbyePath, secret=True),
     routing.page("/comeback", form),
     routing.form("/comeback", come_back, ComeBack, limit_class="login"),

@@ -35,8 +35,6 @@ _MOST = 2_000
 
 
 class DirectoryPageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The order of the directory, and the offset of the page."""
-
     order: Literal["followed", "active", "new"] = "followed"
     offset: Annotated[int, Meta(ge=0, le=_MOST)] = 0
 
@@ -53,10 +51,10 @@ async def people(visit: Visit, query: DirectoryPageQuery) -> Response:
 
 
 async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile], bool]:
-    reads, last = visit.front.reads, query.offset + _SIZE > _MOST
+    reads, last = visit.reads, query.offset + _SIZE > _MOST
     try:
         if query.order == "followed":
-            return await followed_most(visit, query.offset, _SIZE)
+            return await _most_followed(visit, query.offset, _SIZE)
         found = await members.directory_page(reads, visit.viewer_id, query.order, _SIZE, query.offset)
     except Unavailable:
         not_noted()
@@ -65,9 +63,9 @@ async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile]
     return found, bool(found) and not last
 
 
-async def followed_most(visit: Visit, offset: int, limit: int) -> tuple[list[Profile], bool]:
+async def _most_followed(visit: Visit, offset: int, limit: int) -> tuple[list[Profile], bool]:
     """Return some of the most followed discoverable members, without those hidden from the viewer, and whether there are more."""
-    reads, viewer = visit.front.reads, visit.viewer_id
+    reads, viewer = visit.reads, visit.viewer_id
     every = await most_followed(reads)
     ids = every[offset : offset + limit]
     stands = await relations(reads.graph, viewer, ids)
@@ -79,9 +77,6 @@ async def followed_most(visit: Visit, offset: int, limit: int) -> tuple[list[Pro
     return found, offset + limit < len(every)
 
 
-DIRECTORY_ROUTES = (routing.page("/explore/people", people, DirectoryPageQuery, remembered=True),)
-
-
 class WallPhoto(NamedTuple):
     photo: Photo
     path: str
@@ -90,8 +85,6 @@ class WallPhoto(NamedTuple):
 
 
 class CloudWord(NamedTuple):
-    """A tag of the cloud, sized by its uses."""
-
     tag: str
     path: str
     size: int
@@ -135,18 +128,18 @@ def wall_of(visit: Visit, entries: Iterable[Entry]) -> list[WallPhoto]:
 
 async def cloud_of(visit: Visit, limit: int, order: str = "all") -> list[CloudWord]:
     """Return the tags of the cloud in alphabetical order; empty while the tag cloud is unavailable."""
-    return cloud_words(visit, await words_of_cloud(visit, limit, order))
+    return _cloud(visit, await _sized_tags(visit, limit, order))
 
 
-async def words_of_cloud(visit: Visit, limit: int, order: str = "all") -> list[SizedTag]:
+async def _sized_tags(visit: Visit, limit: int, order: str = "all") -> list[SizedTag]:
     """Return the tags of the cloud, largest first; empty while the tag cloud is unavailable."""
     try:
-        return await visit.front.reads.tags.sized(order, limit)
+        return await visit.reads.tags.sized(order, limit)
     except Unavailable:
         return []
 
 
-def cloud_words(visit: Visit, words: Sequence[SizedTag]) -> list[CloudWord]:
+def _cloud(visit: Visit, words: Sequence[SizedTag]) -> list[CloudWord]:
     """Return the tags in alphabetical order."""
     return [
         CloudWord(word.form, tag_path(visit, word.name), word.level, visit.words.number(word.uses))
@@ -154,7 +147,7 @@ def cloud_words(visit: Visit, words: Sequence[SizedTag]) -> list[CloudWord]:
     ]
 
 
-async def drawn_cloud(visit: Visit, words: Sequence[SizedTag]) -> DrawnCloud | None:
+async def _drawn_cloud(visit: Visit, words: Sequence[SizedTag]) -> DrawnCloud | None:
     """Return the drawn tag cloud, or None without tags. The layout takes 0.1 s and is cached."""
     if not words:
         return None
@@ -166,7 +159,7 @@ async def drawn_cloud(visit: Visit, words: Sequence[SizedTag]) -> DrawnCloud | N
             DrawnTag(
                 tag_path(visit, words[one.place.at].name),
                 one.text,
-                _uses(visit, words[one.place.at]),
+                _label(visit, words[one.place.at]),
                 f"c{one.colour} {one.weight}",
                 one.place.x + one.place.width / 2,
                 one.place.baseline,
@@ -184,9 +177,8 @@ def _laid_out(words: tuple[NamedLevel, ...]) -> tuple[Frame, tuple[DrawnWord, ..
     return frame, tuple(placed)
 
 
-def _uses(visit: Visit, word: SizedTag) -> str:
-    text = visit.words.plural("#%(tag)s: %(n)s post", "#%(tag)s: %(n)s posts", word.uses)
-    return text % {"tag": word.form, "n": visit.words.number(word.uses)}
+def _label(visit: Visit, word: SizedTag) -> str:
+    return visit.words.counted("#%(tag)s: %(n)s post", "#%(tag)s: %(n)s posts", word.uses, tag=word.form)
 
 
 _PHOTOS = 24
@@ -195,11 +187,11 @@ _PEOPLE = 9
 
 
 async def explore(visit: Visit, _params: None) -> Response:
-    reads = visit.front.reads
+    reads = visit.reads
     trending, newest, words, rising, (people, _) = await asyncio.gather(
         trends.page(reads, visit.viewer_id, _PHOTOS),
         public_timelines.public_page(reads, visit.viewer_id, Cursor(limit=_PHOTOS), only_media=True),
-        words_of_cloud(visit, _CLOUD),
+        _sized_tags(visit, _CLOUD),
         cloud_of(visit, 12, "rising"),
         _people(visit),
     )
@@ -211,8 +203,8 @@ async def explore(visit: Visit, _params: None) -> Response:
         title=visit.words.text("Explore"),
         trending=first,
         newest=[picture for picture in wall_of(visit, newest.entries) if picture.path not in known],
-        cloud=cloud_words(visit, words),
-        drawn=await drawn_cloud(visit, words),
+        cloud=_cloud(visit, words),
+        drawn=await _drawn_cloud(visit, words),
         rising=rising,
         people=await people_of(visit, people),
     )
@@ -220,17 +212,18 @@ async def explore(visit: Visit, _params: None) -> Response:
 
 async def _people(visit: Visit) -> tuple[list[Profile], bool]:
     try:
-        return await followed_most(visit, 0, _PEOPLE)
+        return await _most_followed(visit, 0, _PEOPLE)
     except Unavailable:
         not_noted()
         return [], False
 
 
 async def about(visit: Visit, _params: None) -> Response:
-    return await page(visit, "about", title=visit.words.text("About"), shown=visit.front.settings)
+    return await page(visit, "about", title=visit.words.text("About"), shown=visit.settings)
 
 
 ROUTES = (
     routing.page("/explore", explore, remembered=True),
+    routing.page("/explore/people", people, DirectoryPageQuery, remembered=True),
     routing.page("/about", about),
 )

@@ -15,22 +15,18 @@ from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenti
 from shoal.core.model import Member
 from shoal.mastodon_api import login_attempts
 from shoal.web import account_deletion, routing
-from shoal.web.authentication import begin, code_refusal, goal, password_refusal
+from shoal.web.authentication import begin, code_refusal, password_refusal
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Visit, is_local
-
-_Typed = Annotated[str, Meta(max_length=2_000)]
+from shoal.web.request_context import Form, Line, Visit, local
 
 
 class LogInQuery(msgspec.Struct, frozen=True):
-    """The path to redirect to after login."""
-
-    to: _Typed = ""
+    to: Line = ""
 
 
 class LogIn(Form, frozen=True, kw_only=True):
-    username: _Typed = ""
-    password: _Typed = ""
+    username: Line = ""
+    password: Line = ""
 
 
 class Code(Form, frozen=True, kw_only=True):
@@ -42,7 +38,7 @@ class Code(Form, frozen=True, kw_only=True):
 async def form(visit: Visit, query: LogInQuery) -> Response:
     """Show the login form. A logged-in member is redirected to the target."""
     if visit.viewer is not None:
-        return visit.go(goal(query.to))
+        return visit.go(local(query.to))
     return await login_page(visit, query.to)
 
 
@@ -63,27 +59,27 @@ async def log_in(visit: Visit, asked: LogIn) -> Response:
 
 async def _ask_again(visit: Visit, name: str) -> Response:
     """Send the confirmation email again, because the password was right, and show what to do with it."""
-    member = await members.find(visit.front.writes, name)
+    member = await members.find(visit.writes, name)
     with suppress(TooMany):
         await login_attempts.count_mail(visit.anonymous, name)
         if member is not None:
-            await credentials.ask_confirmation(visit.front.writes, member, visit.words.code)
+            await credentials.ask_confirmation(visit.writes, member, visit.words.code)
     return visit.go("/signup/confirm")
 
 
 async def code_form(visit: Visit, query: LogInQuery) -> Response:
     """Show the second-factor form. Without a verified password, redirect to the login page."""
-    found = await sessions.halfway(visit.front.writes, visit.browser.login)
+    found = await sessions.halfway(visit.writes, visit.browser.login)
     if found is None:
-        return visit.go("/login", to=query.to if is_local(query.to) else "")
+        return visit.go("/login", to=local(query.to, ""))
     return await _code_form(visit, found.member, query.to)
 
 
 async def code(visit: Visit, asked: Code) -> Response:
     visit.check_sent(asked)
-    found = await sessions.halfway(visit.front.writes, visit.browser.login)
+    found = await sessions.halfway(visit.writes, visit.browser.login)
     if found is None:
-        return visit.go("/login", to=asked.to if is_local(asked.to) else "")
+        return visit.go("/login", to=local(asked.to, ""))
     refusal = await code_refusal(visit, found.member, asked.code)
     if refusal is None:
         return await begin(visit, found.member, asked.to, proved=True)
@@ -91,17 +87,15 @@ async def code(visit: Visit, asked: Code) -> Response:
 
 
 async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "") -> Response:
-    title, ways = visit.words.text("One more step"), await second_factor.ways(visit.front.writes, member.id)
     return await page(
         visit,
         "login_code",
-        title=title,
-        heading=title,
+        title=visit.words.text("One more step"),
         to=to,
         name=member.name,
         wrong=wrong,
-        ways=ways,
-        contact=visit.front.settings.contact_email,
+        ways=await second_factor.ways(visit.writes, member.id),
+        contact=visit.settings.contact_email,
     )
 
 
@@ -109,7 +103,7 @@ async def as_demo(visit: Visit, asked: Form) -> Response:
     """Log in as the shared demo member."""
     visit.check_sent(asked)
     lent = visit.front.demo_member
-    member = (await visit.front.graph.obj_get((lent,))).get(lent) if lent else None
+    member = (await visit.graph.obj_get((lent,))).get(lent) if lent else None
     if not isinstance(member, Member):
         raise NotFound("There is no such page")
     return await begin(visit, member, asked.to)
@@ -117,7 +111,7 @@ async def as_demo(visit: Visit, asked: Form) -> Response:
 
 async def log_out(visit: Visit, asked: Form) -> Response:
     visit.check_sent(asked)
-    await sessions.leave(visit.front.writes, visit.browser.login)
+    await sessions.leave(visit.writes, visit.browser.login)
     response = visit.go("/")
     visit.browser.log_out(response)
     return response
@@ -128,18 +122,17 @@ async def login_page(visit: Visit, to: str, name: str = "", wrong: str = "", *, 
 
     `locked`: password logins are locked for now, and the page offers other ways to log in.
     """
-    title = visit.words.text("Log in")
     return await page(
         visit,
         "login",
-        title=title,
+        title=visit.words.text("Log in"),
         to=to,
         name=name,
         wrong=wrong,
         locked=locked,
-        has_mail=bool(visit.front.settings.mail),
-        contact=visit.front.settings.contact_email,
-        may_join=visit.front.settings.registrations,
+        has_mail=bool(visit.settings.mail),
+        contact=visit.settings.contact_email,
+        may_join=visit.settings.registrations,
     )
 
 

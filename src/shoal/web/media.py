@@ -18,7 +18,7 @@ from shoal.http.rate_limits import RateKey
 from shoal.http.routes import Route
 from shoal.settings import Settings
 from shoal.web import routing
-from shoal.web.compose_form import MIDDLE, FileOfPost, picture_of
+from shoal.web.compose_form import FileOfPost, picture_of
 from shoal.web.form_errors import told
 from shoal.web.rendering import part
 from shoal.web.request_context import Form, Visit
@@ -48,7 +48,7 @@ class Refused(msgspec.Struct, frozen=True):
     words: str
 
 
-def card_of(visit: Visit, media: Media, said: FileOfPost | None = None) -> PictureCard:
+def _card(visit: Visit, media: Media, said: FileOfPost | None = None) -> PictureCard:
     """Return the card of a file in the form. `said` are its form fields, by default the stored values."""
     _, said = visit.words.text, said or picture_of(media)
     is_picture = media.kind is MediaKind.IMAGE
@@ -57,7 +57,7 @@ def card_of(visit: Visit, media: Media, said: FileOfPost | None = None) -> Pictu
         MediaKind.AUDIO: (_("Sound"), _("What is to be heard, for those who cannot hear it")),
     }.get(media.kind, (_("Video"), _("What happens in it, for those who cannot see or hear it")))
     return PictureCard(
-        media.id, photo_of(visit, media), what, describe, said.description, said.across, said.down, cut=is_picture
+        media.id, photo_of(visit, media), what, describe, said.description, said.across, said.down, is_picture
     )
 
 
@@ -66,7 +66,7 @@ def cards_of(
 ) -> tuple[PictureCard, ...]:
     """Return the cards of a form's files in the form's order. `lacking` marks those without a description."""
     there = {one.id: one for one in media}
-    cards = [card_of(visit, there[one.id], one) for one in said if one.id in there]
+    cards = [_card(visit, there[one.id], one) for one in said if one.id in there]
     return tuple(
         msgspec.structs.replace(
             card, first=n == 0, last=n == len(cards) - 1, lacks=lacking and not card.description.strip()
@@ -75,13 +75,8 @@ def cards_of(
     )
 
 
-def is_moved(picture: FileOfPost) -> bool:
-    return (picture.across, picture.down) != (MIDDLE, MIDDLE)
-
-
 _AT_ONCE = 2
 """Files of one form that are decoded concurrently."""
-_FORM_BYTES = 1 << 16
 
 
 class NewFile(Form, frozen=True, kw_only=True):
@@ -98,40 +93,40 @@ class FileQuery(msgspec.Struct, frozen=True):
 async def upload(visit: Visit, asked: NewFile) -> Response:
     """Store a file. The response is its card in the form, or why it was refused."""
     member = visit.checked(asked)
-    made = await _stored(visit, member, asked.file)
+    made = await _store(visit, member, asked.file)
     if isinstance(made, Refused):
         return part(visit, "refused_file", status=422, refused=made)
-    return part(visit, "picture_card", card=card_of(visit, made), most=visit.front.writes.limits.description)
+    return part(visit, "picture_card", card=_card(visit, made))
 
 
 async def show(visit: Visit, asked: FileQuery) -> Response:
     """Show the card of a file, or its processing state."""
-    found = await own_object(visit.front.writes.graph, Media, visit.member.id, asked.id)
+    found = await own_object(visit.graph, Media, visit.member.id, asked.id)
     name = "picture_state" if asked.only else "picture_card"
-    return part(visit, name, card=card_of(visit, found), most=visit.front.writes.limits.description)
+    return part(visit, name, card=_card(visit, found))
 
 
 async def take_files(
     visit: Visit, member: Member, files: Sequence[Upload]
 ) -> tuple[tuple[FileOfPost, ...], tuple[Refused, ...]]:
     """Store the files of a form. Returns the stored files in order, and the refused files with the reason."""
-    turns = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(file: Upload) -> Media | Refused:
-        async with turns:
-            return await _stored(visit, member, file, counted=False)
+        async with slots:
+            return await _store(visit, member, file, counted=False)
 
     made = await asyncio.gather(*map(one, files))
     pictures = tuple(picture_of(each) for each in made if isinstance(each, Media))
     return pictures, tuple(each for each in made if isinstance(each, Refused))
 
 
-async def _stored(visit: Visit, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
+async def _store(visit: Visit, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
     """Store a file. With `counted=False` it is first counted against the upload limit, as the request was not."""
     try:
         if not counted:
             await _count(visit, member)
-        return await media.upload(visit.front.writes, member.id, file.data)
+        return await media.upload(visit.writes, member.id, file.data)
     except ShoalError as error:
         return Refused(file.filename[-80:] or visit.words.text("This file"), told(visit.words, error))
     finally:
@@ -147,7 +142,7 @@ async def _count(visit: Visit, member: Member) -> None:
 
 async def own_files(visit: Visit, member: Member, ids: Sequence[int]) -> list[Media]:
     """Return the files that exist and belong to the member, in this order."""
-    nodes = await visit.front.graph.obj_get(list(dict.fromkeys(ids))) if ids else {}
+    nodes = await visit.graph.obj_get(list(dict.fromkeys(ids))) if ids else {}
     found = [nodes.get(id_) for id_ in ids]
     return [one for one in found if isinstance(one, Media) and one.owner_id == member.id]
 
@@ -158,7 +153,7 @@ async def check_descriptions(visit: Visit, member: Member, said: Sequence[FileOf
     for one in said:
         if one.id not in held:
             raise NotFound("There is no such file")
-        media.described(visit.front.writes, held[one.id], description=one.description, focus=one.focus)
+        media.described(visit.writes, held[one.id], description=one.description, focus=one.focus)
 
 
 async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfPost]) -> None:
@@ -168,12 +163,11 @@ async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfP
         if one.id not in there:
             raise NotFound("There is no such file")
         if one != there[one.id]:
-            await media.describe(visit.front.writes, member.id, one.id, description=one.description, focus=one.focus)
+            await media.describe(visit.writes, member.id, one.id, description=one.description, focus=one.focus)
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """Return the routes. The settings limit the size of a file."""
-    largest = max(settings.max_upload_bytes, settings.max_video_bytes) + _FORM_BYTES
+    largest = max(settings.max_upload_bytes, settings.max_video_bytes) + routing.FORM_BYTES
     return (
         routing.form("/compose/files", upload, NewFile, limit_class="media", max_body=largest),
         routing.page("/compose/files/{id}", show, FileQuery),

@@ -20,7 +20,7 @@ from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import ENDORSES
-from shoal.http.params import Id, Upload
+from shoal.http.params import Upload
 from shoal.http.routes import Route
 from shoal.queries import members as member_queries
 from shoal.queries import posts
@@ -31,9 +31,9 @@ from shoal.queries.pipeline import Page, filtered
 from shoal.settings import Settings
 from shoal.web import routing, syndication
 from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
-from shoal.web.rendering import BeforeQuery, feed_page, next_of, part
-from shoal.web.request_context import Form, Visit
-from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+from shoal.web.rendering import HandlePath, feed_page, next_of, part
+from shoal.web.request_context import Form, IdForm, Text, Visit
+from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.syndication import profile_card
 from shoal.web.view_models import Bond, Face, bond_of, face_of, posts_of, tag_path
 
@@ -46,17 +46,6 @@ class Number(NamedTuple):
     value: str
     words: str
     path: str = ""
-
-
-class ProfileFacts(NamedTuple):
-    """Data read for the header of a profile, besides the profile itself."""
-
-    relation: Relation
-    known: Sequence[Profile] = ()
-    """Followees of the viewer who follow the member."""
-    endorsed: Sequence[Profile] = ()
-    tags: Sequence[str] = ()
-    received: Received = Received(0, 0)
 
 
 class ProfileHead(msgspec.Struct, frozen=True):
@@ -72,31 +61,12 @@ class ProfileHead(msgspec.Struct, frozen=True):
     marks: tuple[str, ...]
     """Labels such as "automated" and "follows you"."""
     known: tuple[Face, ...]
+    """Followees of the viewer who follow the member."""
     known_words: str
     endorsed: tuple[Face, ...]
     tags: tuple[tuple[str, str], ...]
     """Featured tags, each with its URL."""
     private_note: str = ""
-
-
-def head_of(visit: Visit, profile: Profile, facts: ProfileFacts) -> ProfileHead:
-    """Return the header of a profile as the viewer sees it."""
-    member, words, at = profile.member, visit.words, visit.front.at
-    return ProfileHead(
-        face=face_of(visit, member),
-        header=at.media(member.header) if member.header else "",
-        note=Markup(at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
-        fields=tuple((field.name, Markup(at.html(field.value, member.mentions))) for field in member.fields),  # noqa: S704 (the same)
-        numbers=tuple(_numbers(visit, profile, facts.received)),
-        joined=words.day(member.created_at),
-        bond=bond_of(visit, member, facts.relation),
-        marks=tuple(_marks(visit, member, facts.relation)),
-        known=tuple(face_of(visit, one.member) for one in facts.known[:_FACES]),
-        known_words=_known(visit, facts.known),
-        endorsed=tuple(face_of(visit, one.member) for one in facts.endorsed),
-        tags=tuple((name, tag_path(visit, name)) for name in facts.tags),
-        private_note=facts.relation.note,
-    )
 
 
 def _numbers(visit: Visit, profile: Profile, received: Received) -> Iterator[Number]:
@@ -135,12 +105,13 @@ def _known(visit: Visit, known: Sequence[Profile]) -> str:
     if not known:
         return ""
     names = ", ".join(one.member.shown_name for one in known[:2])
-    others = len(known) - 2
-    if others > 0:
-        text = visit.words.plural(
-            "Followed by %(names)s and %(n)s other you know", "Followed by %(names)s and %(n)s others you know", others
+    if (others := len(known) - 2) > 0:
+        return visit.words.counted(
+            "Followed by %(names)s and %(n)s other you know",
+            "Followed by %(names)s and %(n)s others you know",
+            others,
+            names=names,
         )
-        return text % {"names": names, "n": visit.words.number(others)}
     return visit.words.text("Followed by %(names)s, whom you know") % {"names": names}
 
 
@@ -158,16 +129,11 @@ _OTHERS = {
 }
 
 
-class HandlePath(BeforeQuery, frozen=True, kw_only=True):
-    handle: Annotated[str, Meta(max_length=300)]
-
-
 class ProfilePath(HandlePath, frozen=True, kw_only=True):
     show: Literal["photos", "posts", "replies"] = "photos"
 
 
-class BondForm(Form, frozen=True, kw_only=True):
-    id: Id
+class BondForm(IdForm, frozen=True, kw_only=True):
     do: Literal["follow", "unfollow", "block", "unblock", "mute", "unmute", "remove", "endorse", "unendorse"]
 
 
@@ -185,20 +151,26 @@ async def show(visit: Visit, path: ProfilePath) -> Response:
     if ending:
         return await syndication.of_member(visit, member, ending)
     found = await _posts(visit, member, path)
-    asked = {} if path.show == "photos" else {"show": path.show}
-    following = next_of(visit, f"/@{member.name}", found.next, **asked)
+    following = next_of(visit, f"/@{member.name}", found.next, show="" if path.show == "photos" else path.show)
     if visit.partial and path.show == "photos":
         return part(visit, "photo_grid", posts=await posts_of(visit, found.entries), next=following)
     if visit.partial:
-        return part(visit, "posts", posts=await posts_of(visit, found.entries), next=following, end="")
+        return await feed_page(visit, "profile", found.entries, following)
     profile, shown = await _profile(visit, member)
-    title = f"{shown.face.shown} (@{member.name})"
-    card = profile_card(visit, profile)
-    return await feed_page(visit, "profile", found, following, title=title, head=shown, tab=path.show, card=card)
+    return await feed_page(
+        visit,
+        "profile",
+        found.entries,
+        following,
+        title=f"{shown.face.shown} (@{member.name})",
+        head=shown,
+        tab=path.show,
+        card=profile_card(visit, profile),
+    )
 
 
 async def _posts(visit: Visit, member: Member, path: ProfilePath) -> Page:
-    reads, viewer = visit.front.reads, visit.viewer_id
+    reads, viewer = visit.reads, visit.viewer_id
     cursor = path.cursor(24 if path.show == "photos" else 20)
     found = await posts.authored_page(reads, viewer, member.id, cursor, _QUERIES[path.show])
     entries = await filtered(reads.graph, viewer, found.entries, FilterContext.ACCOUNT)
@@ -213,9 +185,10 @@ async def head(visit: Visit, member: Member) -> ProfileHead:
 
 
 async def _profile(visit: Visit, member: Member) -> tuple[Profile, ProfileHead]:
-    reads, viewer = visit.front.reads, visit.viewer_id
+    """Return the profile of a member, and its header as the viewer sees it."""
+    reads, viewer = visit.reads, visit.viewer_id
     others = viewer if viewer != member.id else None
-    profiles, relation_, known, endorsed, tags, received = await asyncio.gather(
+    profiles, stand, known, endorsed, tags, received = await asyncio.gather(
         profiles_by_id(reads.graph, viewer, (member.id,)),
         relation(reads.graph, viewer, member.id),
         familiar(reads, others, (member.id,)) if others is not None else _nobody(),
@@ -226,8 +199,26 @@ async def _profile(visit: Visit, member: Member) -> tuple[Profile, ProfileHead]:
     if not profiles:
         # The member was suspended after they were read.
         raise Gone(visit.words.text("This member is suspended."))
-    facts = ProfileFacts(relation_, known.get(member.id, []), endorsed.profiles, tags, received)
-    return profiles[0], head_of(visit, profiles[0], facts)
+    profile, words, at = profiles[0], visit.words, visit.front.at
+    member, followers = profile.member, known.get(member.id, [])
+    return (
+        profile,
+        ProfileHead(
+            face=face_of(visit, member),
+            header=at.media(member.header) if member.header else "",
+            note=Markup(at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
+            fields=tuple((field.name, Markup(at.html(field.value, member.mentions))) for field in member.fields),  # noqa: S704 (the same)
+            numbers=tuple(_numbers(visit, profile, received)),
+            joined=words.day(member.created_at),
+            bond=bond_of(visit, member, stand),
+            marks=tuple(_marks(visit, member, stand)),
+            known=tuple(face_of(visit, one.member) for one in followers[:_FACES]),
+            known_words=_known(visit, followers),
+            endorsed=tuple(face_of(visit, one.member) for one in endorsed.profiles),
+            tags=tuple((name, tag_path(visit, name)) for name in tags),
+            private_note=stand.note,
+        ),
+    )
 
 
 async def _nobody() -> dict[int, list[Profile]]:
@@ -236,12 +227,12 @@ async def _nobody() -> dict[int, list[Profile]]:
 
 async def bond(visit: Visit, asked: BondForm) -> Response:
     """Change the relationship with a member, or undo a change. A script gets the updated button."""
-    me, writes = visit.checked(asked), visit.front.writes
+    me, writes = visit.checked(asked), visit.writes
     verb = _FOLLOW.get(asked.do) or _OTHERS[asked.do]
     stand = await verb(writes, me.id, asked.id)
     if not visit.partial:
         return visit.back(asked)
-    node = (await visit.front.graph.obj_get((asked.id,))).get(asked.id)
+    node = (await visit.graph.obj_get((asked.id,))).get(asked.id)
     if not isinstance(node, Member):
         raise NotFound("There is no such member")
     return part(visit, "follow", bond=bond_of(visit, node, stand), face=face_of(visit, node))
@@ -249,18 +240,12 @@ async def bond(visit: Visit, asked: BondForm) -> Response:
 
 async def member_of(visit: Visit, name: str) -> Member:
     """Return the member with this user name. Raises `NotFound`, or `Gone` for a suspended member."""
-    member = await members.find(visit.front.writes, name) if "@" not in name else None
+    member = await members.find(visit.writes, name) if "@" not in name else None
     if member is None or member.pending:
         raise NotFound("There is no such member")
     if member.suspended:
         raise Gone(visit.words.text("This member is suspended."))
     return member
-
-
-ROUTES = (
-    routing.page("/@{handle}", show, ProfilePath, remembered=True),
-    routing.form("/members/{id}/bond", bond, BondForm),
-)
 
 
 async def keep_picture(visit: Visit, which: Literal["avatar", "header"], sent: Upload | None) -> dict[str, str]:
@@ -270,14 +255,12 @@ async def keep_picture(visit: Visit, which: Literal["avatar", "header"], sent: U
     change = ProfileChange(avatar=sent.data) if which == "avatar" else ProfileChange(header=sent.data)
     sent.close()
     try:
-        await members.update_profile(visit.front.writes, visit.member.id, change)
+        await members.update_profile(visit.writes, visit.member.id, change)
     except InvalidInput as error:
         return {which: told(visit.words, error)}
     return {}
 
 
-_FORM = 64 * 1024
-"""Size of the form in bytes, without its files."""
 _Typed = Annotated[str, Meta(max_length=4_000)]
 
 
@@ -288,7 +271,7 @@ class FieldTyped(msgspec.Struct, frozen=True):
 
 class ProfileForm(Form, frozen=True, kw_only=True):
     display_name: _Typed = ""
-    note: Annotated[str, Meta(max_length=20_000)] = ""
+    note: Text = ""
     fields: Annotated[tuple[FieldTyped, ...], Meta(max_length=100)] = ()
     bot: bool = False
     avatar: Upload | None = None
@@ -299,15 +282,28 @@ class RemoveForm(Form, frozen=True, kw_only=True):
     which: Literal["avatar", "header"]
 
 
-async def show_settings(visit: Visit, query: SettingsQuery) -> Response:
+async def show_settings(
+    visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: ProfileForm | None = None
+) -> Response:
     member = visit.member
-    typed = ProfileForm(
+    typed = typed or ProfileForm(
         display_name=member.display_name,
         note=member.note,
         fields=tuple(FieldTyped(one.name, one.value) for one in member.fields),
         bot=member.bot,
     )
-    return await _page(visit, typed, saved=query.saved)
+    empty = visit.limits.profile_fields - len(typed.fields)
+    return await settings_page(
+        visit,
+        "profile",
+        wrong=wrong,
+        saved=query.saved,
+        typed=typed,
+        rows=(*typed.fields, *(FieldTyped() for _ in range(empty))),
+        face=face_of(visit, member),
+        has_avatar=bool(member.avatar),
+        header=visit.front.at.media(member.header) if member.header else "",
+    )
 
 
 async def save(visit: Visit, asked: ProfileForm) -> Response:
@@ -321,38 +317,23 @@ async def save(visit: Visit, asked: ProfileForm) -> Response:
         bot=asked.bot,
     )
     try:
-        await members.update_profile(visit.front.writes, member.id, change)
+        await members.update_profile(visit.writes, member.id, change)
     except InvalidInput as error:
         wrong |= wrong_of(visit.words, error)
-    return await _page(visit, asked, wrong) if wrong else saved_at(visit, "profile")
+    return await show_settings(visit, wrong=wrong, typed=asked) if wrong else saved_at(visit, "profile")
 
 
 async def remove(visit: Visit, asked: RemoveForm) -> Response:
     member = visit.checked(asked)
-    await members.remove_picture(visit.front.writes, member.id, asked.which)
+    await members.remove_picture(visit.writes, member.id, asked.which)
     return saved_at(visit, "profile")
 
 
-async def _page(visit: Visit, typed: ProfileForm, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
-    member = visit.member
-    empty = visit.front.writes.limits.profile_fields - len(typed.fields)
-    return await settings_page(
-        visit,
-        "profile",
-        wrong=wrong,
-        saved=saved,
-        typed=typed,
-        rows=(*typed.fields, *(FieldTyped() for _ in range(empty))),
-        face=face_of(visit, member),
-        has_avatar=bool(member.avatar),
-        header=visit.front.at.media(member.header) if member.header else "",
-    )
-
-
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """Return the routes. The settings limit the size of a picture."""
-    most = 2 * settings.max_upload_bytes + _FORM
+    most = 2 * settings.max_upload_bytes + routing.FORM_BYTES
     return (
+        routing.page("/@{handle}", show, ProfilePath, remembered=True),
+        routing.form("/members/{id}/bond", bond, BondForm),
         routing.page("/settings/profile", show_settings, SettingsQuery),
         routing.form("/settings/profile", save, ProfileForm, max_body=most),
         routing.form("/settings/profile/remove", remove, RemoveForm),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
@@ -70,7 +69,7 @@ class PreviewCard(NamedTuple):
     reason: str
 
 
-def weights_of(visit: Visit, recipe: Recipe) -> list[Dial]:
+def _dials(visit: Visit, recipe: Recipe) -> list[Dial]:
     """Return the weights as sliders, in the order of the terms."""
     words, numbers, usual = visit.words, numbers_of(recipe), numbers_of(BALANCED)
     hints = _hints(words)
@@ -94,8 +93,7 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
     )
 
 
-def others_of(visit: Visit, recipe: Recipe) -> list[str]:
-    """Return the other numbers of a recipe as sentences."""
+def _others(visit: Visit, recipe: Recipe) -> list[str]:
     _, number = visit.words.text, visit.words.decimal
     return [
         _("A post counts half as new after %(n)s hours.") % {"n": number(recipe.half_life_hours)},
@@ -106,8 +104,7 @@ def others_of(visit: Visit, recipe: Recipe) -> list[str]:
     ]
 
 
-def presets_of(visit: Visit, recipe: Recipe) -> list[PresetChip]:
-    """Return the presets, with the current one marked."""
+def _presets(visit: Visit, recipe: Recipe) -> list[PresetChip]:
     names = _preset_names(visit.words)
     return [
         PresetChip(visit.url("/settings/ranking", preset=name), names[name], one == recipe)
@@ -115,38 +112,20 @@ def presets_of(visit: Visit, recipe: Recipe) -> list[PresetChip]:
     ]
 
 
-def preset_name(visit: Visit, recipe: Recipe) -> str:
-    """Return the name of the preset that equals the recipe; empty for none."""
-    names = _preset_names(visit.words)
-    return next((names[name] for name, one in PRESETS.items() if one == recipe), "")
-
-
-def formulas_of(visit: Visit) -> list[tuple[str, str, str]]:
-    """Return the title, the unit and the formula of each term."""
-    return [(visit.words.text(TITLES[term.name]), visit.words.text(term.unit), term.formula) for term in TERMS]
-
-
-def cards_of(visit: Visit, found: Sequence[Previewed]) -> list[PreviewCard]:
-    return [_card(visit, one, place) for place, one in enumerate(found, 1)]
-
-
 def _card(visit: Visit, one: Previewed, place: int) -> PreviewCard:
     words = visit.words
     moved = one.before - place if one.before is not None else 0
     if moved > 0:
-        said = words.plural("%(n)s place up", "%(n)s places up", moved)
+        text = words.counted("%(n)s place up", "%(n)s places up", moved)
     elif moved < 0:
-        said = words.plural("%(n)s place down", "%(n)s places down", -moved)
+        text = words.counted("%(n)s place down", "%(n)s places down", -moved)
     else:
-        said = words.text("where it was") if one.before is not None else words.text("new")
+        text = words.text("where it was") if one.before is not None else words.text("new")
     why = why_of(visit, one.why, one.entry)
-    return PreviewCard(
-        post_of(visit, one.entry), place, moved, said % {"n": words.number(abs(moved))}, why.first if why else ""
-    )
+    return PreviewCard(post_of(visit, one.entry), place, moved, text, why.first if why else "")
 
 
 def _hints(words: Translated) -> dict[str, str]:
-    """Return a short description of each term."""
     _ = words.text
     return {
         "reactions": _("Likes and shares; each doubling counts as much again"),
@@ -219,8 +198,8 @@ class SwitchForm(Form, frozen=True, kw_only=True):
 
 async def show_settings(visit: Visit, query: RankingQuery) -> Response:
     """Show the member's recipe, or the one of a preset or link."""
-    found = await tastes_of(visit.front.graph, visit.member.id)
-    present = recipe_for(visit.front.reads, found)
+    found = await tastes_of(visit.graph, visit.member.id)
+    present = recipe_for(visit.reads, found)
     try:
         wanted = recipe_of_link(query.link) if query.link else present
     except InvalidInput as error:
@@ -230,12 +209,12 @@ async def show_settings(visit: Visit, query: RankingQuery) -> Response:
 
 async def save(visit: Visit, asked: RankingForm) -> Response:
     """Save a recipe, preview it, or reset to the network's."""
-    member, writes = visit.checked(asked), visit.front.writes
+    member, writes = visit.checked(asked), visit.writes
     if asked.do == "reset":
         await ranking.set_recipe(writes, member.id, None)
         return saved_at(visit, "ranking")
-    found = await tastes_of(visit.front.graph, member.id)
-    present = recipe_for(visit.front.reads, found)
+    found = await tastes_of(visit.graph, member.id)
+    present = recipe_for(visit.reads, found)
     try:
         recipe = _changed(present, asked)
     except InvalidInput as error:
@@ -248,14 +227,14 @@ async def save(visit: Visit, asked: RankingForm) -> Response:
 
 async def switch(visit: Visit, asked: SwitchForm) -> Response:
     member = visit.checked(asked)
-    await ranking.switch(visit.front.writes, member.id, off=asked.off)
+    await ranking.switch(visit.writes, member.id, off=asked.off)
     return saved_at(visit, "ranking")
 
 
 async def first(visit: Visit, asked: Numbers) -> Response:
     """Return a preview of the ranking by an unsaved recipe, for a script."""
-    found = await tastes_of(visit.front.graph, visit.member.id)
-    present = recipe_for(visit.front.reads, found)
+    found = await tastes_of(visit.graph, visit.member.id)
+    present = recipe_for(visit.reads, found)
     recipe = _changed(present, asked)
     link, cards = visit.front.at.recipe(recipe), await _cards(visit, recipe)
     return part(visit, "preview", cards=cards, link=link, unsaved=recipe != present)
@@ -272,13 +251,14 @@ def _changed(before: Recipe, asked: Numbers) -> Recipe:
 async def _cards(visit: Visit, recipe: Recipe) -> list[PreviewCard] | None:
     """Return the preview, or None while a store is unavailable."""
     try:
-        return cards_of(visit, await preview(visit.front.reads, visit.member.id, recipe, _FIRST))
+        found = await preview(visit.reads, visit.member.id, recipe, _FIRST)
     except Unavailable:
         return None
+    return [_card(visit, one, place) for place, one in enumerate(found, 1)]
 
 
 async def _page(visit: Visit, found: Tastes, recipe: Recipe, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
-    present = recipe_for(visit.front.reads, found)
+    present = recipe_for(visit.reads, found)
     return await settings_page(
         visit,
         "ranking",
@@ -290,21 +270,13 @@ async def _page(visit: Visit, found: Tastes, recipe: Recipe, wrong: Wrong = RIGH
         recipe=recipe,
         half_life=f"{recipe.half_life_hours:g}",
         near_km=f"{recipe.near_km:g}",
-        dials=weights_of(visit, recipe),
+        dials=_dials(visit, recipe),
         explored=visit.words.decimal(round(100 * recipe.exploration, 1)),
-        presets=presets_of(visit, recipe),
-        formulas=formulas_of(visit),
+        presets=_presets(visit, recipe),
+        formulas=[(visit.words.text(TITLES[term.name]), visit.words.text(term.unit), term.formula) for term in TERMS],
         link=visit.front.at.recipe(recipe),
         cards=[] if found.off else await _cards(visit, recipe),
     )
-
-
-SETTINGS_ROUTES = (
-    routing.page("/settings/ranking", show_settings, RankingQuery),
-    routing.form("/settings/ranking", save, RankingForm),
-    routing.form("/settings/ranking/switch", switch, SwitchForm),
-    routing.page("/settings/ranking/preview", first, Numbers),
-)
 
 
 class TakeForm(Form, frozen=True, kw_only=True):
@@ -314,15 +286,15 @@ class TakeForm(Form, frozen=True, kw_only=True):
 async def show_shared(visit: Visit, _params: None) -> Response:
     """Show a shared recipe. Its numbers are the query of the URL."""
     recipe = recipe_of_link(visit.request.scope["query_string"].decode("latin-1"))
-    dials = sorted(weights_of(visit, recipe), key=lambda dial: -float(dial.value))
+    names = _preset_names(visit.words)
     mine = visit.viewer is not None and await _ranks_by(visit, visit.viewer.id, recipe)
     return await page(
         visit,
         "recipe",
         title=visit.words.text("A recipe for a feed"),
-        dials=dials,
-        others=others_of(visit, recipe),
-        preset=preset_name(visit, recipe),
+        dials=sorted(_dials(visit, recipe), key=lambda dial: -float(dial.value)),
+        others=_others(visit, recipe),
+        preset=next((names[name] for name, one in PRESETS.items() if one == recipe), ""),
         link=visit.front.at.recipe(recipe),
         mine=mine,
     )
@@ -331,17 +303,21 @@ async def show_shared(visit: Visit, _params: None) -> Response:
 async def take(visit: Visit, asked: TakeForm) -> Response:
     """Save the recipe as the member's own and turn ranking on."""
     member = visit.checked(asked)
-    await ranking.set_recipe(visit.front.writes, member.id, recipe_of_link(asked.link))
-    await ranking.switch(visit.front.writes, member.id, off=False)
+    await ranking.set_recipe(visit.writes, member.id, recipe_of_link(asked.link))
+    await ranking.switch(visit.writes, member.id, off=False)
     return visit.go("/for-you")
 
 
 async def _ranks_by(visit: Visit, member_id: int, recipe: Recipe) -> bool:
-    taste = (await tastes_of(visit.front.graph, member_id)).taste
+    taste = (await tastes_of(visit.graph, member_id)).taste
     return taste is not None and not taste.off and taste.recipe == recipe
 
 
 ROUTES = (
+    routing.page("/settings/ranking", show_settings, RankingQuery),
+    routing.form("/settings/ranking", save, RankingForm),
+    routing.form("/settings/ranking/switch", switch, SwitchForm),
+    routing.page("/settings/ranking/preview", first, Numbers),
     routing.page("/recipe", show_shared),
     routing.form("/recipe", take, TakeForm),
 )

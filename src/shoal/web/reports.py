@@ -21,15 +21,12 @@ from shoal.queries.hydration import hydrate
 from shoal.queries.posts import MemberFeedQuery
 from shoal.web import routing
 from shoal.web.form_errors import told
-from shoal.web.posts import post_with_id
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Visit, is_local
-from shoal.web.view_models import PostView, bond_of, face_of, post_of
+from shoal.web.request_context import Form, Line, Text, Visit, local
+from shoal.web.view_models import PostView, bond_of, entry_with_id, face_of, post_of
 
 _POSTS = 12
 """Posts of the member offered for selection, newest first."""
-_Words = Annotated[str, Meta(max_length=20_000)]
-_Path = Annotated[str, Meta(max_length=2_000)]
 
 Category = Literal["", "spam", "violation", "legal", "other"]
 
@@ -39,7 +36,7 @@ class ReportQuery(msgspec.Struct, frozen=True):
 
     post: Id = Id(0)
     member: Id = Id(0)
-    to: _Path = "/"
+    to: Line = "/"
 
 
 class ReportForm(Form, frozen=True, kw_only=True):
@@ -47,33 +44,12 @@ class ReportForm(Form, frozen=True, kw_only=True):
     category: Category = ""
     rules: Annotated[tuple[Annotated[str, Meta(max_length=20)], ...], Meta(max_length=100)] = ()
     posts: Annotated[tuple[Id, ...], Meta(max_length=MAX_POSTS)] = ()
-    comment: _Words = ""
+    comment: Text = ""
 
 
 class DoneQuery(msgspec.Struct, frozen=True):
-    """The reported member, and the page to return to."""
-
     member: Id
-    to: _Path = "/"
-
-
-class RuleChoice(msgspec.Struct, frozen=True):
-    id: str
-    text: str
-    chosen: bool
-
-
-class ReportView(msgspec.Struct, frozen=True):
-    category: str
-    rules: tuple[RuleChoice, ...]
-    posts: tuple[tuple[PostView, bool], ...]
-    """Posts that can be selected, and whether each is."""
-    comment: str
-    most: int
-    """Maximum length of the comment, in characters."""
-    wrong: str = ""
-    field: str = ""
-    """The field that `wrong` is about."""
+    to: Line = "/"
 
 
 async def ask(visit: Visit, query: ReportQuery) -> Response:
@@ -81,7 +57,7 @@ async def ask(visit: Visit, query: ReportQuery) -> Response:
     chosen: tuple[int, ...] = ()
     member_id = int(query.member)
     if query.post:
-        entry = await post_with_id(visit, query.post)
+        entry = await entry_with_id(visit, query.post)
         member_id, chosen = entry.author.member.id, (entry.post.id,)
     empty = ReportForm(member=Id(member_id), posts=tuple(map(Id, chosen)), to=query.to)
     return await _form(visit, await _target(visit, member_id), empty)
@@ -94,7 +70,7 @@ async def send(visit: Visit, asked: ReportForm) -> Response:
     if not asked.category:
         wrong = InvalidInput(_("Please choose what it is about."), field="category")
         return await _form(visit, target, asked, wrong)
-    rules = {rule.id for rule in rules_of(visit.front.settings)}
+    rules = {rule.id for rule in rules_of(visit.settings)}
     complaint = Complaint(
         post_ids=asked.posts,
         comment=asked.comment,
@@ -102,31 +78,30 @@ async def send(visit: Visit, asked: ReportForm) -> Response:
         rule_ids=asked.rules if asked.category == "violation" else (),
     )
     try:
-        await reports.file(visit.front.writes, member.id, target.id, complaint, rules=rules)
+        await reports.file(visit.writes, member.id, target.id, complaint, rules=rules)
     except InvalidInput as error:
         return await _form(visit, target, asked, error)
-    to = asked.to if is_local(asked.to) else "/"
-    return visit.go("/report/done", member=target.id, to=to)
+    return visit.go("/report/done", member=target.id, to=local(asked.to))
 
 
 async def done(visit: Visit, query: DoneQuery) -> Response:
     """Show what happens next, and what the reporter can do."""
     member, target = visit.member, await _target(visit, query.member)
-    stand = await relation(visit.front.graph, member.id, target.id)
+    stand = await relation(visit.graph, member.id, target.id)
     return await page(
         visit,
         "complained",
         title=visit.words.text("Reported"),
         face=face_of(visit, target),
         bond=bond_of(visit, target, stand),
-        back=visit.way_back(query.to),
+        back=visit.url(local(query.to)),
     )
 
 
 async def _target(visit: Visit, member_id: int) -> Member:
     if not member_id:
         raise NotFound("There is no such member")
-    target = await access_member(visit.front.graph, member_id)
+    target = await access_member(visit.graph, member_id)
     if target.id == visit.viewer_id:
         raise NotAllowed(visit.words.text("You cannot report yourself."))
     return target
@@ -136,31 +111,29 @@ async def _form(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidI
     return await page(
         visit,
         "complain",
-        status=422 if wrong else 200,
         title=visit.words.text("Report"),
         face=face_of(visit, target),
-        report=await _view(visit, target, asked, wrong),
-        to=asked.to,
-        back=visit.way_back(asked.to),
+        typed=asked,
+        rules=rules_of(visit.settings),
+        posts=await _selectable(visit, target, asked),
+        most=MAX_COMMENT,
+        wrong=told(visit.words, wrong),
+        field=wrong.field if wrong else "",
+        back=visit.url(local(asked.to)),
     )
 
 
-async def _view(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidInput | None) -> ReportView:
-    reads, viewer = visit.front.reads, visit.viewer_id
+async def _selectable(visit: Visit, target: Member, asked: ReportForm) -> list[PostView]:
+    """Return the posts that can be selected: the selected ones, so that the reported one is at the top, then recent ones."""
+    reads, viewer = visit.reads, visit.viewer_id
     recent = await post_queries.authored_page(
         reads, viewer, target.id, Cursor(limit=_POSTS), MemberFeedQuery(no_shares=True)
     )
     known = {entry.post.id: entry for entry in recent.entries}
     missing = [id_ for id_ in asked.posts if id_ not in known]
     named = await hydrate(reads.graph, viewer, missing, unasked=False) if missing else []
-    # Selected posts come first, so that the reported one is at the top.
     entries = [*named, *sorted(known.values(), key=lambda entry: entry.post.id not in asked.posts)]
-    posts = tuple(
-        (post_of(visit, entry), entry.post.id in asked.posts) for entry in entries if entry.post.author_id == target.id
-    )
-    rules = tuple(RuleChoice(one.id, one.text, one.id in asked.rules) for one in rules_of(visit.front.settings))
-    said, field = (told(visit.words, wrong), wrong.field or "") if wrong else ("", "")
-    return ReportView(asked.category, rules, posts, asked.comment, MAX_COMMENT, said, field)
+    return [post_of(visit, entry) for entry in entries if entry.post.author_id == target.id]
 
 
 ROUTES = (

@@ -59,88 +59,57 @@ from shoal.web.request_context import logged_in, visit_of
 
 
 def pages(settings: Settings) -> tuple[Route, ...]:
-    """Return the routes of all pages. The settings limit the size of uploads."""
     return (
-        *timelines.ROUTES,
-        *timelines.FOR_YOU_ROUTES,
-        *streaming.ROUTES,
-        *explore.ROUTES,
-        *login.ROUTES,
-        *passkeys.LOGIN_ROUTES,
-        *account_deletion.REACTIVATION_ROUTES,
-        *account.RECOVERY_ROUTES,
-        *signup.ROUTES,
-        *recipes.ROUTES,
-        *onboarding.routes(settings),
-        *settings_pages.OVERVIEW_ROUTES,
-        *profiles.routes(settings),
-        *settings_pages.PRIVACY_ROUTES,
-        *settings_pages.POSTING_ROUTES,
-        *recipes.SETTINGS_ROUTES,
-        *feedback.SETTINGS_ROUTES,
-        *filters.ROUTES,
-        *relationships.SETTINGS_ROUTES,
-        *notifications.SETTINGS_ROUTES,
-        *settings_pages.APPEARANCE_ROUTES,
-        *account.PASSWORD_ROUTES,
-        *account.EMAIL_ROUTES,
-        *passkeys.ROUTES,
-        *two_factor.ROUTES,
-        *sessions.ROUTES,
-        *contacts.ROUTES,
-        *invitations.ROUTES,
-        *archives.routes(settings),
-        *archives.EXPORT_ROUTES,
+        *account.ROUTES,
         *account_deletion.ROUTES,
-        *oauth.ROUTES,
-        *posts.ROUTES,
-        *compose.routes(settings),
-        *conversations.routes(settings),
-        *media.routes(settings),
-        *revisions.routes(settings),
-        *comments.ROUTES,
-        *scheduled_posts.ROUTES,
-        *search.COMPLETION_ROUTES,
-        *feedback.ROUTES,
-        *profiles.ROUTES,
-        *relationships.ROUTES,
-        *maps.PLACES_ROUTES,
         *albums.ROUTES,
-        *albums.EDIT_ROUTES,
-        *relationships.OPTIONS_ROUTES,
-        *posts.LIKES_ROUTES,
-        *posts.COMMENT_LIST_ROUTES,
-        *ranking.ROUTES,
-        *embed.ROUTES,
-        *reports.ROUTES,
-        *search.ROUTES,
-        *tags.ROUTES,
-        *maps.ROUTES,
-        *explore.DIRECTORY_ROUTES,
-        *notifications.ROUTES,
-        *relationships.FOLLOW_REQUEST_ROUTES,
-        *conversations.ROUTES,
-        *timelines.SAVED_ROUTES,
-        *lists.ROUTES,
+        *archives.routes(settings),
         *assets.ROUTES,
-        *moderation.ROUTES,
         *audit_log.ROUTES,
+        *comments.ROUTES,
+        *compose.routes(settings),
+        *contacts.ROUTES,
+        *conversations.routes(settings),
+        *embed.ROUTES,
+        *explore.ROUTES,
+        *feedback.ROUTES,
+        *filters.ROUTES,
+        *invitations.ROUTES,
+        *lists.ROUTES,
+        *login.ROUTES,
+        *maps.ROUTES,
+        *media.routes(settings),
+        *moderation.ROUTES,
+        *notifications.ROUTES,
+        *oauth.ROUTES,
+        *onboarding.routes(settings),
         *operations.ROUTES,
+        *passkeys.ROUTES,
+        *posts.ROUTES,
+        *profiles.routes(settings),
         *pwa.ROUTES,
-        *timelines.SIDEBAR_ROUTES,
+        *ranking.ROUTES,
+        *recipes.ROUTES,
+        *relationships.ROUTES,
+        *reports.ROUTES,
+        *revisions.routes(settings),
+        *scheduled_posts.ROUTES,
+        *search.ROUTES,
+        *sessions.ROUTES,
+        *settings_pages.ROUTES,
+        *signup.ROUTES,
+        *streaming.ROUTES,
+        *tags.ROUTES,
+        *timelines.ROUTES,
+        *two_factor.ROUTES,
         *(components.ROUTES if settings.development else ()),
     )
 
 
-class NoPage:
-    """The ASGI application for paths without a route."""
-
-    def __init__(self, front: Front) -> None:
-        self._front = front
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        caller = await logged_in(self._front, request) or ANONYMOUS
-        visit = await visit_of(Context(caller, request, self._front, {}))
-        response = await error_page(visit, NotFound("There is no such page"))
-        await response(scope, receive, send)
+async def no_page(front: Front, scope: Scope, receive: Receive, send: Send) -> None:
+    """Respond to a request for a path without a route."""
+    request = Request(scope, receive)
+    caller = await logged_in(front, request) or ANONYMOUS
+    visit = await visit_of(Context(caller, request, front, {}))
+    response = await error_page(visit, NotFound("There is no such page"))
+    await response(scope, receive, send)

@@ -49,8 +49,7 @@ class AtomChannel(NamedTuple):
     icon: str = ""
 
 
-def atom(visit: Visit, channel: AtomChannel, entries: Sequence[Entry]) -> bytes:
-    """Return an Atom feed of the entries as an XML document."""
+def _atom(visit: Visit, channel: AtomChannel, entries: Sequence[Entry]) -> bytes:
     feed = Element("feed", {"xmlns": _ATOM, "xml:lang": visit.words.code})
     _text(feed, "id", channel.page)
     _text(feed, "title", channel.title)
@@ -64,8 +63,7 @@ def atom(visit: Visit, channel: AtomChannel, entries: Sequence[Entry]) -> bytes:
     SubElement(feed, "generator", {"version": version("shoal")}).text = "Shoal"
     for entry in entries:
         _entry(visit, feed, entry)
-    made: bytes = tostring(feed, encoding="utf-8", xml_declaration=True)
-    return made
+    return bytes(tostring(feed, encoding="utf-8", xml_declaration=True))
 
 
 def _entry(visit: Visit, feed: Element, entry: Entry) -> None:
@@ -154,7 +152,7 @@ async def of_member(visit: Visit, member: Member, ending: str) -> Response:
     if ending == _COMMON:
         return visit.go(f"{path}.{_OURS}")
     query = MemberFeedQuery(no_comments=True, no_shares=True, public_only=True)
-    found = await posts.authored_page(visit.front.reads, None, member.id, Cursor(limit=_ENTRIES), query)
+    found = await posts.authored_page(visit.reads, None, member.id, Cursor(limit=_ENTRIES), query)
     page = at.account(member.name)
     shown = f"{member.shown_name} (@{member.name})"
     icon = at.avatar(still_of(member.avatar))
@@ -166,13 +164,13 @@ async def of_tag(visit: Visit, tag: str, ending: str) -> Response:
     if ending == _COMMON:
         return visit.go(f"/tags/{tag}.{_OURS}")
     query = public_timelines.TagQuery(frozenset((tag,)))
-    found = await public_timelines.tag_page(visit.front.reads, None, query, Cursor(limit=_ENTRIES))
+    found = await public_timelines.tag_page(visit.reads, None, query, Cursor(limit=_ENTRIES))
     page = visit.front.at.tag(tag)
-    return _feed(visit, AtomChannel(f"{page}.{_OURS}", page, f"#{tag} · {visit.front.settings.title}"), found)
+    return _feed(visit, AtomChannel(f"{page}.{_OURS}", page, f"#{tag} · {visit.settings.title}"), found)
 
 
 def _feed(visit: Visit, channel: AtomChannel, found: Page) -> Response:
-    body = atom(visit, channel, found.entries)
+    body = _atom(visit, channel, found.entries)
     version = f'"{sha256(body).hexdigest()[:20]}"'
     headers = {"ETag": version, "Cache-Control": visit.kept_by_anybody(300), "Vary": "Accept-Language"}
     if version in visit.request.headers.get("if-none-match", ""):
@@ -271,11 +269,6 @@ def profile_card(visit: Visit, profile: Profile) -> Card:
         author=url,
         atom=f"{url}.atom",
     )
-
-
-def may_embed(post: Post) -> bool:
-    """Return whether other sites may embed the post, which all public posts allow."""
-    return post.visibility in OPEN
 
 
 def _person(visit: Visit, member: Member) -> dict[str, Any]:

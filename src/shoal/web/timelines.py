@@ -40,7 +40,7 @@ from shoal.web.onboarding import SuggestedPerson, people_of
 from shoal.web.ranking import why_of
 from shoal.web.rendering import SIZE, BeforeQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Form, Visit
-from shoal.web.view_models import Face, PostView, answered, face_of, post_of, suggested, tag_path, with_first_photo
+from shoal.web.view_models import PostView, answered, face_of, post_of, suggested, tag_path, with_first_photo
 
 
 async def saved(visit: Visit, query: BeforeQuery) -> Response:
@@ -55,12 +55,9 @@ async def liked(visit: Visit, query: BeforeQuery) -> Response:
 
 async def _kept(visit: Visit, query: BeforeQuery, atype: AssocType, tab: str, title: str) -> Response:
     member = visit.member
-    found = await saved_feed.saved_page(visit.front.reads, member.id, atype, query.cursor())
+    found = await saved_feed.saved_page(visit.reads, member.id, atype, query.cursor())
     following = next_of(visit, f"/{tab}", found.next)
-    return await feed_page(visit, "saved", Page(found.entries, found.next), following, title=title, tab=tab)
-
-
-SAVED_ROUTES = (routing.page("/saved", saved, BeforeQuery), routing.page("/liked", liked, BeforeQuery))
+    return await feed_page(visit, "saved", found.entries, following, title=title, tab=tab)
 
 
 _SIDEBAR_PEOPLE = 3
@@ -71,13 +68,10 @@ async def beside(visit: Visit, _params: None) -> Response:
     """Return suggested members and trending tags (or the most used tags), which a script loads into the sidebar."""
     member = visit.member
     people, rising = await asyncio.gather(
-        suggestions(visit.front.reads, member.id, _SIDEBAR_PEOPLE), cloud_of(visit, _TAGS, "rising")
+        suggestions(visit.reads, member.id, _SIDEBAR_PEOPLE), cloud_of(visit, _TAGS, "rising")
     )
     used = () if rising else await cloud_of(visit, _TAGS)
     return part(visit, "beside_panels", people=[suggested(visit, one) for one in people], rising=rising, used=used)
-
-
-SIDEBAR_ROUTES = (routing.page("/beside", beside),)
 
 
 _MOST_LISTS = 5
@@ -103,8 +97,8 @@ async def home_tabs(visit: Visit, own: str = "") -> list[Tab]:
     ]
     try:
         owned, followed = await asyncio.gather(
-            lists.owned(visit.front.graph, member.id),
-            tags.followed(visit.front.reads, member.id, Cursor(limit=_MOST_TAGS)),
+            lists.owned(visit.graph, member.id),
+            tags.followed(visit.reads, member.id, Cursor(limit=_MOST_TAGS)),
         )
     except Unavailable:
         not_noted()
@@ -125,8 +119,6 @@ _PEOPLE = 4
 
 
 class Beginning(NamedTuple):
-    """The contents of an empty home page: photos by heading, and suggested members."""
-
     walls: list[tuple[str, list[WallPhoto]]]
     people: list[SuggestedPerson]
 
@@ -139,7 +131,7 @@ async def start(visit: Visit, query: BeforeQuery) -> Response:
 
 
 async def _home(visit: Visit, viewer: Member, query: BeforeQuery) -> Response:
-    reads = visit.front.reads
+    reads = visit.reads
     found = await home_feed.page(reads, viewer.id, query.cursor(), direct=False)
     entries = await filtered(reads.graph, viewer.id, found.entries, FilterContext.HOME)
     empty = not entries and not query.before
@@ -147,7 +139,7 @@ async def _home(visit: Visit, viewer: Member, query: BeforeQuery) -> Response:
     return await feed_page(
         visit,
         "home",
-        Page(entries, found.next),
+        entries,
         next_of(visit, "/", found.next),
         title=visit.words.text("Home"),
         tab="latest",
@@ -161,11 +153,11 @@ async def _beginning(visit: Visit, viewer: Member) -> Beginning:
     """Return photos of the member's interests, popular photos, and suggested members."""
     # Suggestions change without a cache invalidation.
     not_noted()
-    reads, _ = visit.front.reads, visit.words.text
+    reads, _ = visit.reads, visit.words.text
     picked = frozenset((await tastes_of(reads.graph, viewer.id)).wishes.picked)
     part = Cursor(limit=2 * _IN_A_BEGINNING)
     of_interest, liked, newest, found = await asyncio.gather(
-        public_timelines.tag_page(reads, viewer.id, TagQuery(picked, only_media=True), part) if picked else _nothing(),
+        public_timelines.tag_page(reads, viewer.id, TagQuery(picked, only_media=True), part) if picked else _no_page(),
         trends.page(reads, viewer.id, 2 * _IN_A_BEGINNING),
         public_timelines.public_page(reads, viewer.id, part, only_media=True),
         suggestions(reads, viewer.id, _PEOPLE),
@@ -179,19 +171,29 @@ async def _beginning(visit: Visit, viewer: Member) -> Beginning:
     return Beginning([wall for wall in walls if wall[1]], people_of(visit, found, photos))
 
 
-async def _nothing() -> Page:
+async def _no_page() -> Page:
     return Page([], None)
 
 
 async def _unfiltered(visit: Visit, viewer: Member, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Return the entries that match no filter of the viewer's home timeline."""
-    found = await filtered(visit.front.reads.graph, viewer.id, entries, FilterContext.HOME)
+    found = await filtered(visit.reads.graph, viewer.id, entries, FilterContext.HOME)
     return [entry for entry in found if not entry.filtered]
 
 
 async def _front(visit: Visit) -> Response:
-    wall, cloud = await _from_here(visit) if visit.front.settings.public_pages else ([], [])
-    settings = visit.front.settings
+    settings, reads = visit.settings, visit.reads
+    wall: list[WallPhoto] = []
+    cloud: list[CloudWord] = []
+    if settings.public_pages:
+        trending, newest, cloud = await asyncio.gather(
+            trends.page(reads, None, _ON_THE_WALL),
+            public_timelines.public_page(reads, None, Cursor(limit=_ON_THE_WALL), only_media=True),
+            cloud_of(visit, _IN_THE_CLOUD),
+        )
+        wall = wall_of(visit, [*trending, *newest.entries])[:_ON_THE_WALL]
+    demo_id = visit.front.demo_member
+    demo = (await visit.graph.obj_get((demo_id,))).get(demo_id) if demo_id else None
     return await page(
         visit,
         "front",
@@ -200,28 +202,8 @@ async def _front(visit: Visit) -> Response:
         rules=settings.rules,
         may_join=settings.registrations,
         shown=settings,
-        lent=await _lent(visit),
+        lent=face_of(visit, demo) if isinstance(demo, Member) else None,
     )
-
-
-async def _from_here(visit: Visit) -> tuple[list[WallPhoto], list[CloudWord]]:
-    """Return the photos and tags of the front page."""
-    reads = visit.front.reads
-    trending, newest, cloud = await asyncio.gather(
-        trends.page(reads, None, _ON_THE_WALL),
-        public_timelines.public_page(reads, None, Cursor(limit=_ON_THE_WALL), only_media=True),
-        cloud_of(visit, _IN_THE_CLOUD),
-    )
-    return wall_of(visit, [*trending, *newest.entries])[:_ON_THE_WALL], cloud
-
-
-async def _lent(visit: Visit) -> Face | None:
-    lent = visit.front.demo_member
-    member = (await visit.front.graph.obj_get((lent,))).get(lent) if lent else None
-    return face_of(visit, member) if isinstance(member, Member) else None
-
-
-ROUTES = (routing.page("/", start, BeforeQuery, remembered=True),)
 
 
 class RankedQuery(msgspec.Struct, frozen=True):
@@ -238,7 +220,7 @@ async def for_you(visit: Visit, query: RankedQuery) -> Response:
     """List the ranked posts, best first, with the reasons."""
     member = visit.member
     cursor = decode_cursor(query.cursor) if query.cursor else None
-    found = await for_you_feed.page(visit.front.reads, member.id, SIZE, cursor, explain=True)
+    found = await for_you_feed.page(visit.reads, member.id, SIZE, cursor, explain=True)
     posts = await _ranked(visit, found.entries)
     following = visit.url("/for-you", cursor=found.next) if found.next else ""
     _ = visit.words.text
@@ -261,10 +243,9 @@ async def for_you(visit: Visit, query: RankedQuery) -> Response:
 async def caught_up(visit: Visit, _params: None) -> Response:
     """Show the best posts since the last visit, starting with friends who rarely post. The page is finite."""
     member, words = visit.member, visit.words
-    found = await catch_up(visit.front.reads, member.id, explain=True)
+    found = await catch_up(visit.reads, member.id, explain=True)
     quiet, best = [await _ranked(visit, one) for one in (found.quiet, found.best)]
-    since = words.full(found.since)
-    left = words.plural("%(n)s more post is in your home.", "%(n)s more posts are in your home.", found.left_out)
+    left_out = words.counted("%(n)s more post is in your home.", "%(n)s more posts are in your home.", found.left_out)
     return await page(
         visit,
         "catch_up",
@@ -273,14 +254,14 @@ async def caught_up(visit: Visit, _params: None) -> Response:
         tabs=await home_tabs(visit),
         quiet=quiet,
         best=best,
-        end=words.text("That is all since %(when)s.") % {"when": since},
-        left_out=left % {"n": words.number(found.left_out)} if found.left_out else "",
+        end=words.text("That is all since %(when)s.") % {"when": words.full(found.since)},
+        left_out=left_out if found.left_out else "",
     )
 
 
 async def seen(visit: Visit, told: SeenForm) -> Response:
     member = visit.checked(told)
-    await ranking.add_seen_posts(visit.front.writes, member.id, told.ids)
+    await ranking.add_seen_posts(visit.writes, member.id, told.ids)
     return Response(status_code=204)
 
 
@@ -291,7 +272,11 @@ async def _ranked(visit: Visit, entries: Sequence[RankedEntry]) -> list[PostView
     )
 
 
-FOR_YOU_ROUTES = (
+ROUTES = (
+    routing.page("/", start, BeforeQuery, remembered=True),
+    routing.page("/saved", saved, BeforeQuery),
+    routing.page("/liked", liked, BeforeQuery),
+    routing.page("/beside", beside),
     routing.page("/for-you", for_you, RankedQuery),
     routing.page("/catch-up", caught_up),
     routing.form("/seen", seen, SeenForm),
