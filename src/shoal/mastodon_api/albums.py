@@ -12,12 +12,13 @@ from shoal.core.ids import milliseconds_of
 from shoal.http.pagination import PageQuery, offset_links, page_size
 from shoal.http.params import Id, Limit
 from shoal.http.responses import Reply, raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, actor, address_of, cursor_of, paged
+from shoal.mastodon_api.context import Context, One, Router, actor, address_of, cursor_of, paged
 from shoal.mastodon_api.entities.serializers import Addresses, attachment, moment
 from shoal.mastodon_api.entities.statuses import Account, MediaAttachment, Status
 from shoal.queries import albums as feed
 from shoal.queries.albums import Cover
+
+router = Router()
 
 
 class Album(msgspec.Struct, kw_only=True):
@@ -62,7 +63,6 @@ def album_of(cover: Cover, at: Addresses) -> Album:
     )
 
 
-_ALBUMS = "/api/shoal/v1/albums"
 _MOST_OFFSET = 1_000
 
 _Title = Annotated[str, Meta(max_length=20_000)]
@@ -114,6 +114,7 @@ class SomePhotos(msgspec.Struct, frozen=True, kw_only=True):
     media_ids: _Media = ()
 
 
+@router.get("/api/shoal/v1/accounts/{id}/albums", auth="optional", scope="read:accounts", answer=list[Album])
 async def several(context: Context, params: PageOfAlbums) -> object:
     """List the albums of an account in which the caller may see something, newest first; of their own, all."""
     front = context.deps
@@ -123,6 +124,7 @@ async def several(context: Context, params: PageOfAlbums) -> object:
     return paged(context, body, [one.album.id for one in found.covers], found.next, cursor)
 
 
+@router.get("/api/shoal/v1/albums/{id}", auth="optional", scope="read:statuses", answer=AlbumWithPhotos)
 async def one(context: Context, params: PartOfAlbum) -> object:
     """Show an album with a part of its photos, in its order."""
     front, viewer = context.deps, context.caller.member_id
@@ -138,6 +140,7 @@ async def one(context: Context, params: PartOfAlbum) -> object:
     return Reply(msgspec.json.encode(made), headers=(("Link", link),) if link else ())
 
 
+@router.post("/api/shoal/v1/albums", scope="write:accounts", answer=Album)
 async def create(context: Context, params: NewAlbum) -> object:
     """Make an album without photos."""
     front = context.deps
@@ -145,31 +148,37 @@ async def create(context: Context, params: NewAlbum) -> object:
     return album_of(feed.Cover(made, 0), front.at)
 
 
+@router.put("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=Album)
 async def update(context: Context, params: AlbumChanges) -> object:
     """Change the title or the description of an own album."""
-    front = context.deps
-    await albums.update(front.writes, actor(context), params.id, title=params.title, description=params.description)
+    await albums.update(
+        context.deps.writes, actor(context), params.id, title=params.title, description=params.description
+    )
     return await _own(context, params.id)
 
 
+@router.delete("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=dict)
 async def delete(context: Context, params: One) -> object:
     """Delete an own album; the statuses stay."""
     await albums.delete(context.deps.writes, actor(context), params.id)
     return {}
 
 
+@router.post("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
 async def put_in(context: Context, params: NewPhotos) -> object:
     """Put media of an own status at the end of an own album."""
     await albums.put_in(context.deps.writes, actor(context), params.id, params.status_id, params.media_ids)
     return await _own(context, params.id)
 
 
+@router.delete("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
 async def take_out(context: Context, params: SomePhotos) -> object:
     """Take media out of an own album."""
     await albums.take_out(context.deps.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 
 
+@router.put("/api/shoal/v1/albums/{id}/order", scope="write:accounts", answer=Album)
 async def arrange(context: Context, params: SomePhotos) -> object:
     """Put media of an own album first, in this order; the others follow as they stood."""
     await albums.arrange(context.deps.writes, actor(context), params.id, params.media_ids)
@@ -181,24 +190,3 @@ async def _own(context: Context, album_id: int) -> Album:
     found = await feed.page(front.reads, actor(context), album_id, limit=4)
     first = tuple(one.media for one in found.photos if one.media.preview_key)
     return album_of(feed.Cover(found.album, found.total, first), front.at)
-
-
-_write = endpoints.route.having(scope="write:accounts", answer=Album)
-
-ROUTES = (
-    endpoints.seen(
-        "GET",
-        "/api/shoal/v1/accounts/{id}/albums",
-        several,
-        scope="read:accounts",
-        params=PageOfAlbums,
-        answer=list[Album],
-    ),
-    endpoints.seen("GET", f"{_ALBUMS}/{{id}}", one, scope="read:statuses", params=PartOfAlbum, answer=AlbumWithPhotos),
-    _write("POST", _ALBUMS, create, params=NewAlbum),
-    _write("PUT", f"{_ALBUMS}/{{id}}", update, params=AlbumChanges),
-    endpoints.one("DELETE", f"{_ALBUMS}/{{id}}", delete, scope="write:accounts", answer=dict),
-    _write("POST", f"{_ALBUMS}/{{id}}/photos", put_in, params=NewPhotos),
-    _write("DELETE", f"{_ALBUMS}/{{id}}/photos", take_out, params=SomePhotos),
-    _write("PUT", f"{_ALBUMS}/{{id}}/order", arrange, params=SomePhotos),
-)

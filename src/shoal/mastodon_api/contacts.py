@@ -13,10 +13,11 @@ from shoal.core.errors import InvalidInput
 from shoal.core.handles import MAX_ARCHIVE_BYTES, MAX_HANDLE, MOST_HANDLES
 from shoal.http.params import Upload
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, actor
+from shoal.mastodon_api.context import FORM, Context, Router, actor
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.queries.members import ContactsFound, contacts_by_hash, followees_by_handle, followees_in_archive
+
+router = Router()
 
 
 class HashTerms(msgspec.Struct, kw_only=True):
@@ -58,8 +59,6 @@ class FoundContacts(msgspec.Struct, kw_only=True):
     """Whether more were found than the 500 that an answer has. A list may be sent in parts."""
 
 
-_CONTACTS = "/api/shoal/v1/contacts"
-
 _Hash = Annotated[str, Meta(max_length=BITS // 4)]
 _Handle = Annotated[str, Meta(max_length=MAX_HANDLE)]
 
@@ -81,17 +80,28 @@ class FollowListParams(msgspec.Struct, frozen=True):
     """Such as `ann@mastodon.social`, `ann.bsky.social` or `https://instagram.com/ann`."""
 
 
+@router.get("/api/shoal/v1/contacts/salt", scope="read:follows", answer=HashTerms)
 async def hash_terms(context: Context, _params: None) -> object:
     """The salt with which a client hashes e-mail addresses before it sends them, and how."""
     salt = await contact_salt(context.deps.writes)
     return HashTerms(salt=salt, algorithm=ALGORITHM, bits=BITS, most=MOST_HASHES)
 
 
+@router.post(
+    "/api/shoal/v1/contacts", scope="read:follows", limit_class="contacts", answer=FoundContacts, max_body=4 * FORM
+)
 async def by_hashes(context: Context, params: HashesParams) -> object:
     """Accounts of those who allow to be found by their e-mail address, by hashes of addresses that the caller knows."""
     return _shown(context, await contacts_by_hash(context.deps.reads, actor(context), params.hashes))
 
 
+@router.post(
+    "/api/shoal/v1/contacts/archive",
+    scope="read:follows",
+    limit_class="archives",
+    answer=FoundContacts,
+    max_body=MAX_ARCHIVE_BYTES + FORM,
+)
 async def in_archive(context: Context, params: FollowListParams) -> object:
     """Accounts here of those whom the caller follows on another network, by a file of its archive or by handles."""
     front, viewer = context.deps, actor(context)
@@ -120,28 +130,3 @@ def _shown(context: Context, found: ContactsFound) -> FoundContacts:
         unreadable=found.unreadable,
         more=found.more,
     )
-
-
-_read = endpoints.route.having(scope="read:follows")
-
-ROUTES = (
-    _read("GET", f"{_CONTACTS}/salt", hash_terms, answer=HashTerms),
-    _read(
-        "POST",
-        _CONTACTS,
-        by_hashes,
-        limit_class="contacts",
-        params=HashesParams,
-        max_body=4 * endpoints.FORM,
-        answer=FoundContacts,
-    ),
-    _read(
-        "POST",
-        f"{_CONTACTS}/archive",
-        in_archive,
-        limit_class="archives",
-        params=FollowListParams,
-        max_body=MAX_ARCHIVE_BYTES + endpoints.FORM,
-        answer=FoundContacts,
-    ),
-)

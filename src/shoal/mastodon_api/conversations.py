@@ -9,12 +9,14 @@ import msgspec
 from shoal.commands import conversations as verbs
 from shoal.http.pagination import StatusesQuery, listed_data
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities.notifications import Conversation
 from shoal.queries import conversations as feed
 
+router = Router()
 
+
+@router.get("/api/v1/conversations", scope="read:statuses", answer=list[Conversation])
 async def several(context: Context, params: StatusesQuery) -> object:
     """The caller's conversations, that which went on last first."""
     front = context.deps
@@ -24,20 +26,22 @@ async def several(context: Context, params: StatusesQuery) -> object:
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
+@router.post("/api/v1/conversations/{id}/read", scope="write:conversations", answer=Conversation)
 async def read(context: Context, params: One) -> object:
     """The conversation is read."""
     return await _marked(context, params, unread=False)
 
 
+@router.post("/api/v1/conversations/{id}/unread", scope="write:conversations", answer=Conversation)
 async def unread(context: Context, params: One) -> object:
     """The conversation is to be read again."""
     return await _marked(context, params, unread=True)
 
 
+@router.delete("/api/v1/conversations/{id}", scope="write:conversations", answer=dict)
 async def remove(context: Context, params: One) -> object:
     """The conversation leaves the list, until somebody writes in it."""
-    front = context.deps
-    await verbs.remove(front.writes, actor(context), params.id)
+    await verbs.remove(context.deps.writes, actor(context), params.id)
     return {}
 
 
@@ -60,22 +64,3 @@ async def shown(front: Front, viewer: int, items: Sequence[feed.Conversation], d
         )
         for item in items
     ]
-
-
-_HERE = "/api/v1/conversations"
-
-_change = endpoints.one.having(scope="write:conversations", answer=Conversation)
-
-ROUTES = (
-    endpoints.route(
-        "GET",
-        _HERE,
-        several,
-        scope="read:statuses",
-        params=StatusesQuery,
-        answer=list[Conversation],
-    ),
-    _change("POST", f"{_HERE}/{{id}}/read", read),
-    _change("POST", f"{_HERE}/{{id}}/unread", unread),
-    endpoints.one("DELETE", f"{_HERE}/{{id}}", remove, scope="write:conversations", answer=dict),
-)

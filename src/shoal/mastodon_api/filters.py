@@ -18,10 +18,11 @@ from shoal.core.filters import Filter as StoredFilter
 from shoal.core.filters import FilterAction, FilterContext
 from shoal.graph.payloads.members import filters_of
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, actor
+from shoal.mastodon_api.context import Context, One, Router, actor
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.statuses import FilterSummary
+
+router = Router()
 
 
 class FilterKeyword(msgspec.Struct):
@@ -155,58 +156,59 @@ def _change_of(params: FilterParams) -> FilterChange:
     )
 
 
+@router.get("/api/v2/filters", scope="read:filters", answer=list[Filter])
 async def several(context: Context, _params: None) -> object:
     """The caller's filters."""
-    front = context.deps
-    return [whole(filter_) for filter_ in await filters_of(front.graph, actor(context))]
+    return [whole(filter_) for filter_ in await filters_of(context.deps.graph, actor(context))]
 
 
+@router.post("/api/v2/filters", scope="write:filters", answer=Filter)
 async def create(context: Context, params: FilterParams) -> object:
     """A new filter, with its keywords."""
-    front = context.deps
-    return whole(await filters.create(front.writes, actor(context), _change_of(params)))
+    return whole(await filters.create(context.deps.writes, actor(context), _change_of(params)))
 
 
+@router.get("/api/v2/filters/{id}", scope="read:filters", answer=Filter)
 async def one(context: Context, params: One) -> object:
     """A filter of the caller's."""
-    front = context.deps
-    return whole(await filters.own_filter(front.graph, actor(context), params.id))
+    return whole(await filters.own_filter(context.deps.graph, actor(context), params.id))
 
 
+@router.put("/api/v2/filters/{id}", scope="write:filters", answer=Filter)
 async def update(context: Context, params: ChangedFilter) -> object:
     """Change a filter: what is not given stays, and keywords are added, changed or (`_destroy`) taken away."""
-    front = context.deps
-    return whole(await filters.update(front.writes, actor(context), params.id, _change_of(params)))
+    return whole(await filters.update(context.deps.writes, actor(context), params.id, _change_of(params)))
 
 
+@router.delete("/api/v2/filters/{id}", scope="write:filters", answer=dict)
 async def delete(context: Context, params: One) -> object:
     """A filter ends."""
-    front = context.deps
-    await filters.delete(front.writes, actor(context), params.id)
+    await filters.delete(context.deps.writes, actor(context), params.id)
     return {}
 
 
+@router.get("/api/v2/filters/{id}/keywords", scope="read:filters", answer=list[FilterKeyword])
 async def keywords(context: Context, params: One) -> object:
     """The keywords of a filter."""
-    front = context.deps
-    filter_ = await filters.own_filter(front.graph, actor(context), params.id)
+    filter_ = await filters.own_filter(context.deps.graph, actor(context), params.id)
     return [keyword_entity(word) for word in filter_.keywords]
 
 
+@router.post("/api/v2/filters/{id}/keywords", scope="write:filters", answer=FilterKeyword)
 async def add_keyword(context: Context, params: KeywordOf) -> object:
     """A new keyword of a filter."""
-    front = context.deps
     word = KeywordChange(keyword=params.keyword, whole_word=params.whole_word)
-    changed = await filters.update(front.writes, actor(context), params.id, FilterChange(words=[word]))
+    changed = await filters.update(context.deps.writes, actor(context), params.id, FilterChange(words=[word]))
     return keyword_entity(changed.keywords[-1])
 
 
+@router.get("/api/v2/filters/keywords/{id}", scope="read:filters", answer=FilterKeyword)
 async def keyword(context: Context, params: One) -> object:
     """A keyword by its id."""
-    front = context.deps
-    return keyword_entity((await filters.filter_of_keyword(front.graph, actor(context), params.id))[1])
+    return keyword_entity((await filters.filter_of_keyword(context.deps.graph, actor(context), params.id))[1])
 
 
+@router.put("/api/v2/filters/keywords/{id}", scope="write:filters", answer=FilterKeyword)
 async def change_keyword(context: Context, params: KeywordOf) -> object:
     """Change a keyword."""
     front = context.deps
@@ -216,6 +218,7 @@ async def change_keyword(context: Context, params: KeywordOf) -> object:
     return keyword_entity(next(word for word in changed.keywords if word.id == held.id))
 
 
+@router.delete("/api/v2/filters/keywords/{id}", scope="write:filters", answer=dict)
 async def remove_keyword(context: Context, params: One) -> object:
     """Take a keyword out of its filter."""
     front = context.deps
@@ -226,51 +229,30 @@ async def remove_keyword(context: Context, params: One) -> object:
     return {}
 
 
+@router.get("/api/v2/filters/{id}/statuses", scope="read:filters", answer=list[FilterStatus])
 async def statuses(context: Context, params: One) -> object:
     """The statuses of a filter."""
-    front = context.deps
-    filter_ = await filters.own_filter(front.graph, actor(context), params.id)
+    filter_ = await filters.own_filter(context.deps.graph, actor(context), params.id)
     return [status_entity(held) for held in filter_.posts]
 
 
+@router.post("/api/v2/filters/{id}/statuses", scope="write:filters", answer=FilterStatus)
 async def add_status(context: Context, params: StatusOf) -> object:
     """A status that the filter matches from now on, whatever it says."""
-    front = context.deps
-    return status_entity(await filters.add_post(front.writes, actor(context), params.id, params.status_id))
+    return status_entity(await filters.add_post(context.deps.writes, actor(context), params.id, params.status_id))
 
 
+@router.get("/api/v2/filters/statuses/{id}", scope="read:filters", answer=FilterStatus)
 async def status(context: Context, params: One) -> object:
     """A status of a filter, by the id that it has there."""
-    front = context.deps
-    return status_entity((await filters.filter_of_post(front.graph, actor(context), params.id))[1])
+    return status_entity((await filters.filter_of_post(context.deps.graph, actor(context), params.id))[1])
 
 
+@router.delete("/api/v2/filters/statuses/{id}", scope="write:filters", answer=dict)
 async def remove_status(context: Context, params: One) -> object:
     """Take a status out of its filter."""
-    front = context.deps
-    await filters.remove_post(front.writes, actor(context), params.id)
+    await filters.remove_post(context.deps.writes, actor(context), params.id)
     return {}
-
-
-_read = endpoints.route.having(scope="read:filters")
-_write = endpoints.route.having(scope="write:filters")
-
-ROUTES = (
-    _read("GET", "/api/v2/filters", several, answer=list[Filter]),
-    _write("POST", "/api/v2/filters", create, params=FilterParams, answer=Filter),
-    _read("GET", "/api/v2/filters/{id}", one, params=One, answer=Filter),
-    _write("PUT", "/api/v2/filters/{id}", update, params=ChangedFilter, answer=Filter),
-    _write("DELETE", "/api/v2/filters/{id}", delete, params=One, answer=dict),
-    _read("GET", "/api/v2/filters/{id}/keywords", keywords, params=One, answer=list[FilterKeyword]),
-    _write("POST", "/api/v2/filters/{id}/keywords", add_keyword, params=KeywordOf, answer=FilterKeyword),
-    _read("GET", "/api/v2/filters/keywords/{id}", keyword, params=One, answer=FilterKeyword),
-    _write("PUT", "/api/v2/filters/keywords/{id}", change_keyword, params=KeywordOf, answer=FilterKeyword),
-    _write("DELETE", "/api/v2/filters/keywords/{id}", remove_keyword, params=One, answer=dict),
-    _read("GET", "/api/v2/filters/{id}/statuses", statuses, params=One, answer=list[FilterStatus]),
-    _write("POST", "/api/v2/filters/{id}/statuses", add_status, params=StatusOf, answer=FilterStatus),
-    _read("GET", "/api/v2/filters/statuses/{id}", status, params=One, answer=FilterStatus),
-    _write("DELETE", "/api/v2/filters/statuses/{id}", remove_status, params=One, answer=dict),
-)
 
 
 _SHARED = (
@@ -295,32 +277,35 @@ class ChangedPhrase(PhraseParams, frozen=True, kw_only=True):
     id: Id
 
 
+@router.get("/api/v1/filters", scope="read:filters", answer=list[OldFilter])
 async def several_v1(context: Context, _params: None) -> object:
     """The caller's filters in the older shape, one for each keyword."""
-    front = context.deps
     return [
-        old(filter_, word) for filter_ in await filters_of(front.graph, actor(context)) for word in filter_.keywords
+        old(filter_, word)
+        for filter_ in await filters_of(context.deps.graph, actor(context))
+        for word in filter_.keywords
     ]
 
 
+@router.post("/api/v1/filters", scope="write:filters", answer=OldFilter)
 async def create_v1(context: Context, params: PhraseParams) -> object:
     """A new filter with one phrase."""
-    front = context.deps
     word = KeywordChange(keyword=params.phrase, whole_word=params.whole_word)
     made = await filters.create(
-        front.writes,
+        context.deps.writes,
         actor(context),
         _v1_change_of(params, title=params.phrase or "", irreversible=bool(params.irreversible), word=word),
     )
     return old(made, made.keywords[0])
 
 
+@router.get("/api/v1/filters/{id}", scope="read:filters", answer=OldFilter)
 async def one_v1(context: Context, params: One) -> object:
     """A filter of the older shape."""
-    front = context.deps
-    return old(*await filters.filter_of_keyword(front.graph, actor(context), params.id))
+    return old(*await filters.filter_of_keyword(context.deps.graph, actor(context), params.id))
 
 
+@router.put("/api/v1/filters/{id}", scope="write:filters", answer=OldFilter)
 async def update_v1(context: Context, params: ChangedPhrase) -> object:
     """Change a filter of the older shape."""
     front = context.deps
@@ -334,6 +319,7 @@ async def update_v1(context: Context, params: ChangedPhrase) -> object:
     return old(changed, next(word for word in changed.keywords if word.id == held.id))
 
 
+@router.delete("/api/v1/filters/{id}", scope="write:filters", answer=dict)
 async def delete_v1(context: Context, params: One) -> object:
     """A filter of the older shape ends; with its last keyword the whole of it."""
     front = context.deps
@@ -371,12 +357,3 @@ def _changes_more(filter_: StoredFilter, params: PhraseParams) -> bool:
         or (params.irreversible is not None and params.irreversible != filter_.irreversible)
         or (isinstance(params.expires_in, int) or (params.expires_in is None and filter_.expires_at > 0))
     )
-
-
-V1_ROUTES = (
-    _read("GET", "/api/v1/filters", several_v1, answer=list[OldFilter]),
-    _write("POST", "/api/v1/filters", create_v1, params=PhraseParams, answer=OldFilter),
-    _read("GET", "/api/v1/filters/{id}", one_v1, params=One, answer=OldFilter),
-    _write("PUT", "/api/v1/filters/{id}", update_v1, params=ChangedPhrase, answer=OldFilter),
-    _write("DELETE", "/api/v1/filters/{id}", delete_v1, params=One, answer=dict),
-)

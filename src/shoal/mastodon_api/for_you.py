@@ -21,8 +21,7 @@ from shoal.graph.payloads.members import tastes_of
 from shoal.http.pagination import WithData, listed_data, page_size
 from shoal.http.params import Id, Limit
 from shoal.http.responses import Header, Reply, raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, StatusesOf, actor, cursor_of, entries_page
+from shoal.mastodon_api.context import Context, One, Router, StatusesOf, actor, cursor_of, entries_page
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.mastodon_api.entities.statuses import Account, Ranking, RankingTerm, Status
 from shoal.mastodon_api.scheduled_statuses import Moment
@@ -33,6 +32,8 @@ from shoal.queries.foryou.preview import effect_of
 from shoal.queries.foryou.ranking import Why, decode_cursor
 from shoal.queries.hydration import Entry, profiles_by_id
 from shoal.queries.tags import offers
+
+router = Router()
 
 
 class RankingChoices(msgspec.Struct, kw_only=True):
@@ -146,7 +147,6 @@ def ranking_of(why: Why, reactions: int) -> Ranking:
 
 
 _FOR_YOU = "/api/shoal/v1/timelines/for_you"
-_RANKING = "/api/shoal/v1/ranking"
 
 _TermName = Annotated[str, Meta(max_length=32)]
 PresetName = Literal["balanced", "friends_first", "fresh", "explore", "nearby", "popular"]
@@ -203,6 +203,7 @@ def _explained(entries: Sequence[RankedEntry]) -> list[tuple[Entry, Ranking | No
     ]
 
 
+@router.get("/api/shoal/v1/timelines/for_you", scope="read:statuses", answer=list[Status])
 async def for_you(context: Context, params: ForYouQuery) -> object:
     """The statuses that should interest the caller most, best first; by time where they could not be ranked."""
     front = context.deps
@@ -231,6 +232,7 @@ async def as_list(context: Context, params: StatusesOf) -> Reply:
     return replace(reply, headers=(*reply.headers, _feed_header(by_time)))
 
 
+@router.get("/api/shoal/v1/timelines/catch_up", scope="read:statuses", answer=CatchUp)
 async def caught_up(context: Context, params: CatchUpQuery) -> object:
     """The best of what the caller's followees posted and shared since the caller was last here, with an end."""
     front, viewer = context.deps, actor(context)
@@ -253,6 +255,7 @@ async def caught_up(context: Context, params: CatchUpQuery) -> object:
     )
 
 
+@router.get("/api/shoal/v1/ranking", scope="read:accounts", answer=RankingChoices)
 async def ranking(context: Context, _params: None) -> object:
     """By which weights statuses are ranked for the caller, and which presets there are."""
     front = context.deps
@@ -267,6 +270,7 @@ async def ranking(context: Context, _params: None) -> object:
     )
 
 
+@router.put("/api/shoal/v1/ranking", scope="write:accounts", answer=RankingChoices)
 async def set_recipe(context: Context, params: RecipeChange) -> object:
     """Rank by other weights."""
     await ranking_commands.set_recipe(context.deps.writes, actor(context), _recipe(params))
@@ -289,59 +293,33 @@ def _recipe(params: RecipeChange) -> Recipe:
     return recipe_of(preset | changed | {"weights": preset["weights"] | weights})
 
 
+@router.delete("/api/shoal/v1/ranking", scope="write:accounts", answer=RankingChoices)
 async def reset_recipe(context: Context, _params: None) -> object:
     """Rank by the weights of the server again."""
-    front = context.deps
-    await ranking_commands.set_recipe(front.writes, actor(context), None)
+    await ranking_commands.set_recipe(context.deps.writes, actor(context), None)
     return await ranking(context, None)
 
 
+@router.put("/api/shoal/v1/ranking/switch", scope="write:accounts", answer=RankingChoices)
 async def switch(context: Context, params: RankingSwitch) -> object:
     """Turn all ranking off for the caller, or on again."""
-    front = context.deps
-    await ranking_commands.switch(front.writes, actor(context), off=not params.on)
+    await ranking_commands.switch(context.deps.writes, actor(context), off=not params.on)
     return await ranking(context, None)
 
 
+@router.post("/api/shoal/v1/seen", scope="write:accounts", answer=dict)
 async def seen(context: Context, params: SeenStatuses) -> object:
     """Say which statuses the caller has seen: they stand lower from now on."""
-    front = context.deps
-    await ranking_commands.add_seen_posts(front.writes, actor(context), params.ids)
+    await ranking_commands.add_seen_posts(context.deps.writes, actor(context), params.ids)
     return {}
 
 
+@router.get("/api/shoal/v1/statuses/{id}/why_not", scope="read:statuses", answer=WhyNot)
 async def why_not(context: Context, params: One) -> object:
     """The stage and the rule that keep a status out of the caller's ranked feed, or its place there."""
-    front = context.deps
-    found = await feed.why_not(front.reads, actor(context), params.id)
+    found = await feed.why_not(context.deps.reads, actor(context), params.id)
     return WhyNot(stage=found.stage, rule=found.rule, place=found.place, words=found.words)
 
-
-_read = endpoints.route.having(scope="read:accounts", answer=RankingChoices)
-_write = endpoints.route.having(scope="write:accounts", answer=RankingChoices)
-
-ROUTES = (
-    endpoints.route("GET", _FOR_YOU, for_you, scope="read:statuses", params=ForYouQuery, answer=list[Status]),
-    endpoints.route(
-        "GET",
-        "/api/shoal/v1/timelines/catch_up",
-        caught_up,
-        scope="read:statuses",
-        params=CatchUpQuery,
-        answer=CatchUp,
-    ),
-    endpoints.one("GET", "/api/shoal/v1/statuses/{id}/why_not", why_not, scope="read:statuses", answer=WhyNot),
-    _read("GET", _RANKING, ranking),
-    _write("PUT", _RANKING, set_recipe, params=RecipeChange),
-    _write("DELETE", _RANKING, reset_recipe),
-    _write("PUT", f"{_RANKING}/switch", switch, params=RankingSwitch),
-    endpoints.route("POST", "/api/shoal/v1/seen", seen, scope="write:accounts", params=SeenStatuses, answer=dict),
-)
-
-
-_INTERESTS = "/api/shoal/v1/interests"
-_FEEDBACK = "/api/shoal/v1/feedback"
-_STATUS = "/api/shoal/v1/statuses/{id}/feedback"
 
 _STEPS = {"more": 1, "less": -1}
 
@@ -377,6 +355,7 @@ class Untap(msgspec.Struct, frozen=True, kw_only=True):
     """One of the tags of the status; without it its author is meant."""
 
 
+@router.get("/api/shoal/v1/interests", scope="read:accounts", answer=list[Interest])
 async def interests(context: Context, params: OffersQuery) -> object:
     """Tags to pick as interests, each with a picture: those picked, then those used most of late."""
     front, viewer = context.deps, actor(context)
@@ -394,22 +373,26 @@ async def interests(context: Context, params: OffersQuery) -> object:
     ]
 
 
+@router.put("/api/shoal/v1/interests", scope="write:accounts", answer=list[Interest])
 async def pick(context: Context, params: PickedTags) -> object:
     """Keep these tags as interests, in place of those before."""
     await ranking_commands.pick_tags(context.deps.writes, actor(context), params.tags)
     return await interests(context, OffersQuery())
 
 
+@router.delete("/api/shoal/v1/interests", scope="write:accounts", answer=list[Interest])
 async def unpick(context: Context, _params: None) -> object:
     """Forget the picked interests."""
     return await pick(context, PickedTags(tags=()))
 
 
+@router.post("/api/shoal/v1/statuses/{id}/feedback", scope="write:accounts", answer=FeedbackGiven)
 async def give(context: Context, params: Tap) -> object:
     """Ask for more or less like a status, by its author or under one of its tags; the answer says what that moves."""
     return await _given(context, params.id, _STEPS[params.direction], params.tag)
 
 
+@router.delete("/api/shoal/v1/statuses/{id}/feedback", scope="write:accounts", answer=FeedbackGiven)
 async def take_back(context: Context, params: Untap) -> object:
     """Forget what was asked for about the author of a status, or about one of its tags."""
     return await _given(context, params.id, 0, params.tag)
@@ -434,6 +417,7 @@ async def _given(context: Context, status_id: int, step: int, tag: str) -> Feedb
     )
 
 
+@router.get("/api/shoal/v1/feedback", scope="read:accounts", answer=Feedback)
 async def given(context: Context, _params: None) -> object:
     """All that the caller has asked more or less of."""
     front, viewer = context.deps, actor(context)
@@ -448,21 +432,8 @@ async def given(context: Context, _params: None) -> object:
     )
 
 
+@router.delete("/api/shoal/v1/feedback", scope="write:accounts", answer=Feedback)
 async def forget(context: Context, _params: None) -> object:
     """Forget all that the caller has asked more or less of."""
     await ranking_commands.forget_taps(context.deps.writes, actor(context))
     return await given(context, None)
-
-
-_read_feedback = endpoints.route.having(scope="read:accounts")
-_write_feedback = endpoints.route.having(scope="write:accounts")
-
-FEEDBACK_ROUTES = (
-    _read_feedback("GET", _INTERESTS, interests, params=OffersQuery, answer=list[Interest]),
-    _write_feedback("PUT", _INTERESTS, pick, params=PickedTags, answer=list[Interest]),
-    _write_feedback("DELETE", _INTERESTS, unpick, answer=list[Interest]),
-    _write_feedback("POST", _STATUS, give, params=Tap, answer=FeedbackGiven),
-    _write_feedback("DELETE", _STATUS, take_back, params=Untap, answer=FeedbackGiven),
-    _read_feedback("GET", _FEEDBACK, given, answer=Feedback),
-    _write_feedback("DELETE", _FEEDBACK, forget, answer=Feedback),
-)

@@ -18,8 +18,7 @@ from shoal.core.text import LINK_LENGTH
 from shoal.http.rate_limits import UNLIMITED
 from shoal.http.responses import Reply
 from shoal.http.routes import Body
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.context import Context, Front, Router
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.instance import (
@@ -38,6 +37,8 @@ from shoal.mastodon_api.entities.moderation import Rule, rules_of
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.queries.hydration import profiles_by_id
 from shoal.settings import Settings
+
+router = Router()
 
 _LANGUAGES = """
     ar العربية|bg Български|bn বাংলা|ca Català|cs Čeština|cy Cymraeg|da Dansk|de Deutsch|el Ελληνικά|en English|eo Esperanto
@@ -59,45 +60,82 @@ class Domain(msgspec.Struct, frozen=True):
     domain: Annotated[str, Meta(max_length=400)] = ""
 
 
+@router.get("/api/v1/instance/rules", auth="public", answer=list[Rule])
 async def rules(context: Context, _params: None) -> list[Rule]:
     """The rules of this server."""
-    front = context.deps
-    return moderation_entities.rules_of(front.settings)
+    return moderation_entities.rules_of(context.deps.settings)
 
 
+@router.get("/api/v1/instance/activity", auth="public", answer=list[Activity])
 async def activity(context: Context, _params: None) -> list[Activity]:
     """The last twelve weeks, this one first: statuses, members who wrote one, and members who came."""
-    front = context.deps
-    totals = await front.network_totals.totals()
+    totals = await context.deps.network_totals.totals()
     return [Activity(str(week.began), str(week.posts), str(week.authors), str(week.members)) for week in totals.weeks]
 
 
+@router.get("/api/v1/instance/extended_description", auth="public", answer=ExtendedDescription)
 async def extended_description(context: Context, _params: None) -> ExtendedDescription:
     """Return the server's description of itself, as HTML."""
-    front = context.deps
-    return ExtendedDescription(None, f"<p>{escape(front.settings.description)}</p>")
+    return ExtendedDescription(None, f"<p>{escape(context.deps.settings.description)}</p>")
 
 
+@router.get("/api/v1/instance/languages", auth="public", answer=list[Language])
 async def languages(_context: Context, _params: None) -> list[Language]:
     """Languages for clients to offer."""
     return LANGUAGES
 
 
+@router.get(
+    "/api/v1/instance/peers",
+    auth="public",
+    answer=list[Any],
+    what="An empty list: this server talks to no other.",
+    stub=True,
+)
+@router.get(
+    "/api/v1/instance/domain_blocks",
+    auth="public",
+    answer=list[Any],
+    what="An empty list: this server blocks no other.",
+    stub=True,
+)
+@router.get(
+    "/api/v1/custom_emojis",
+    auth="public",
+    answer=list[CustomEmoji],
+    what="An empty list: there are no custom emoji.",
+    stub=True,
+)
+@router.get(
+    "/api/v1/announcements", scope="read", answer=list[Any], what="An empty list: nothing is announced.", stub=True
+)
+@router.get(
+    "/api/v1/domain_blocks",
+    scope="read:blocks",
+    answer=list[Any],
+    what="An empty list: there are no other servers to block.",
+    stub=True,
+)
 async def nothing(_context: Context, _params: None) -> object:
     """An empty list."""
     return b"[]"
 
 
+@router.get("/api/v1/instance/translation_languages", auth="public", answer=dict, stub=True)
 async def no_translations(_context: Context, _params: None) -> object:
     """An empty object: nothing is translated."""
     return b"{}"
 
 
+@router.get("/api/v1/instance/privacy_policy", auth="public", answer=ExtendedDescription, refuses=(404,), stub=True)
+@router.get("/api/v1/instance/terms_of_service", auth="public", answer=ExtendedDescription, refuses=(404,), stub=True)
 async def not_written(_context: Context, _params: None) -> object:
     """404: this server publishes no such text."""
     raise NotFound("Record not found")
 
 
+@router.post("/api/v1/domain_blocks", scope="write:blocks", answer=dict, stub=True)
+@router.delete("/api/v1/domain_blocks", scope="write:blocks", answer=dict, stub=True)
 async def no_domain(_context: Context, _params: Domain) -> object:
     """An empty object: there are no other servers to hear of, so none to block."""
     return b"{}"
@@ -111,42 +149,6 @@ async def contact(front: Front) -> Account | None:
     return serializers.account(found[0], front.at) if found else None
 
 
-_HERE = "/api/v1/instance"
-_BLOCKS = "/api/v1/domain_blocks"
-
-_none = endpoints.public.having(answer=list[Any], stub=True)
-_none_for_members = endpoints.route.having(answer=list[Any], stub=True)
-_not_written = endpoints.public.having(answer=ExtendedDescription, refuses=(404,), stub=True)
-_no_block = endpoints.route.having(scope="write:blocks", answer=dict, stub=True).taking(Domain)
-
-ABOUT_ROUTES = (
-    endpoints.public("GET", f"{_HERE}/rules", rules, answer=list[Rule]),
-    endpoints.public("GET", f"{_HERE}/activity", activity, answer=list[Activity]),
-    endpoints.public("GET", f"{_HERE}/extended_description", extended_description, answer=ExtendedDescription),
-    endpoints.public("GET", f"{_HERE}/languages", languages, answer=list[Language]),
-    endpoints.public("GET", f"{_HERE}/translation_languages", no_translations, answer=dict, stub=True),
-    _none("GET", f"{_HERE}/peers", nothing, what="An empty list: this server talks to no other."),
-    _none("GET", f"{_HERE}/domain_blocks", nothing, what="An empty list: this server blocks no other."),
-    _not_written("GET", f"{_HERE}/privacy_policy", not_written),
-    _not_written("GET", f"{_HERE}/terms_of_service", not_written),
-    _none(
-        "GET",
-        "/api/v1/custom_emojis",
-        nothing,
-        answer=list[CustomEmoji],
-        what="An empty list: there are no custom emoji.",
-    ),
-    _none_for_members(
-        "GET", "/api/v1/announcements", nothing, scope="read", what="An empty list: nothing is announced."
-    ),
-    _none_for_members(
-        "GET", _BLOCKS, nothing, scope="read:blocks", what="An empty list: there are no other servers to block."
-    ),
-    _no_block("POST", _BLOCKS, no_domain),
-    _no_block("DELETE", _BLOCKS, no_domain),
-)
-
-
 _SHOAL = version("shoal")
 _VERSION = f"4.4.0 (compatible; Shoal {_SHOAL})"
 """Clients read the part before the space, and switch features on by it. Raise it as they are there."""
@@ -158,6 +160,7 @@ _SOURCE = ""
 _NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
 
 
+@router.get("/api/v1/instance", auth="public", answer=InstanceV1)
 async def v1(context: Context, _params: None) -> object:
     """Instance, the older shape."""
     front = context.deps
@@ -182,6 +185,7 @@ async def v1(context: Context, _params: None) -> object:
     }
 
 
+@router.get("/api/v2/instance", auth="public", answer=InstanceV2)
 async def v2(context: Context, _params: None) -> object:
     """Instance, the newer shape."""
     front = context.deps
@@ -274,25 +278,27 @@ def _streaming(front: Front) -> str:
     return "ws" + front.at.root.removeprefix("http")
 
 
+@router.get("/health", auth="public", limit_class=UNLIMITED, answer=Body("text/plain"))
 async def health(_context: Context, _params: None) -> object:
     """`OK`, for whoever watches over the server."""
     return PlainTextResponse("OK")
 
 
+@router.get("/ready", auth="public", limit_class=UNLIMITED, answer=dict[str, str], refuses=(503,))
 async def ready(context: Context, _params: None) -> object:
     """Whether the stores, timelines and broker answer; 503 says which does not."""
-    front = context.deps
-    parts = await front.readiness.parts()
+    parts = await context.deps.readiness.parts()
     said = {name: "ok" if well else "does not answer" for name, well in parts.items()}
     return Reply(said, 200 if all(parts.values()) else 503)
 
 
+@router.get("/.well-known/nodeinfo", auth="public", answer=NodeinfoLinks)
 async def nodeinfo_links(context: Context, _params: None) -> object:
     """Where the node information is."""
-    front = context.deps
-    return {"links": [{"rel": _NODEINFO, "href": f"{front.at.root}/nodeinfo/2.0"}]}
+    return {"links": [{"rel": _NODEINFO, "href": f"{context.deps.at.root}/nodeinfo/2.0"}]}
 
 
+@router.get("/nodeinfo/2.0", auth="public", answer=Nodeinfo)
 async def nodeinfo(context: Context, _params: None) -> object:
     """Return the software of this server and its size, in the form that surveys of the network read."""
     front = context.deps
@@ -315,18 +321,6 @@ async def nodeinfo(context: Context, _params: None) -> object:
     }
 
 
-_watched = endpoints.public.having(limit_class=UNLIMITED)
-
-ROUTES = (
-    _watched("GET", "/health", health, answer=Body("text/plain")),
-    _watched("GET", "/ready", ready, answer=dict[str, str], refuses=(503,)),
-    endpoints.public("GET", "/.well-known/nodeinfo", nodeinfo_links, answer=NodeinfoLinks),
-    endpoints.public("GET", "/nodeinfo/2.0", nodeinfo, answer=Nodeinfo),
-    endpoints.public("GET", "/api/v1/instance", v1, answer=InstanceV1),
-    endpoints.public("GET", "/api/v2/instance", v2, answer=InstanceV2),
-)
-
-
 _PROFILE = "http://webfinger.net/rel/profile-page"
 _XRD = """<?xml version="1.0" encoding="UTF-8"?>
 <XRD xmlns="http://docs.oasis-open.org/ns/xri/xrd-1.0">
@@ -341,12 +335,13 @@ class Resource(msgspec.Struct, frozen=True):
     resource: Annotated[str, Meta(max_length=1_000)]
 
 
+@router.get("/.well-known/host-meta", auth="public", answer=Body("application/xrd+xml"))
 async def host_meta(context: Context, _params: None) -> Response:
     """Where WebFinger is, as XRD."""
-    front = context.deps
-    return Response(_XRD.format(root=front.at.root), media_type="application/xrd+xml")
+    return Response(_XRD.format(root=context.deps.at.root), media_type="application/xrd+xml")
 
 
+@router.get("/.well-known/webfinger", auth="public", answer=Body("application/jrd+json", WebFinger), refuses=(404, 410))
 async def webfinger(context: Context, params: Resource) -> Response:
     """Where an account is."""
     front = context.deps
@@ -377,16 +372,3 @@ def _name(front: Front, resource: str) -> str:
     if not here or "@" in name:
         raise NotFound("Record not found")
     return name
-
-
-WELL_KNOWN_ROUTES = (
-    endpoints.public("GET", "/.well-known/host-meta", host_meta, answer=Body("application/xrd+xml")),
-    endpoints.public(
-        "GET",
-        "/.well-known/webfinger",
-        webfinger,
-        params=Resource,
-        answer=Body("application/jrd+json", WebFinger),
-        refuses=(404, 410),
-    ),
-)

@@ -68,16 +68,14 @@ class Attempt:
 
 async def log_in(context: Context, name: str, password: str) -> Member:
     """The member with this name or address and this password, who has no second factor. Raises as `members.log_in`."""
-    front = context.deps
     async with hashing(context.request.scope):
-        return await members.log_in(front.writes, name, password, _attempt(context))
+        return await members.log_in(context.deps.writes, name, password, _attempt(context))
 
 
 async def knows_password(context: Context, name: str, password: str) -> Member:
     """The member with this name or address and this password: a code may still be wanted. Raises as `members.log_in`."""
-    front = context.deps
     async with hashing(context.request.scope):
-        return await members.knows_password(front.writes, name, password, _attempt(context))
+        return await members.knows_password(context.deps.writes, name, password, _attempt(context))
 
 
 async def code_counts(context: Context, member: Member, code: str) -> bool:
@@ -132,17 +130,15 @@ async def new_codes(context: Context, member_id: int, code: str) -> list[str]:
 
 async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
     """A new password for a member who knows the one they have. Raises as `credentials.change_password`."""
-    front = context.deps
     async with hashing(context.request.scope):
-        await credentials.change_password(front.writes, member_id, current, password, _attempt(context))
+        await credentials.change_password(context.deps.writes, member_id, current, password, _attempt(context))
 
 
 async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
     """A mail to another address, for a member who knows the password. Raises as `credentials.ask_change`, and `TooManyMails`."""
-    front = context.deps
     await count_mail(context, member_id=member_id)
     async with hashing(context.request.scope):
-        await credentials.ask_change(front.writes, member_id, password, address, language, _attempt(context))
+        await credentials.ask_change(context.deps.writes, member_id, password, address, language, _attempt(context))
 
 
 async def reset_password(context: Context, proof: str, password: str) -> Member:
@@ -169,16 +165,14 @@ async def count_mail(context: Context, account: str = "", member_id: int = 0) ->
 
 async def leave(context: Context, member_id: int, password: str) -> Farewell:
     """The deletion of an account, by a member who knows its password. Raises as `account_deletions.leave`."""
-    front = context.deps
     async with hashing(context.request.scope):
-        return await account_deletions.leave(front.writes, member_id, password, _attempt(context))
+        return await account_deletions.leave(context.deps.writes, member_id, password, _attempt(context))
 
 
 async def come_back(context: Context, name: str, password: str) -> Member:
     """The end of a departure. Raises as `account_deletions.come_back`."""
-    front = context.deps
     async with hashing(context.request.scope):
-        return await account_deletions.come_back(front.writes, name, password, _attempt(context))
+        return await account_deletions.come_back(context.deps.writes, name, password, _attempt(context))
 
 
 def _attempt(context: Context) -> Attempt:

@@ -14,8 +14,7 @@ from shoal.graph.access import access_member
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities.notifications import (
     Merged,
     NotificationPolicy,
@@ -26,6 +25,8 @@ from shoal.mastodon_api.entities.notifications import (
 from shoal.mastodon_api.notifications import moment_of
 from shoal.queries import notifications as feed
 from shoal.queries.notifications import NoticeRequest
+
+router = Router()
 
 _RULES = {f"for_{name}": name for name in NoticePolicy.__struct_fields__}
 """Rules by their names on the wire."""
@@ -57,85 +58,88 @@ class RequestIds(msgspec.Struct, frozen=True):
     id: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=100)]
 
 
+@router.get("/api/v2/notifications/policy", scope="read:notifications", answer=NotificationPolicy)
 async def policy(context: Context, _params: None) -> object:
     """The notification policy, and how many notifications it holds back."""
     return await _policy(context, await _own(context))
 
 
+@router.patch("/api/v2/notifications/policy", scope="write:notifications", answer=NotificationPolicy)
 async def change_policy(context: Context, params: Policy) -> object:
     """Change the notification policy."""
     return await _policy(context, await _changed(context, params, _RULES, Treatment))
 
 
+@router.get("/api/v1/notifications/policy", scope="read:notifications", answer=OldNotificationPolicy)
 async def old_policy(context: Context, _params: None) -> object:
     """The notification policy (the older shape)."""
     return await _old_policy(context, await _own(context))
 
 
+@router.patch("/api/v1/notifications/policy", scope="write:notifications", answer=OldNotificationPolicy)
 async def change_old_policy(context: Context, params: OldPolicy) -> object:
     """Change the notification policy (the older shape)."""
     return await _old_policy(context, await _changed(context, params, _OLD_RULES, _of_old))
 
 
+@router.get("/api/v1/notifications/requests", scope="read:notifications", answer=list[NotificationRequest])
 async def requests(context: Context, params: PageQuery) -> object:
     """Senders whose notifications are held back, the one with the newest notification first."""
-    front = context.deps
     cursor = cursor_of(params, 40, 80)
-    page = await feed.requests_page(front.reads, actor(context), cursor)
+    page = await feed.requests_page(context.deps.reads, actor(context), cursor)
     shown = [await _shown(context, item) for item in page.items]
     return paged(context, msgspec.json.encode(shown), [item.last for item in page.items], page.next, cursor)
 
 
+@router.get("/api/v1/notifications/requests/{id}", scope="read:notifications", answer=NotificationRequest)
 async def request(context: Context, params: One) -> object:
     """A sender whose notifications are held back."""
-    front = context.deps
-    return await _shown(context, await feed.sender_request(front.reads, actor(context), params.id))
+    return await _shown(context, await feed.sender_request(context.deps.reads, actor(context), params.id))
 
 
+@router.post("/api/v1/notifications/requests/{id}/accept", scope="write:notifications", answer=dict)
 async def accept(context: Context, params: One) -> object:
     """Show the held notifications of a sender, and hold back none of theirs from now on."""
-    front = context.deps
-    await verbs.accept_requests(front.writes, actor(context), {params.id})
+    await verbs.accept_requests(context.deps.writes, actor(context), {params.id})
     return {}
 
 
+@router.post("/api/v1/notifications/requests/{id}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss(context: Context, params: One) -> object:
     """Dismiss the held notifications of a sender."""
-    front = context.deps
-    await verbs.dismiss_requests(front.writes, actor(context), {params.id})
+    await verbs.dismiss_requests(context.deps.writes, actor(context), {params.id})
     return {}
 
 
+@router.post("/api/v1/notifications/requests/accept", scope="write:notifications", answer=dict)
 async def accept_several(context: Context, params: RequestIds) -> object:
     """Show the held notifications of several senders, and hold back none of theirs from now on."""
-    front = context.deps
-    await verbs.accept_requests(front.writes, actor(context), {*params.id})
+    await verbs.accept_requests(context.deps.writes, actor(context), {*params.id})
     return {}
 
 
+@router.post("/api/v1/notifications/requests/dismiss", scope="write:notifications", answer=dict)
 async def dismiss_several(context: Context, params: RequestIds) -> object:
     """Dismiss the held notifications of several senders."""
-    front = context.deps
-    await verbs.dismiss_requests(front.writes, actor(context), {*params.id})
+    await verbs.dismiss_requests(context.deps.writes, actor(context), {*params.id})
     return {}
 
 
+@router.get("/api/v1/notifications/requests/merged", scope="read:notifications", answer=Merged)
 async def merged(_context: Context, _params: None) -> object:
     """Whether accepted notifications are listed with the others yet."""
     return Merged()
 
 
 async def _own(context: Context) -> NoticePolicy:
-    front = context.deps
-    return (await access_member(front.reads.graph, actor(context))).notices
+    return (await access_member(context.deps.reads.graph, actor(context))).notices
 
 
 async def _changed(
     context: Context, params: Policy | OldPolicy, rules: Mapping[str, str], treatment: Callable[[Any], Treatment]
 ) -> NoticePolicy:
-    front = context.deps
     changes = {rule: treatment(value) for name, rule in rules.items() if (value := getattr(params, name)) is not None}
-    return await verbs.set_policy(front.writes, actor(context), changes)
+    return await verbs.set_policy(context.deps.writes, actor(context), changes)
 
 
 def _of_old(held: bool) -> Treatment:
@@ -153,8 +157,7 @@ async def _old_policy(context: Context, policy: NoticePolicy) -> OldNotification
 
 
 async def _summary(context: Context) -> PolicySummary:
-    front = context.deps
-    return PolicySummary(*await feed.held_back(front.reads, actor(context)))
+    return PolicySummary(*await feed.held_back(context.deps.reads, actor(context)))
 
 
 async def _shown(context: Context, item: NoticeRequest) -> NotificationRequest:
@@ -168,32 +171,3 @@ async def _shown(context: Context, item: NoticeRequest) -> NotificationRequest:
         account=raw(front.present.account(item.sender)),
         last_status=raw(statuses[item.entry.id]) if item.entry else UNSET,
     )
-
-
-_V1, _V2 = "/api/v1/notifications", "/api/v2/notifications"
-_REQUESTS = f"{_V1}/requests"
-_REQUEST = f"{_REQUESTS}/{{id}}"
-
-_read = endpoints.route.having(scope="read:notifications")
-_change = endpoints.route.having(scope="write:notifications")
-_write = endpoints.route.having(scope="write:notifications", answer=dict)
-
-ROUTES = (
-    _read("GET", f"{_V2}/policy", policy, answer=NotificationPolicy),
-    _change("PATCH", f"{_V2}/policy", change_policy, params=Policy, answer=NotificationPolicy),
-    _read("GET", f"{_V1}/policy", old_policy, answer=OldNotificationPolicy),
-    _change(
-        "PATCH",
-        f"{_V1}/policy",
-        change_old_policy,
-        params=OldPolicy,
-        answer=OldNotificationPolicy,
-    ),
-    endpoints.page("GET", _REQUESTS, requests, scope="read:notifications", answer=list[NotificationRequest]),
-    _read("GET", f"{_REQUESTS}/merged", merged, answer=Merged),
-    _write("POST", f"{_REQUESTS}/accept", accept_several, params=RequestIds),
-    _write("POST", f"{_REQUESTS}/dismiss", dismiss_several, params=RequestIds),
-    _read("GET", _REQUEST, request, params=One, answer=NotificationRequest),
-    _write("POST", f"{_REQUEST}/accept", accept, params=One),
-    _write("POST", f"{_REQUEST}/dismiss", dismiss, params=One),
-)

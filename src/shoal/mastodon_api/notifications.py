@@ -6,7 +6,7 @@ A group holds the notifications of one type about the same status within the sam
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -16,16 +16,17 @@ from shoal.commands import notifications as verbs
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID, milliseconds_of
 from shoal.core.media_files import still_of
+from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
 from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind, Notice, group_of
 from shoal.http.pagination import StatusesQuery, listed_data, page_size
 from shoal.http.params import Id, Limit
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.notifications import (
     GroupedNotificationsResults,
+    Marker,
     Notification,
     NotificationGroup,
     PartialAccount,
@@ -36,6 +37,8 @@ from shoal.push.messages import WIRE_KINDS
 from shoal.queries import notifications as feed
 from shoal.queries.hydration import Entry, Profile
 from shoal.queries.notifications import NotificationQuery
+
+router = Router()
 
 KINDS = {wire: kind for kind, wire in WIRE_KINDS.items()}
 
@@ -77,6 +80,7 @@ def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
     return frozenset(KINDS[name] for name in types if name in KINDS)
 
 
+@router.get("/api/v1/notifications", scope="read:notifications", answer=list[Notification], remembered=True)
 async def several(context: Context, params: NotificationsQuery) -> object:
     """List the caller's notifications, newest first."""
     front = context.deps
@@ -86,6 +90,7 @@ async def several(context: Context, params: NotificationsQuery) -> object:
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
+@router.get("/api/v1/notifications/{id}", scope="read:notifications", answer=Notification)
 async def one(context: Context, params: One) -> object:
     """One notification."""
     front = context.deps
@@ -93,24 +98,25 @@ async def one(context: Context, params: One) -> object:
     return (await shown(front, actor(context), (found,)))[0]
 
 
+@router.post("/api/v1/notifications/dismiss", scope="write:notifications", answer=dict)
+@router.post("/api/v1/notifications/{id}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss(context: Context, params: One) -> object:
     """One notification goes."""
-    front = context.deps
-    await verbs.dismiss(front.writes, actor(context), params.id)
+    await verbs.dismiss(context.deps.writes, actor(context), params.id)
     return {}
 
 
+@router.post("/api/v1/notifications/clear", scope="write:notifications", answer=dict)
 async def clear(context: Context, _params: None) -> object:
     """All notifications go."""
-    front = context.deps
-    await verbs.clear(front.writes, actor(context))
+    await verbs.clear(context.deps.writes, actor(context))
     return {}
 
 
+@router.get("/api/v1/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_count(context: Context, params: Unread) -> object:
     """How many notifications came since the marker of that timeline; up to 100, or the limit."""
-    front = context.deps
-    return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), query_of(params)))
+    return UnreadCount(await feed.unread(context.deps.reads, actor(context), params.most(), query_of(params)))
 
 
 async def shown(front: Front, viewer: int, items: Sequence[feed.Notification], data: int = 0) -> list[Notification]:
@@ -157,21 +163,6 @@ def key_of(group: Group | None, time: int) -> str:
     return f"{WIRE_KINDS[group.kind]}-{about}{group.stretch}"
 
 
-_V1 = "/api/v1/notifications"
-
-_read = endpoints.route.having(scope="read:notifications")
-_write = endpoints.route.having(scope="write:notifications", answer=dict)
-
-ROUTES = (
-    _read("GET", _V1, several, params=NotificationsQuery, answer=list[Notification], remembered=True),
-    _read("GET", f"{_V1}/unread_count", unread_count, params=Unread, answer=UnreadCount),
-    _write("POST", f"{_V1}/clear", clear),
-    _write("POST", f"{_V1}/dismiss", dismiss, params=One),
-    endpoints.one("GET", f"{_V1}/{{id}}", one, scope="read:notifications", answer=Notification),
-    endpoints.one("POST", f"{_V1}/{{id}}/dismiss", dismiss, scope="write:notifications", answer=dict),
-)
-
-
 _SAMPLE = 8
 """How many accounts of a group are shown."""
 _UNGROUPED = re.compile(r"ungrouped-(\d{1,19})")
@@ -199,6 +190,7 @@ class OneGroup(msgspec.Struct, frozen=True):
     group_key: Annotated[str, Meta(max_length=100)]
 
 
+@router.get("/api/v2/notifications", scope="read:notifications", answer=GroupedNotificationsResults)
 async def several_groups(context: Context, params: GroupsPage) -> object:
     """List the caller's notifications in groups, the group with the newest one first."""
     front = context.deps
@@ -210,20 +202,21 @@ async def several_groups(context: Context, params: GroupsPage) -> object:
     return paged(context, msgspec.json.encode(results), [item.time for item in page.items], page.next, cursor)
 
 
+@router.get("/api/v2/notifications/{group_key}", scope="read:notifications", answer=GroupedNotificationsResults)
 async def one_group(context: Context, params: OneGroup) -> object:
     """One group of notifications."""
-    front = context.deps
     group, items = await _found(context, params.group_key)
-    return await _results(front, actor(context), (feed.Grouped(group, items),), "full")
+    return await _results(context.deps, actor(context), (feed.Grouped(group, items),), "full")
 
 
+@router.get("/api/v2/notifications/{group_key}/accounts", scope="read:notifications", answer=list[Account])
 async def accounts(context: Context, params: OneGroup) -> object:
     """Everybody who is in a group of notifications, the newest first."""
-    front = context.deps
     _, items = await _found(context, params.group_key)
-    return front.present.accounts(_people(items))
+    return context.deps.present.accounts(_people(items))
 
 
+@router.post("/api/v2/notifications/{group_key}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss_group(context: Context, params: OneGroup) -> object:
     """A group of notifications goes."""
     front = context.deps
@@ -235,11 +228,11 @@ async def dismiss_group(context: Context, params: OneGroup) -> object:
     return {}
 
 
+@router.get("/api/v2/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_group_count(context: Context, params: UnreadGroups) -> object:
     """How many groups of notifications came since the marker of that timeline; up to 100, or the limit."""
-    front = context.deps
     kinds = _kinds(params.grouped_types)
-    return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), query_of(params), kinds))
+    return UnreadCount(await feed.unread(context.deps.reads, actor(context), params.most(), query_of(params), kinds))
 
 
 def _kinds(types: Sequence[str]) -> frozenset[Kind]:
@@ -319,14 +312,39 @@ def _partial(front: Front, profile: Profile) -> PartialAccount:
     )
 
 
-_V2 = "/api/v2/notifications"
+class MarkersQuery(msgspec.Struct, frozen=True):
+    """Timelines whose markers are asked for: `home` and `notifications`."""
 
-_one_group = _read.taking(OneGroup)
+    timeline: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=100)] = ()
 
-GROUP_ROUTES = (
-    _read("GET", _V2, several_groups, params=GroupsPage, answer=GroupedNotificationsResults),
-    _read("GET", f"{_V2}/unread_count", unread_group_count, params=UnreadGroups, answer=UnreadCount),
-    _one_group("GET", f"{_V2}/{{group_key}}", one_group, answer=GroupedNotificationsResults),
-    _one_group("GET", f"{_V2}/{{group_key}}/accounts", accounts, answer=list[Account]),
-    _write("POST", f"{_V2}/{{group_key}}/dismiss", dismiss_group, params=OneGroup),
-)
+
+class MarkerPosition(msgspec.Struct, frozen=True):
+    """The newest that was read."""
+
+    last_read_id: Id | None = None
+
+
+class MarkerPositions(msgspec.Struct, frozen=True):
+    """Markers to set, by timeline: how far the caller has read."""
+
+    home: MarkerPosition | None = None
+    notifications: MarkerPosition | None = None
+
+
+@router.get("/api/v1/markers", scope="read:statuses", answer=dict[str, Marker])
+async def show(context: Context, params: MarkersQuery) -> object:
+    """The markers of these timelines; one that was never set is left out."""
+    names = [name for name in (HOME, NOTIFICATIONS) if name in params.timeline]
+    return _markers(await marks(context.deps.graph, actor(context), names))
+
+
+@router.post("/api/v1/markers", scope="write:statuses", answer=dict[str, Marker])
+async def mark(context: Context, params: MarkerPositions) -> object:
+    """Set markers; what they are now is the answer."""
+    given = {HOME: params.home, NOTIFICATIONS: params.notifications}
+    read = {name: place.last_read_id for name, place in given.items() if place and place.last_read_id is not None}
+    return _markers(await verbs.set_markers(context.deps.writes, actor(context), read))
+
+
+def _markers(found: Mapping[str, Mark]) -> dict[str, Marker]:
+    return {name: Marker(str(mark.last_read_id), mark.version, moment_of(mark.time)) for name, mark in found.items()}

@@ -30,13 +30,14 @@ from shoal.http import authentication
 from shoal.http.authentication import KNOWN, origin_of_request
 from shoal.http.errors import OAuthRefused
 from shoal.http.responses import Reply
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api import login_attempts
-from shoal.mastodon_api.context import Context, Front, actor, profile_of
+from shoal.mastodon_api.context import Context, Front, Router, actor, profile_of
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.mastodon_api.entities.statuses import Application, CredentialApplication, Token
 from shoal.settings import Settings
+
+router = Router()
 
 OUT_OF_BAND = "urn:ietf:wg:oauth:2.0:oob"
 """The address of apps that have none: the code is shown to the person, who types it into the app."""
@@ -188,6 +189,7 @@ class AppForm(msgspec.Struct, frozen=True):
     website: Annotated[str, Meta(max_length=4_000)] = ""
 
 
+@router.post("/api/v1/apps", auth="public", limit_class="apps", answer=CredentialApplication)
 async def register(context: Context, params: AppForm) -> object:
     """A new app with its secret."""
     front = context.deps
@@ -204,6 +206,7 @@ async def register(context: Context, params: AppForm) -> object:
     return serializers.credential_application(made.app, made.secret, front.push_key)
 
 
+@router.get("/api/v1/apps/verify_credentials", auth="app", answer=Application)
 async def verify(context: Context, _params: None) -> object:
     """The app that the token belongs to."""
     front = context.deps
@@ -242,19 +245,6 @@ def _checked_uris(given: tuple[str, ...], limits: Limits) -> list[str]:
     return uris
 
 
-APP_ROUTES = (
-    endpoints.public(
-        "POST",
-        "/api/v1/apps",
-        register,
-        limit_class="apps",
-        params=AppForm,
-        answer=CredentialApplication,
-    ),
-    endpoints.route("GET", "/api/v1/apps/verify_credentials", verify, auth="app", answer=Application),
-)
-
-
 _NO_STORE = (("Cache-Control", "no-store"), ("Pragma", "no-cache"))
 
 
@@ -280,6 +270,7 @@ class Revocation(msgspec.Struct, frozen=True):
     client_secret: _Word = ""
 
 
+@router.post("/oauth/token", auth="public", limit_class="login", answer=Token, once=True)
 async def token(context: Context, params: TokenRequest) -> object:
     """A new token for each time it is asked for."""
     front = context.deps
@@ -296,20 +287,18 @@ async def token(context: Context, params: TokenRequest) -> object:
 
 async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken:
     """The scopes are those that the member was asked for, whatever stands here."""
-    front = context.deps
     if not params.code or not params.redirect_uri:
         raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
     try:
         origin = origin_of_request(context.request)
         return await oauth.exchange_code(
-            front.writes, app.id, params.code, params.redirect_uri, params.code_verifier, origin
+            context.deps.writes, app.id, params.code, params.redirect_uri, params.code_verifier, origin
         )
     except Unauthenticated as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
 
 
 async def _by_password(context: Context, app: App, params: TokenRequest) -> NewToken:
-    front = context.deps
     if not params.username or not params.password:
         raise OAuthRefused("invalid_request", "Missing required parameter: username and password")
     asked = _scopes(params.scope, app)
@@ -318,13 +307,14 @@ async def _by_password(context: Context, app: App, params: TokenRequest) -> NewT
     except (Unauthenticated, NotAllowed) as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
     origin = origin_of_request(context.request)
-    return await oauth.issue_token(front.writes, app.id, member.id, asked, generation=member.generation, origin=origin)
+    return await oauth.issue_token(
+        context.deps.writes, app.id, member.id, asked, generation=member.generation, origin=origin
+    )
 
 
 async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> NewToken:
-    front = context.deps
     origin = origin_of_request(context.request)
-    return await oauth.issue_token(front.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
+    return await oauth.issue_token(context.deps.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
 
 
 _GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] = {
@@ -340,6 +330,7 @@ def grant_types(settings: Settings) -> list[str]:
     return [name for name in _GRANTS if name != "password" or settings.password_grant]
 
 
+@router.post("/oauth/revoke", auth="public", answer=dict, once=True)
 async def revoke(context: Context, params: Revocation) -> object:
     """The token ends. One that is unknown has ended already; one of another app's is not the caller's to end."""
     front = context.deps
@@ -395,19 +386,6 @@ def _scopes(asked: str, app: App) -> tuple[str, ...]:
         raise OAuthRefused("invalid_scope", str(error)) from None
 
 
-ROUTES = (
-    endpoints.oauth(
-        "POST",
-        "/oauth/token",
-        token,
-        limit_class="login",
-        params=TokenRequest,
-        answer=Token,
-    ),
-    endpoints.oauth("POST", "/oauth/revoke", revoke, params=Revocation, answer=dict),
-)
-
-
 class Metadata(msgspec.Struct, kw_only=True):
     """Where everything is that a client of OAuth needs."""
 
@@ -437,6 +415,7 @@ class UserInfo(msgspec.Struct, kw_only=True):
     picture: str
 
 
+@router.get("/.well-known/oauth-authorization-server", auth="public", answer=Metadata, refuses=(404,))
 async def metadata(context: Context, _params: None) -> object:
     """Where a client of OAuth finds everything; only on https, as its clients refuse other addresses."""
     front = context.deps
@@ -461,6 +440,8 @@ async def metadata(context: Context, _params: None) -> object:
     )
 
 
+@router.get("/oauth/userinfo", scope="profile", answer=UserInfo)
+@router.post("/oauth/userinfo", scope="profile", answer=UserInfo)
 async def userinfo(context: Context, _params: None) -> object:
     """Return the member's identity as OpenID Connect's claims."""
     front = context.deps
@@ -473,13 +454,3 @@ async def userinfo(context: Context, _params: None) -> object:
         profile=front.at.account(member.name),
         picture=front.at.avatar(still_of(member.avatar)),
     )
-
-
-METADATA_ROUTES = (
-    endpoints.public("GET", "/.well-known/oauth-authorization-server", metadata, answer=Metadata, refuses=(404,)),
-)
-
-USERINFO_ROUTES = (
-    endpoints.route("GET", "/oauth/userinfo", userinfo, scope="profile", answer=UserInfo),
-    endpoints.route("POST", "/oauth/userinfo", userinfo, scope="profile", answer=UserInfo),
-)

@@ -15,10 +15,11 @@ from shoal.core.text import is_blank
 from shoal.graph.access import access_poll
 from shoal.http.errors import Malformed
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, actor, entry_of
+from shoal.mastodon_api.context import Context, One, Router, actor, entry_of
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.statuses import Poll
+
+router = Router()
 
 _Option = Annotated[str, Meta(max_length=10_000)]
 _Position = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
@@ -53,17 +54,18 @@ class Votes(msgspec.Struct, frozen=True):
     choices: Annotated[tuple[_Position, ...], Meta(max_length=100)]
 
 
+@router.get("/api/v1/polls/{id}", auth="optional", scope="read:statuses", answer=Poll)
 async def one(context: Context, params: One) -> object:
     """A poll by id."""
     return await _shown(context, params.id)
 
 
+@router.post("/api/v1/polls/{id}/votes", scope="write:statuses", answer=Poll)
 async def vote(context: Context, params: Votes) -> object:
     """Vote; where several options are allowed, again for others."""
-    front = context.deps
     if not params.choices:
         raise Malformed("choices is missing", field="choices")
-    await polls.vote(front.writes, actor(context), params.id, params.choices)
+    await polls.vote(context.deps.writes, actor(context), params.id, params.choices)
     return await _shown(context, params.id)
 
 
@@ -75,9 +77,3 @@ async def _shown(context: Context, poll_id: int) -> object:
         raise NotFound("Record not found")
     now = milliseconds_of(front.writes.new_id(shard_of(poll.id)))
     return serializers.poll(view, context.caller.member_id, now)
-
-
-ROUTES = (
-    endpoints.seen("GET", "/api/v1/polls/{id}", one, scope="read:statuses", params=One, answer=Poll),
-    endpoints.route("POST", "/api/v1/polls/{id}/votes", vote, scope="write:statuses", params=Votes, answer=Poll),
-)

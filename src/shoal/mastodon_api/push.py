@@ -13,12 +13,13 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.graph.payloads.notifications import Kind
 from shoal.http.authentication import bearer_of
 from shoal.i18n import language_for
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, actor
+from shoal.mastodon_api.context import Context, Front, Router, actor
 from shoal.mastodon_api.entities.notifications import WebPushSubscription
 from shoal.push import messages
 from shoal.push.encryption import ServerKey
 from shoal.push.messages import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, WIRE_KINDS, PushPolicy, PushSubscription
+
+router = Router()
 
 _Word = Annotated[str, Meta(max_length=200)]
 
@@ -97,6 +98,7 @@ class PushChanges(msgspec.Struct, frozen=True):
     """The policy, where clients send it beside `data` as Mastodon's documents have it."""
 
 
+@router.get("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
 async def show(context: Context, _params: None) -> object:
     """The subscription of the caller's session."""
     key = _key(context.deps)
@@ -105,6 +107,7 @@ async def show(context: Context, _params: None) -> object:
     )
 
 
+@router.post("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
 async def subscribe(context: Context, params: PushParams) -> object:
     """Have messages sent for the caller's session; it has one subscription, and this one takes its place."""
     front, target = context.deps, params.subscription
@@ -125,6 +128,7 @@ async def subscribe(context: Context, params: PushParams) -> object:
     return _shown(context, wanted, key)
 
 
+@router.put("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
 async def change(context: Context, params: PushChanges) -> object:
     """Change what messages are about, and from whom."""
     key = _key(context.deps)
@@ -134,6 +138,7 @@ async def change(context: Context, params: PushChanges) -> object:
     return _shown(context, await push_subscriptions.change(context.deps.writes, *caller, alerts, policy), key)
 
 
+@router.delete("/api/v1/push/subscription", scope="push", answer=dict)
 async def end(context: Context, _params: None) -> object:
     """Send the caller's session no more messages."""
     await push_subscriptions.end(context.deps.writes, actor(context), context.caller.token_id)
@@ -161,14 +166,3 @@ def _shown(context: Context, found: PushSubscription, key: ServerKey) -> WebPush
         policy=found.policy,
         server_key=key.public,
     )
-
-
-_PATH = "/api/v1/push/subscription"
-ROUTES = (
-    endpoints.route("GET", _PATH, show, scope="push", answer=WebPushSubscription, refuses=(404,)),
-    endpoints.route(
-        "POST", _PATH, subscribe, scope="push", params=PushParams, answer=WebPushSubscription, refuses=(404,)
-    ),
-    endpoints.route("PUT", _PATH, change, scope="push", params=PushChanges, answer=WebPushSubscription, refuses=(404,)),
-    endpoints.route("DELETE", _PATH, end, scope="push", answer=dict),
-)

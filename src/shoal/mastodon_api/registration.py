@@ -23,15 +23,16 @@ from shoal.graph.schema import email_key, user_name_key
 from shoal.http.authentication import granted, origin_of_request
 from shoal.http.errors import Blank, NotAccepted, SeveralErrors
 from shoal.http.rate_limits import address_of, network_key
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api import login_attempts
-from shoal.mastodon_api.context import Context, Front, One, actor
+from shoal.mastodon_api.context import Context, Front, One, Router, actor
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.mastodon_api.entities.statuses import Token
 from shoal.mastodon_api.login_attempts import count_mail, hashing
 from shoal.mastodon_api.oauth import app_of
 from shoal.settings import Settings
+
+router = Router()
 
 
 class Joining(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +187,7 @@ class SignUp(msgspec.Struct, frozen=True):
     """The proof of work of a client that has its machine count, where `configuration.accounts.signup_work` asks for it."""
 
 
+@router.post("/api/v1/accounts", auth="client", scope="write:accounts", limit_class="signup", answer=Token)
 async def sign_up(context: Context, params: SignUp) -> object:
     """Create a member and return their token, which is valid at once, or from approval on where sign-ups wait for one."""
     front = context.deps
@@ -216,6 +218,7 @@ def _language(locale: str) -> str:
     return found[1] if found else ""
 
 
+@router.post("/api/v1/emails/confirmations", scope="write:accounts", answer=dict)
 async def confirm(context: Context, _params: None) -> object:
     """Send the mail again by which a member confirms their address.
 
@@ -229,30 +232,6 @@ async def confirm(context: Context, _params: None) -> object:
     await count_mail(context, login.email)
     await credentials.ask_confirmation(front.writes, member)
     return {}
-
-
-ROUTES = (
-    endpoints.route(
-        "POST",
-        "/api/v1/accounts",
-        sign_up,
-        auth="client",
-        scope="write:accounts",
-        limit_class="signup",
-        params=SignUp,
-        answer=Token,
-    ),
-    endpoints.route(
-        "POST",
-        "/api/v1/emails/confirmations",
-        confirm,
-        scope="write:accounts",
-        answer=dict,
-    ),
-)
-
-
-_INVITES = "/api/shoal/v1/invites"
 
 
 class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
@@ -282,12 +261,14 @@ class InviteEntity(msgspec.Struct, kw_only=True):
     """Whether somebody can sign up by it now."""
 
 
+@router.get("/api/shoal/v1/invites", scope="read:accounts", answer=list[InviteEntity])
 async def several(context: Context, _params: None) -> object:
     """List the caller's invitations, newest first: the open ones, and those that are over or used up."""
     front = context.deps
     return [_shown(front, one) for one in await invitations.of_member(front.writes, actor(context))]
 
 
+@router.post("/api/shoal/v1/invites", scope="write:accounts", answer=InviteEntity)
 async def create(context: Context, params: NewInvite) -> object:
     """Make an invitation. Who may is for the setting `invitations`."""
     front = context.deps
@@ -300,6 +281,7 @@ async def create(context: Context, params: NewInvite) -> object:
     return _shown(front, made)
 
 
+@router.delete("/api/shoal/v1/invites/{id}", scope="write:accounts", answer=dict)
 async def end(context: Context, params: One) -> object:
     """End an own invitation; moderators and admins, with the scope `admin:write:accounts`, end those of others, too."""
     front, caller = context.deps, context.caller
@@ -322,13 +304,6 @@ def _shown(front: Front, invitation: Invitation) -> InviteEntity:
         autofollow=invitation.follow,
         open=invitation.is_open(time.time_ns() // 1_000_000),
     )
-
-
-INVITATION_ROUTES = (
-    endpoints.route("GET", _INVITES, several, scope="read:accounts", answer=list[InviteEntity]),
-    endpoints.route("POST", _INVITES, create, scope="write:accounts", params=NewInvite, answer=InviteEntity),
-    endpoints.one("DELETE", f"{_INVITES}/{{id}}", end, scope="write:accounts", answer=dict),
-)
 
 
 _Secret = Annotated[str, Meta(min_length=1, max_length=2_000)]
@@ -371,18 +346,21 @@ class FarewellEntity(DepartureEntity, frozen=True):
     receipt: str
 
 
+@router.post("/api/shoal/v1/leave", scope="write:accounts", limit_class="login", answer=FarewellEntity)
 async def leave(context: Context, params: OwnPassword) -> object:
     """Delete the caller's account: hidden now, deleted when the days to come back are over. All logins end, this one too."""
     told = await login_attempts.leave(context, actor(context), params.password)
     return FarewellEntity(**_fields(told.departure), receipt=told.receipt)
 
 
+@router.post("/api/shoal/v1/come_back", auth="public", limit_class="login", answer=dict, refuses=(401, 403))
 async def come_back(context: Context, params: NameAndPassword) -> object:
     """Keep an account that was to be deleted. It is logged in to as ever, after that."""
     await login_attempts.come_back(context, params.username, params.password)
     return {}
 
 
+@router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DepartureEntity)
 async def receipt(context: Context, params: ReceiptPath) -> object:
     """The deletion of an account, for whoever has its receipt; it is kept for a year."""
     return DepartureEntity(**_fields(await account_deletions.receipt(context.deps.writes, params.receipt)))
@@ -397,29 +375,3 @@ def _fields(departure: Departure) -> dict[str, Any]:
         "deleted_at": moment(departure.done_at) if departure.done_at else None,
         "counts": departure.counts,
     }
-
-
-DELETION_ROUTES = (
-    endpoints.route(
-        "POST",
-        "/api/shoal/v1/leave",
-        leave,
-        scope="write:accounts",
-        limit_class="login",
-        params=OwnPassword,
-        answer=FarewellEntity,
-    ),
-    endpoints.route(
-        "POST",
-        "/api/shoal/v1/come_back",
-        come_back,
-        auth="public",
-        limit_class="login",
-        params=NameAndPassword,
-        answer=dict,
-        refuses=(401, 403),
-    ),
-    endpoints.route(
-        "GET", "/api/shoal/v1/receipts/{receipt}", receipt, auth="public", params=ReceiptPath, answer=DepartureEntity
-    ),
-)

@@ -11,11 +11,12 @@ from shoal.commands import reports
 from shoal.commands.reports import MAX_POSTS, Complaint
 from shoal.core.errors import InvalidInput
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, actor, profile_of
+from shoal.mastodon_api.context import Context, Front, Router, actor, profile_of
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.moderation import Report
+
+router = Router()
 
 Category = Literal["spam", "legal", "violation", "other"]
 RuleIds = Annotated[tuple[Annotated[str, Meta(max_length=20)], ...], Meta(max_length=100)]
@@ -38,6 +39,7 @@ def known_rules(front: Front) -> frozenset[str]:
     return frozenset(rule.id for rule in moderation_entities.rules_of(front.settings))
 
 
+@router.post("/api/v1/reports", scope="write:reports", answer=Report)
 async def create(context: Context, params: NewReport) -> object:
     """Report an account, and statuses of it, to the moderators. The caller is shown these statuses no more."""
     front = context.deps
@@ -49,6 +51,3 @@ async def create(context: Context, params: NewReport) -> object:
     filed = await reports.file(front.writes, actor(context), params.account_id, complaint, rules=known_rules(front))
     target = await profile_of(context, filed.target_id)
     return moderation_entities.report(filed, serializers.account(target, front.at))
-
-
-ROUTES = (endpoints.route("POST", "/api/v1/reports", create, scope="write:reports", params=NewReport, answer=Report),)

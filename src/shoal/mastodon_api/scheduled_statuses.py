@@ -16,12 +16,13 @@ from shoal.http.errors import RecordInvalid
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
 from shoal.i18n import language_tag
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged, show
+from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged, show
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import attachment
 from shoal.mastodon_api.entities.statuses import MediaAttachment
 from shoal.queries.posts import waiting
+
+router = Router()
 
 
 class ScheduledPoll(msgspec.Struct, kw_only=True):
@@ -81,6 +82,7 @@ class Rescheduled(msgspec.Struct, frozen=True):
     scheduled_at: Moment = ""
 
 
+@router.get("/api/v1/scheduled_statuses", scope="read:statuses", answer=list[ScheduledStatus])
 async def several(context: Context, params: PageQuery) -> object:
     """List the caller's scheduled statuses, the one scheduled last first."""
     front = context.deps
@@ -90,6 +92,7 @@ async def several(context: Context, params: PageQuery) -> object:
     return paged(context, body, [one.id for one in page.posts], page.next, cursor)
 
 
+@router.get("/api/v1/scheduled_statuses/{id}", scope="read:statuses", answer=ScheduledStatus)
 async def one(context: Context, params: One) -> object:
     """A scheduled status by id."""
     front = context.deps
@@ -97,6 +100,7 @@ async def one(context: Context, params: One) -> object:
     return (await _shown(front, [scheduled]))[0]
 
 
+@router.put("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=ScheduledStatus)
 async def move(context: Context, params: Rescheduled) -> object:
     """Schedule a status for another moment."""
     front = context.deps
@@ -104,10 +108,10 @@ async def move(context: Context, params: Rescheduled) -> object:
     return (await _shown(front, [await scheduled_posts.put_off(front.writes, actor(context), params.id, at)]))[0]
 
 
+@router.delete("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=dict)
 async def cancel(context: Context, params: One) -> object:
     """A scheduled status is not to be posted."""
-    front = context.deps
-    await scheduled_posts.cancel(front.writes, actor(context), params.id)
+    await scheduled_posts.cancel(context.deps.writes, actor(context), params.id)
     return None
 
 
@@ -171,24 +175,3 @@ def _params(scheduled: ScheduledPost, draft: Draft) -> ScheduledParams:
         language=language_tag(draft.language) or None,
         application_id=scheduled.app_id or None,
     )
-
-
-ROUTES = (
-    endpoints.page(
-        "GET",
-        "/api/v1/scheduled_statuses",
-        several,
-        scope="read:statuses",
-        answer=list[ScheduledStatus],
-    ),
-    endpoints.one("GET", "/api/v1/scheduled_statuses/{id}", one, scope="read:statuses", answer=ScheduledStatus),
-    endpoints.route(
-        "PUT",
-        "/api/v1/scheduled_statuses/{id}",
-        move,
-        scope="write:statuses",
-        params=Rescheduled,
-        answer=ScheduledStatus,
-    ),
-    endpoints.one("DELETE", "/api/v1/scheduled_statuses/{id}", cancel, scope="write:statuses", answer=dict),
-)

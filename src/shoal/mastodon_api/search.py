@@ -22,14 +22,15 @@ from shoal.http.pagination import WithData, listed_data, offset_links, page_size
 from shoal.http.params import CursorId as CursorValue
 from shoal.http.params import Id, Limit
 from shoal.http.responses import Reply
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, address_of
+from shoal.mastodon_api.context import Context, Front, Router, address_of
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.mastodon_api.entities.tags import Search, SearchV1
 from shoal.queries import search
 from shoal.queries.hydration import Entry, Profile, hydrate, profiles_by_id
 from shoal.queries.search import ResultRange
+
+router = Router()
 
 _NAME = re.compile(r"@?([A-Za-z0-9_]+)(?:@([^\s@/]+))?")
 _OURS = re.compile(r"(?:@(?P<name>\w+)(?:/(?P<id>\d{1,19}))?|tags/(?P<tag>[^/?#]+))/?(?:[?#].*)?")
@@ -70,14 +71,15 @@ class _Found(msgspec.Struct):
     hashtags: list[str] = []
 
 
+@router.get("/api/v2/search", auth="optional", scope="read:search", answer=Search)
 async def everything(context: Context, params: Query) -> object:
     """Accounts, statuses and hashtags."""
-    front = context.deps
     result = await _search(context, params)
-    hashtags = await _tags(front, context.caller.member_id, result.hashtags)
+    hashtags = await _tags(context.deps, context.caller.member_id, result.hashtags)
     return {**await _people_and_posts(context, result, listed_data(wanted=params.with_data)), _HASHTAGS: hashtags}
 
 
+@router.get("/api/v1/search", scope="read:search", answer=SearchV1)
 async def as_before(context: Context, params: Query) -> object:
     """Search for accounts, statuses and hashtags, and return the hashtags by their names alone."""
     result = await _search(context, params)
@@ -87,9 +89,9 @@ async def as_before(context: Context, params: Query) -> object:
     }
 
 
+@router.get("/api/v1/accounts/search", scope="read:accounts", answer=list[Account])
 async def accounts(context: Context, params: AccountQuery) -> object:
     """Accounts by name."""
-    front = context.deps
     limit, offset = page_size(params.limit, 40, 80), max(0, params.offset)
     part = ResultRange(limit, min(offset, search.MOST))
     if params.resolve and (named := await _at_address(context, params.q.strip())) is not None:
@@ -98,7 +100,7 @@ async def accounts(context: Context, params: AccountQuery) -> object:
         profiles_found = await _accounts(context, params.q.strip(), part, following=params.following)
     more = len(profiles_found) == limit and part.end < search.MOST
     link = offset_links(address_of(context), offset, limit, more=more)
-    return Reply(front.present.accounts(profiles_found), headers=(("Link", link),) if link else ())
+    return Reply(context.deps.present.accounts(profiles_found), headers=(("Link", link),) if link else ())
 
 
 async def _search(context: Context, params: Query) -> _Found:
@@ -203,12 +205,3 @@ async def _tags(front: Front, viewer: int | None, names: Sequence[str]) -> list[
         )
         for name in names
     ]
-
-
-ROUTES = (
-    endpoints.seen("GET", "/api/v2/search", everything, answer=Search, scope="read:search", params=Query),
-    endpoints.route("GET", "/api/v1/search", as_before, answer=SearchV1, scope="read:search", params=Query),
-    endpoints.route(
-        "GET", "/api/v1/accounts/search", accounts, params=AccountQuery, scope="read:accounts", answer=list[Account]
-    ),
-)

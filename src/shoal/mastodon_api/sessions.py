@@ -12,10 +12,11 @@ from shoal.commands.sessions import Session
 from shoal.core.ids import milliseconds_of
 from shoal.http.pagination import PageQuery
 from shoal.http.responses import encode
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api import login_attempts
-from shoal.mastodon_api.context import Context, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities.serializers import moment
+
+router = Router()
 
 
 class SessionApp(msgspec.Struct):
@@ -72,45 +73,31 @@ class NewPassword(msgspec.Struct, frozen=True):
     new_password: _Secret
 
 
+@router.get("/api/shoal/v1/sessions", scope="read:accounts", answer=list[SessionEntity])
 async def listed(context: Context, params: PageQuery) -> object:
     """Where the caller is logged in, newest first."""
-    front = context.deps
     cursor = cursor_of(params, 40, 80)
-    page = await sessions.page(front.writes, actor(context), cursor)
+    page = await sessions.page(context.deps.writes, actor(context), cursor)
     body = encode([shown(session, context.caller.token_id) for session in page.sessions])
     return paged(context, body, [session.token.id for session in page.sessions], page.next, cursor)
 
 
+@router.delete("/api/shoal/v1/sessions/{id}", scope="write:accounts", answer=dict)
 async def end(context: Context, params: One) -> object:
     """Log out there: the token is worth nothing from now on."""
-    front = context.deps
-    await sessions.end(front.writes, actor(context), params.id)
+    await sessions.end(context.deps.writes, actor(context), params.id)
     return {}
 
 
+@router.delete("/api/shoal/v1/sessions", scope="write:accounts", answer=dict)
 async def end_others(context: Context, _params: None) -> object:
     """Log out everywhere but here."""
     await sessions.end_others(context.deps.writes, actor(context), context.caller.token_id)
     return {}
 
 
+@router.put("/api/shoal/v1/password", scope="write:accounts", limit_class="login", answer=dict)
 async def change_password(context: Context, params: NewPassword) -> object:
     """A new password. The caller is logged out everywhere, here too."""
     await login_attempts.change_password(context, actor(context), params.current_password, params.new_password)
     return {}
-
-
-ROUTES = (
-    endpoints.page("GET", "/api/shoal/v1/sessions", listed, scope="read:accounts", answer=list[SessionEntity]),
-    endpoints.route("DELETE", "/api/shoal/v1/sessions", end_others, scope="write:accounts", answer=dict),
-    endpoints.one("DELETE", "/api/shoal/v1/sessions/{id}", end, scope="write:accounts", answer=dict),
-    endpoints.route(
-        "PUT",
-        "/api/shoal/v1/password",
-        change_password,
-        scope="write:accounts",
-        limit_class="login",
-        params=NewPassword,
-        answer=dict,
-    ),
-)

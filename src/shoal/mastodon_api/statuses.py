@@ -17,13 +17,12 @@ from shoal.graph.access import access_member, access_post, own_post
 from shoal.http.pagination import WithData, listed_data
 from shoal.http.params import Id, Json, Upload
 from shoal.http.responses import Reply, raw
-from shoal.http.routes import Route
 from shoal.i18n import language_tag
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api import scheduled_statuses
 from shoal.mastodon_api.context import (
     Context,
     One,
+    Router,
     StatusesOf,
     actor,
     cursor_of,
@@ -40,7 +39,8 @@ from shoal.mastodon_api.polls import PollParams
 from shoal.queries import threads as thread_feed
 from shoal.queries.hydration import hydrate, profiles_by_id
 from shoal.queries.posts import media_then, revisions
-from shoal.settings import Settings
+
+router = Router()
 
 _Text = Annotated[str, Meta(max_length=200_000)]
 _Ids = Annotated[tuple[Id, ...], Meta(max_length=100)]
@@ -131,6 +131,7 @@ class Around(WithData, frozen=True, kw_only=True):
     id: Id
 
 
+@router.post("/api/v1/statuses", scope="write:statuses", answer=Status, delivers=True, max_body=MAX_BODY)
 async def create(context: Context, params: NewStatus) -> object:
     """A new status, or a scheduled one. The same Idempotency-Key within an hour gives the first one again."""
     front = context.deps
@@ -160,6 +161,12 @@ async def create(context: Context, params: NewStatus) -> object:
     return await show(context, made.id)
 
 
+@router.put(
+    "/api/v1/statuses/{id}",
+    scope="write:statuses",
+    answer=Status,
+    max_body=lambda settings: MAX_BODY + settings.max_upload_bytes * 4 // 3,
+)
 async def update(context: Context, params: Edit) -> object:
     """New words for an own status; what it said before is kept."""
     front = context.deps
@@ -217,6 +224,7 @@ def focus_of(text: str) -> tuple[float, float]:
     return x, y
 
 
+@router.delete("/api/v1/statuses/{id}", scope="write:statuses", limit_class="delete", answer=Status)
 async def delete(context: Context, params: Deletion) -> object:
     """Delete an own status, or take an own share back. The answer is what it was, with the text to write it anew."""
     front = context.deps
@@ -237,11 +245,13 @@ async def delete(context: Context, params: Deletion) -> object:
     return b'%b,"text":%b}' % (gone[:-1], msgspec.json.encode(text))
 
 
+@router.get("/api/v1/statuses/{id}", auth="optional", scope="read:statuses", answer=Status, remembered=True)
 async def one(context: Context, params: One) -> object:
     """A status by id."""
     return await show(context, params.id)
 
 
+@router.get("/api/v1/statuses", auth="optional", scope="read:statuses", answer=list[Status])
 async def several(context: Context, params: StatusIds) -> object:
     """Statuses by id; those that may not be seen are left out."""
     front = context.deps
@@ -250,6 +260,9 @@ async def several(context: Context, params: StatusIds) -> object:
     return await front.present.page(viewer, found, listed_data(wanted=params.with_data))
 
 
+@router.get(
+    "/api/v1/statuses/{id}/context", auth="optional", scope="read:statuses", answer=StatusContext, remembered=True
+)
 async def around(context: Context, params: Around) -> object:
     """Return the statuses above and below one in its thread."""
     front = context.deps
@@ -265,21 +278,22 @@ async def around(context: Context, params: Around) -> object:
     )
 
 
+@router.get("/api/shoal/v1/statuses/{id}/replies", auth="optional", scope="read:statuses", answer=list[Status])
 async def replies(context: Context, params: StatusesOf) -> object:
     """The replies to a status itself, newest first."""
-    front = context.deps
     cursor = cursor_of(params)
-    page = await thread_feed.replies(front.reads, context.caller.member_id, params.id, cursor)
+    page = await thread_feed.replies(context.deps.reads, context.caller.member_id, params.id, cursor)
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
+@router.get("/api/v1/statuses/{id}/source", scope="read:statuses", answer=StatusSource)
 async def source(context: Context, params: One) -> object:
     """Return a status as it was typed, to be edited."""
-    front = context.deps
-    post = await access_post(front.graph, context.caller.member_id, params.id)
+    post = await access_post(context.deps.graph, context.caller.member_id, params.id)
     return entities.StatusSource(str(post.id), post.text, post.spoiler)
 
 
+@router.get("/api/v1/statuses/{id}/history", auth="optional", scope="read:statuses", answer=list[StatusEdit])
 async def history(context: Context, params: One) -> object:
     """Every wording of a status (of very many, the last), oldest first; the last one is what it says now."""
     front = context.deps
@@ -304,75 +318,3 @@ async def history(context: Context, params: One) -> object:
         )
 
     return [*(edit(wording, wording.written) for wording in wordings), edit(post, post.edited_at or post.created_at)]
-
-
-def routes(settings: Settings) -> tuple[Route, ...]:
-    """The rows; the settings say how large a thumbnail may be."""
-    return (
-        endpoints.route(
-            "POST",
-            "/api/v1/statuses",
-            create,
-            scope="write:statuses",
-            params=NewStatus,
-            max_body=MAX_BODY,
-            answer=Status,
-            delivers=True,
-        ),
-        endpoints.seen(
-            "GET",
-            "/api/v1/statuses",
-            several,
-            scope="read:statuses",
-            params=StatusIds,
-            answer=list[Status],
-        ),
-        endpoints.seen(
-            "GET", "/api/v1/statuses/{id}", one, scope="read:statuses", params=One, answer=Status, remembered=True
-        ),
-        endpoints.route(
-            "PUT",
-            "/api/v1/statuses/{id}",
-            update,
-            scope="write:statuses",
-            params=Edit,
-            # Base64 makes four bytes of three.
-            max_body=MAX_BODY + settings.max_upload_bytes * 4 // 3,
-            answer=Status,
-        ),
-        endpoints.route(
-            "DELETE",
-            "/api/v1/statuses/{id}",
-            delete,
-            scope="write:statuses",
-            limit_class="delete",
-            params=Deletion,
-            answer=Status,
-        ),
-        endpoints.seen(
-            "GET",
-            "/api/v1/statuses/{id}/context",
-            around,
-            scope="read:statuses",
-            params=Around,
-            answer=StatusContext,
-            remembered=True,
-        ),
-        endpoints.seen(
-            "GET",
-            "/api/shoal/v1/statuses/{id}/replies",
-            replies,
-            scope="read:statuses",
-            params=StatusesOf,
-            answer=list[Status],
-        ),
-        endpoints.one("GET", "/api/v1/statuses/{id}/source", source, scope="read:statuses", answer=StatusSource),
-        endpoints.seen(
-            "GET",
-            "/api/v1/statuses/{id}/history",
-            history,
-            scope="read:statuses",
-            params=One,
-            answer=list[StatusEdit],
-        ),
-    )

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -31,9 +30,8 @@ from shoal.http.pagination import WithData, listed_data
 from shoal.http.params import Id, convert
 from shoal.http.responses import Reply, encode, start
 from shoal.http.routes import ANONYMOUS, Body, Caller
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api import conversations, notifications
-from shoal.mastodon_api.context import Context, Front, Handler
+from shoal.mastodon_api.context import Context, Front, Router
 from shoal.observability.tracing import AUTHENTICATE, enter, name_member, name_route
 from shoal.queries import conversations as talks
 from shoal.queries import notifications as notices
@@ -51,6 +49,8 @@ from shoal.streaming.subscriptions import (
     Listed,
     TagInterest,
 )
+
+router = Router()
 
 
 async def notification_json(front: Front, viewer: int, time: int, data: int = 0) -> bytes | None:
@@ -183,9 +183,6 @@ async def _event(
     return StreamEvent("filters_changed" if isinstance(one, streaming.Refiltered) else REFRESH, None, one.position)
 
 
-_EMPTY = b"{}"
-
-
 class StreamQuery(WithData, frozen=True, kw_only=True):
     """The stream to listen to, and the event to resume after; the header `Last-Event-ID` wins over the parameter."""
 
@@ -195,69 +192,55 @@ class StreamQuery(WithData, frozen=True, kw_only=True):
     last_event_id: Annotated[str, Meta(max_length=100)] = ""
 
 
+@router.get("/api/v1/streaming/health", auth="public", answer=Body("text/plain"))
 async def health(_context: Context, _params: None) -> object:
-    """`OK`, for whoever watches over the streams."""
+    """Return `OK`, for monitoring."""
     return PlainTextResponse("OK")
 
 
-def stream(name: str) -> Handler[StreamQuery]:
-    """The handler of a stream by the name that it has on a WebSocket."""
-    return partial(_stream, name)
+def _add_stream(name: str, scope: str, what: str) -> None:
+    """Add the event stream with this name, which it also has on a WebSocket."""
+    path = f"/api/v1/streaming/{name.replace(':', '/')}"
 
+    @router.get(path, scope=scope, answer=Body("text/event-stream"), what=what)
+    async def stream(context: Context, params: StreamQuery) -> object:
+        front = context.deps
+        media = params.only_media and name.startswith("public")
+        query = StreamName(f"{name}:media" if media else name, params.list, params.tag)
+        found = await stream_of(front, context.caller, query)
+        after = context.request.headers.get("last-event-id") or params.last_event_id or None
+        stack = AsyncExitStack()
+        connection = await stack.enter_async_context(front.streams.listening(context.caller, found.interest, after))
+        data = listed_data(wanted=params.with_data)
 
-async def _stream(name: str, context: Context, params: StreamQuery) -> object:
-    front = context.deps
-    media = params.only_media and name.startswith("public")
-    asked = StreamName(f"{name}:media" if media else name, params.list, params.tag)
-    found = await stream_of(front, context.caller, asked)
-    after = context.request.headers.get("last-event-id") or params.last_event_id or None
-    stack = AsyncExitStack()
-    connection = await stack.enter_async_context(front.streams.listening(context.caller, found.interest, after))
-    data = listed_data(wanted=params.with_data)
+        async def lines(heard: Heard) -> bytes:
+            return b"".join(map(_line, await events(front, context.caller, connection, heard, data)))
 
-    async def lines(heard: Heard) -> bytes:
-        return b"".join(map(_line, await events(front, context.caller, connection, heard, data)))
+        async def check() -> None:
+            front.ip_guard.check(context.request.scope)
+            await caller_of(front.uses, context.request)
 
-    async def check() -> None:
-        front.ip_guard.check(context.request.scope)
-        await caller_of(front.uses, context.request)
-
-    return EventStream(front.streams, connection, stack, lines, check)
+        return EventStream(front.streams, connection, stack, lines, check)
 
 
 def _line(event: StreamEvent) -> bytes:
-    """Events have data always: without it browsers pass them over."""
-    payload = _EMPTY if event.payload is None else event.payload
+    """Encode an event. Browsers ignore events without data, so it is never missing."""
+    payload = b"{}" if event.payload is None else event.payload
     return b"event: %b\ndata: %b\nid: %b\n\n" % (event.name.encode(), payload, event.position.encode())
 
 
-_STREAMS = (
-    ("user", "read:statuses", "The home and the notifications of the caller, as they happen."),
-    ("user:notification", "read:notifications", "The notifications of the caller, as they happen."),
-    ("public", "read:statuses", "New public statuses that answer nobody else's."),
-    ("public:local", "read:statuses", "The same: everybody is local here."),
-    ("public:remote", "read:statuses", "Nothing: nobody is remote."),
-    ("hashtag", "read:statuses", "New public statuses under a tag."),
-    ("hashtag:local", "read:statuses", "The same: everybody is local here."),
-    ("list", "read:statuses", "What the members of a list post, as it happens."),
-    ("direct", "read:statuses", "Conversations that something comes to."),
-)
-
-ROUTES = (
-    endpoints.public("GET", "/api/v1/streaming/health", health, answer=Body("text/plain")),
-    *(
-        endpoints.route(
-            "GET",
-            f"/api/v1/streaming/{name.replace(':', '/')}",
-            stream(name),
-            scope=scope,
-            params=StreamQuery,
-            answer=Body("text/event-stream"),
-            what=what,
-        )
-        for name, scope, what in _STREAMS
-    ),
-)
+for _stream in (
+    ("user", "read:statuses", "Stream the caller's home timeline and notifications."),
+    ("user:notification", "read:notifications", "Stream the caller's notifications."),
+    ("public", "read:statuses", "Stream new public statuses that are not replies to others."),
+    ("public:local", "read:statuses", "Stream the same as `public`: all accounts are local."),
+    ("public:remote", "read:statuses", "Stream nothing: there are no remote accounts."),
+    ("hashtag", "read:statuses", "Stream new public statuses with a tag."),
+    ("hashtag:local", "read:statuses", "Stream the same as `hashtag`: all accounts are local."),
+    ("list", "read:statuses", "Stream new statuses by the members of a list."),
+    ("direct", "read:statuses", "Stream conversations with new statuses."),
+):
+    _add_stream(*_stream)
 
 
 _log = logging.getLogger(__name__)

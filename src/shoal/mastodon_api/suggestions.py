@@ -11,13 +11,14 @@ from shoal.commands import relationships as services
 from shoal.http.pagination import listed_data, offset_links, page_size
 from shoal.http.params import Id, Limit
 from shoal.http.responses import Reply
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, actor, address_of
+from shoal.mastodon_api.context import Context, Router, actor, address_of
 from shoal.mastodon_api.entities.statuses import Account, Status
 from shoal.mastodon_api.entities.tags import Suggestion
 from shoal.queries import members as directory_feed
 from shoal.queries import suggestions as suggestions_feed
 from shoal.queries import trends
+
+router = Router()
 
 _DEEPEST = 10_000
 """How far the directory goes."""
@@ -68,6 +69,7 @@ class Dismissed(msgspec.Struct, frozen=True):
     account_id: Id
 
 
+@router.get("/api/v2/suggestions", scope="read:accounts", answer=list[Suggestion])
 async def suggested(context: Context, params: Count) -> object:
     """Accounts that the caller may want to follow, the likeliest first, each with the reasons in words and numbers."""
     front = context.deps
@@ -90,6 +92,7 @@ def _sources(one: suggestions_feed.Suggestion) -> list[str]:
     return list(names) or [_MOST_FOLLOWED]
 
 
+@router.get("/api/v1/suggestions", scope="read:accounts", answer=list[Account])
 async def suggested_accounts(context: Context, params: Count) -> object:
     """List accounts that the caller may want to follow, without saying why."""
     front = context.deps
@@ -97,13 +100,14 @@ async def suggested_accounts(context: Context, params: Count) -> object:
     return front.present.accounts(one.profile for one in found)
 
 
+@router.delete("/api/v1/suggestions/{account_id}", scope="write:accounts", answer=dict)
 async def dismiss(context: Context, params: Dismissed) -> object:
     """An account is not suggested to the caller again."""
-    front = context.deps
-    await services.dismiss_suggestion(front.writes, actor(context), params.account_id)
+    await services.dismiss_suggestion(context.deps.writes, actor(context), params.account_id)
     return {}
 
 
+@router.get("/api/v1/directory", auth="optional", scope="read:accounts", answer=list[Account])
 async def directory(context: Context, params: DirectoryQuery) -> object:
     """Accounts that want to be found."""
     front = context.deps
@@ -114,6 +118,14 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
     return _positioned(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
 
 
+@router.get(
+    "/api/v1/trends/statuses",
+    auth="optional",
+    scope="read:statuses",
+    answer=list[Status],
+    remembered=True,
+    by_owner=True,
+)
 async def trending(context: Context, params: TrendingQuery) -> object:
     """Statuses that many different members react to now."""
     front = context.deps
@@ -124,6 +136,7 @@ async def trending(context: Context, params: TrendingQuery) -> object:
     return _positioned(context, body, offset, limit, more=len(found) == limit)
 
 
+@router.get("/api/v1/trends/links", auth="optional", scope="read:statuses", answer=list[dict[str, Any]], stub=True)
 async def no_links(_context: Context, _params: Position) -> object:
     """An empty list: links are not counted here."""
     return b"[]"
@@ -132,48 +145,3 @@ async def no_links(_context: Context, _params: Position) -> object:
 def _positioned(context: Context, body: bytes, offset: int, limit: int, *, more: bool) -> Reply:
     link = offset_links(address_of(context), offset, limit, more=more)
     return Reply(body, headers=(("Link", link),) if link else ())
-
-
-ROUTES = (
-    endpoints.seen(
-        "GET", "/api/v1/directory", directory, params=DirectoryQuery, scope="read:accounts", answer=list[Account]
-    ),
-    endpoints.route(
-        "GET",
-        "/api/v2/suggestions",
-        suggested,
-        scope="read:accounts",
-        params=Count,
-        answer=list[Suggestion],
-    ),
-    endpoints.route(
-        "GET", "/api/v1/suggestions", suggested_accounts, params=Count, scope="read:accounts", answer=list[Account]
-    ),
-    endpoints.route(
-        "DELETE",
-        "/api/v1/suggestions/{account_id}",
-        dismiss,
-        scope="write:accounts",
-        params=Dismissed,
-        answer=dict,
-    ),
-    endpoints.seen(
-        "GET",
-        "/api/v1/trends/statuses",
-        trending,
-        scope="read:statuses",
-        params=TrendingQuery,
-        answer=list[Status],
-        remembered=True,
-        by_owner=True,
-    ),
-    endpoints.seen(
-        "GET",
-        "/api/v1/trends/links",
-        no_links,
-        scope="read:statuses",
-        params=Position,
-        answer=list[dict[str, Any]],
-        stub=True,
-    ),
-)

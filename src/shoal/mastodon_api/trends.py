@@ -15,14 +15,15 @@ from shoal.http.pagination import offset_links, page_size
 from shoal.http.params import Limit
 from shoal.http.responses import Reply
 from shoal.http.routes import Body
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, address_of
+from shoal.mastodon_api.context import Context, Router, address_of
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.tags import AlikeTag, Cloud, Tag
 from shoal.mastodon_api.tags import tag_named
 from shoal.queries import tags as tag_queries
 from shoal.queries import trends
 from shoal.tagcloud.cloud import MAX_WORDS, Shown
+
+router = Router()
 
 _MOST_TRENDS = 1_000
 _PICTURE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
@@ -49,6 +50,10 @@ class RelatedQuery(msgspec.Struct, frozen=True):
     limit: Limit = Limit(0)
 
 
+@router.get(
+    "/api/v1/trends/tags", auth="optional", scope="read:follows", answer=list[Tag], remembered=True, by_owner=True
+)
+@router.get("/api/v1/trends", auth="optional", scope="read:follows", answer=list[Tag], remembered=True, by_owner=True)
 async def tags(context: Context, params: RisingQuery) -> object:
     """Tags on the rise; those of the day, the week and all time where there are too few."""
     front = context.deps
@@ -76,12 +81,15 @@ async def tags(context: Context, params: RisingQuery) -> object:
     return Reply(body, headers=(("Link", link),) if link else ())
 
 
+@router.get(
+    "/api/shoal/v1/tags/cloud", auth="optional", scope="read:follows", answer=Cloud, remembered=True, by_owner=True
+)
 async def cloud(context: Context, params: CloudQuery) -> object:
     """The tag cloud, with what brought each tag there."""
-    front = context.deps
-    return tag_entities.cloud(await _cloud(context, params), front.at)
+    return tag_entities.cloud(await _cloud(context, params), context.deps.at)
 
 
+@router.get("/api/shoal/v1/tags/cloud.svg", auth="optional", scope="read:follows", answer=Body("image/svg+xml"))
 async def picture(context: Context, params: CloudQuery) -> object:
     """Draw the tag cloud as a picture, whose words are links."""
     front = context.deps
@@ -92,6 +100,7 @@ async def picture(context: Context, params: CloudQuery) -> object:
     return Response(drawn, media_type="image/svg+xml", headers={**_PICTURE_HEADERS, "Cache-Control": kept})
 
 
+@router.get("/api/shoal/v1/tags/{name}/related", auth="public", answer=list[AlikeTag], remembered=True, by_owner=True)
 async def alike(context: Context, params: RelatedQuery) -> object:
     """Tags that stand in the same posts."""
     front = context.deps
@@ -113,36 +122,3 @@ async def _cloud(context: Context, params: CloudQuery) -> Shown:
 
 def _limit(params: CloudQuery) -> int:
     return page_size(params.limit, 100, MAX_WORDS)
-
-
-_remembered = endpoints.seen.having(remembered=True, by_owner=True)
-
-ROUTES = (
-    _remembered("GET", "/api/v1/trends/tags", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
-    _remembered("GET", "/api/v1/trends", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
-    _remembered(
-        "GET",
-        "/api/shoal/v1/tags/cloud",
-        cloud,
-        scope="read:follows",
-        params=CloudQuery,
-        answer=Cloud,
-    ),
-    endpoints.seen(
-        "GET",
-        "/api/shoal/v1/tags/cloud.svg",
-        picture,
-        scope="read:follows",
-        params=CloudQuery,
-        answer=Body("image/svg+xml"),
-    ),
-    endpoints.public(
-        "GET",
-        "/api/shoal/v1/tags/{name}/related",
-        alike,
-        params=RelatedQuery,
-        answer=list[AlikeTag],
-        remembered=True,
-        by_owner=True,
-    ),
-)

@@ -20,14 +20,15 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import EVERYBODY, STAFF
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, Handler, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.moderation import AdminAccount
 from shoal.queries import moderation as moderation_queries
 from shoal.queries.hydration import profiles
 from shoal.queries.moderation import Members, MemberState, is_in
+
+router = Router(role=Role.MODERATOR)
 
 _log = logging.getLogger("shoal.moderation")
 # Always log who did what, whatever the log level is.
@@ -37,7 +38,7 @@ _Text = Annotated[str, Meta(max_length=400)]
 _STAFF = 1_000
 """Members with a role are few enough to be read at once."""
 
-Verb = Callable[[Writes, int], Awaitable[Member]]
+Command = Callable[[Writes, int], Awaitable[Member]]
 
 
 class AccountsQuery(PageQuery, frozen=True, kw_only=True):
@@ -92,6 +93,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     """Refused: there are no presets."""
 
 
+@router.get("/api/v1/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
 async def several(context: Context, params: AccountsQuery) -> object:
     """All accounts, or those that are asked for, newest first. A page may come short: the link goes on from there."""
     if params.remote or params.ip or params.by_domain:
@@ -100,6 +102,7 @@ async def several(context: Context, params: AccountsQuery) -> object:
     return await _several(context, params, _Test(params, _states(params), _roles(params.staff, ())))
 
 
+@router.get("/api/v2/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
 async def several_now(context: Context, params: WantedNow) -> object:
     """List accounts, newest first, by the parameters of the second version of Mastodon's call."""
     if params.origin == "remote" or params.ip or params.by_domain:
@@ -153,7 +156,7 @@ async def _several(context: Context, params: AccountsQuery | WantedNow, test: _T
     elif test.roles and Role.NONE not in test.roles:
         found = await _staff(front, cursor, test)
     else:
-        found = await moderation_queries.members_page(front.scanner, cursor, test)
+        found = await moderation_queries.members_page(front.store, cursor, test)
     body = msgspec.json.encode(await shown(context, found.members))
     return paged(context, body, [member.id for member in found.members], found.next, cursor)
 
@@ -188,17 +191,20 @@ def _sees_address(context: Context, member: Member) -> bool:
     return context.caller.role.rank > member.role.rank
 
 
+@router.get("/api/v1/admin/accounts/{id}", scope="admin:read:accounts", answer=AdminAccount)
 async def one(context: Context, params: One) -> object:
     """An account, whatever became of it."""
-    return (await shown(context, [await _member(context.deps, params.id)]))[0]
+    return (await shown(context, [await _member(context, params.id)]))[0]
 
 
+@router.delete("/api/v1/admin/accounts/{id}", role=Role.ADMIN, scope="admin:write:accounts", answer=AdminAccount)
 async def delete(context: Context, params: One) -> object:
     """Refused: what a member wrote is not deleted for them. A suspension takes it out of sight."""
-    await _member(context.deps, params.id)
+    await _member(context, params.id)
     raise NotAllowed("Accounts cannot be deleted; a suspension takes everything of theirs out of sight")
 
 
+@router.post("/api/v1/admin/accounts/{id}/action", scope="admin:write:accounts", answer=dict)
 async def act(context: Context, params: Act) -> object:
     """Suspend, silence, mark as sensitive or lock out an account, or only close the report about it (`none`)."""
     front = context.deps
@@ -216,7 +222,7 @@ async def act(context: Context, params: Act) -> object:
     return {}
 
 
-_ACTS: dict[str, Verb] = {
+_ACTS: dict[str, Command] = {
     "sensitive": moderation.sensitize,
     "disable": moderation.disable,
     "silence": moderation.silence,
@@ -224,89 +230,45 @@ _ACTS: dict[str, Verb] = {
 }
 
 
-def _undoing(verb: Verb, what: str) -> Handler[One]:
+def _add(name: str, command: Command, what: str) -> None:
+    """Add the route of a command that admits a member or undoes a moderation action."""
+
+    @router.post(f"/api/v1/admin/accounts/{{id}}/{name}", scope="admin:write:accounts", answer=AdminAccount, what=what)
     async def handler(context: Context, params: One) -> object:
-        front = context.deps
         target = await _target(context, params.id)
-        changed = await verb(front.writes, target.id)
-        _log.info("%s: %s %s (%s)", actor(context), verb.__name__, target.name, target.id)
+        changed = await command(context.deps.writes, target.id)
+        _log.info("%s: %s %s (%s)", actor(context), command.__name__, target.name, target.id)
         return (await shown(context, [changed]))[0]
 
-    handler.__doc__ = what
-    return handler
+
+_add("enable", moderation.enable, "Allow an account to log in again.")
+_add("unsilence", moderation.unsilence, "Show an account in public lists again.")
+_add("unsensitive", moderation.unsensitize, "Show media of an account as its author marked them again.")
+_add("unsuspend", moderation.restore, "Restore a suspended account with all its posts.")
+_add("approve", moderation.approve, "Approve an account that waits for approval.")
 
 
-enable = _undoing(moderation.enable, "The account may log in again.")
-unsilence = _undoing(moderation.unsilence, "The account is in public lists again.")
-unsensitive = _undoing(moderation.unsensitize, "Media of the account are shown as their author marked them again.")
-unsuspend = _undoing(moderation.restore, "The account is in sight again, with all they posted.")
-
-
-approve = _undoing(moderation.approve, "The account, which waited for approval, is let in.")
-
-
+@router.post("/api/v1/admin/accounts/{id}/reject", scope="admin:write:accounts", answer=AdminAccount)
 async def reject(context: Context, params: One) -> object:
     """The account, which waited for approval, is deleted. Its name and address are free again."""
-    front = context.deps
     target = await _target(context, params.id)
     told = (await shown(context, [target]))[0]
-    await moderation.reject(front.writes, target.id)
+    await moderation.reject(context.deps.writes, target.id)
     _log.info("%s: reject %s (%s)", actor(context), target.name, target.id)
     return told
 
 
 async def _target(context: Context, id_: int) -> Member:
     """Return a member on whom the caller may act. Raises `NotFound` or `NotAllowed`."""
-    front = context.deps
-    found = await members_by_id(front.graph, (actor(context), id_))
+    found = await members_by_id(context.deps.graph, (actor(context), id_))
     if id_ not in found:
         raise NotFound("Record not found")
     moderation.check_may_act(found[actor(context)], found[id_])
     return found[id_]
 
 
-async def _member(front: Front, id_: int) -> Member:
-    found = await members_by_id(front.graph, (id_,))
+async def _member(context: Context, id_: int) -> Member:
+    found = await members_by_id(context.deps.graph, (id_,))
     if id_ not in found:
         raise NotFound("Record not found")
     return found[id_]
-
-
-_ACCOUNTS = "/api/v1/admin/accounts"
-
-_look = endpoints.staff.having(scope="admin:read:accounts")
-_act = endpoints.staff.having(scope="admin:write:accounts", answer=AdminAccount).taking(One)
-
-ROUTES = (
-    _look("GET", _ACCOUNTS, several, params=AccountsQuery, answer=list[AdminAccount]),
-    _look(
-        "GET",
-        "/api/v2/admin/accounts",
-        several_now,
-        params=WantedNow,
-        answer=list[AdminAccount],
-    ),
-    _look("GET", _ACCOUNTS + "/{id}", one, params=One, answer=AdminAccount),
-    endpoints.admin(
-        "DELETE",
-        _ACCOUNTS + "/{id}",
-        delete,
-        scope="admin:write:accounts",
-        params=One,
-        answer=AdminAccount,
-    ),
-    endpoints.staff(
-        "POST",
-        _ACCOUNTS + "/{id}/action",
-        act,
-        scope="admin:write:accounts",
-        params=Act,
-        answer=dict,
-    ),
-    _act("POST", _ACCOUNTS + "/{id}/enable", enable),
-    _act("POST", _ACCOUNTS + "/{id}/unsilence", unsilence),
-    _act("POST", _ACCOUNTS + "/{id}/unsensitive", unsensitive),
-    _act("POST", _ACCOUNTS + "/{id}/unsuspend", unsuspend),
-    _act("POST", _ACCOUNTS + "/{id}/approve", approve),
-    _act("POST", _ACCOUNTS + "/{id}/reject", reject),
-)

@@ -9,12 +9,14 @@ from msgspec import Meta
 
 from shoal.admin.audit_log import AuditRecord, record_of
 from shoal.core.audit import AuditVerb
+from shoal.core.model import Role
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, cursor_of, paged
+from shoal.mastodon_api.context import Context, Router, cursor_of, paged
 from shoal.queries import moderation
 from shoal.queries.moderation import WantedEntries
+
+router = Router(role=Role.ADMIN)
 
 
 class AuditQuery(PageQuery, frozen=True, kw_only=True):
@@ -28,6 +30,7 @@ class AuditQuery(PageQuery, frozen=True, kw_only=True):
     """Only these acts."""
 
 
+@router.get("/api/v1/admin/audit_log", scope="admin:read", answer=list[AuditRecord])
 async def several(context: Context, params: AuditQuery) -> object:
     """List who did what to whom, when, why and from where, newest first. A page may come short: the link goes on from there."""
     cursor = cursor_of(params, 40, 100)
@@ -35,10 +38,3 @@ async def several(context: Context, params: AuditQuery) -> object:
     found, after = await moderation.audit_page(context.deps.graph, cursor, wanted)
     body = msgspec.json.encode([record_of(one) for one in found])
     return paged(context, body, [one.id for one in found], after, cursor)
-
-
-ROUTES = (
-    endpoints.admin(
-        "GET", "/api/v1/admin/audit_log", several, scope="admin:read", params=AuditQuery, answer=list[AuditRecord]
-    ),
-)

@@ -22,16 +22,18 @@ from shoal.core.blocklists import (
 )
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import milliseconds_of
+from shoal.core.model import Role
 from shoal.graph.schema import BLOCKS_EMAIL, BLOCKS_EMAIL_DOMAIN, BLOCKS_IP, EVERYBODY
 from shoal.http.errors import Blank
 from shoal.http.middleware import client_of
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.tags import TagDay
 from shoal.queries.pagination import objects_page
+
+router = Router(role=Role.ADMIN)
 
 _log = logging.getLogger("shoal.moderation")
 
@@ -74,6 +76,9 @@ class Tested(msgspec.Struct, frozen=True):
     email: _Text = ""
 
 
+@router.get(
+    "/api/v1/admin/email_domain_blocks", scope="admin:read:email_domain_blocks", answer=list[AdminEmailDomainBlock]
+)
 async def domains(context: Context, params: PageQuery) -> object:
     """E-mail domains that nobody signs up with, newest first."""
     cursor = cursor_of(params, 100, 200)
@@ -82,11 +87,15 @@ async def domains(context: Context, params: PageQuery) -> object:
     return paged(context, body, [block.id for block in found], after, cursor)
 
 
+@router.get(
+    "/api/v1/admin/email_domain_blocks/{id}", scope="admin:read:email_domain_blocks", answer=AdminEmailDomainBlock
+)
 async def domain(context: Context, params: One) -> AdminEmailDomainBlock:
     """A blocked e-mail domain, with the sign-ups that it refused."""
     return _domain(await blocklists.access_email_block(context.deps.graph, EmailDomainBlock, params.id))
 
 
+@router.post("/api/v1/admin/email_domain_blocks", scope="admin:write:email_domain_blocks", answer=AdminEmailDomainBlock)
 async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainBlock:
     """Nobody signs up with an address of this domain, or of one below it, any more."""
     if not params.domain.strip():
@@ -96,6 +105,7 @@ async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainB
     return _domain(block)
 
 
+@router.delete("/api/v1/admin/email_domain_blocks/{id}", scope="admin:write:email_domain_blocks", answer=dict)
 async def unblock_domain(context: Context, params: One) -> object:
     """Addresses of the domain may be used again."""
     block = await blocklists.unblock_domain(context.deps.writes, params.id)
@@ -103,6 +113,11 @@ async def unblock_domain(context: Context, params: One) -> object:
     return {}
 
 
+@router.get(
+    "/api/v1/admin/canonical_email_blocks",
+    scope="admin:read:canonical_email_blocks",
+    answer=list[AdminCanonicalEmailBlock],
+)
 async def addresses(context: Context, params: PageQuery) -> object:
     """E-mail addresses that nobody signs up with, as hashes, newest first."""
     cursor = cursor_of(params, 100, 200)
@@ -111,11 +126,21 @@ async def addresses(context: Context, params: PageQuery) -> object:
     return paged(context, body, [block.id for block in found], after, cursor)
 
 
+@router.get(
+    "/api/v1/admin/canonical_email_blocks/{id}",
+    scope="admin:read:canonical_email_blocks",
+    answer=AdminCanonicalEmailBlock,
+)
 async def address(context: Context, params: One) -> AdminCanonicalEmailBlock:
     """The hash of a blocked e-mail address."""
     return _address(await blocklists.access_email_block(context.deps.graph, CanonicalEmailBlock, params.id))
 
 
+@router.post(
+    "/api/v1/admin/canonical_email_blocks/test",
+    scope="admin:read:canonical_email_blocks",
+    answer=list[AdminCanonicalEmailBlock],
+)
 async def test_address(context: Context, params: Tested) -> list[AdminCanonicalEmailBlock]:
     """Blocks by which an address is refused."""
     if not params.email.strip():
@@ -123,6 +148,9 @@ async def test_address(context: Context, params: Tested) -> list[AdminCanonicalE
     return [_address(block) for block in await blocklists.matching_email_blocks(context.deps.graph, params.email)]
 
 
+@router.post(
+    "/api/v1/admin/canonical_email_blocks", scope="admin:write:canonical_email_blocks", answer=AdminCanonicalEmailBlock
+)
 async def block_address(context: Context, params: NewAddress) -> AdminCanonicalEmailBlock:
     """Nobody signs up with this address any more, nor with one that differs in dots, case or `+tag` alone."""
     front = context.deps
@@ -136,6 +164,7 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
     return _address(block)
 
 
+@router.delete("/api/v1/admin/canonical_email_blocks/{id}", scope="admin:write:canonical_email_blocks", answer=dict)
 async def unblock_address(context: Context, params: One) -> object:
     """The address may be used again."""
     block = await blocklists.unblock_address(context.deps.writes, params.id)
@@ -157,33 +186,6 @@ def _domain(block: EmailDomainBlock) -> AdminEmailDomainBlock:
 
 def _address(block: CanonicalEmailBlock) -> AdminCanonicalEmailBlock:
     return AdminCanonicalEmailBlock(id=str(block.id), canonical_email_hash=block.digest)
-
-
-_DOMAINS = "/api/v1/admin/email_domain_blocks"
-_ADDRESSES = "/api/v1/admin/canonical_email_blocks"
-
-_domains = endpoints.admin.having(scope="admin:read:email_domain_blocks", answer=AdminEmailDomainBlock)
-_set_domains = endpoints.admin.having(scope="admin:write:email_domain_blocks", answer=AdminEmailDomainBlock)
-_addresses = endpoints.admin.having(scope="admin:read:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
-_set_addresses = endpoints.admin.having(scope="admin:write:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
-
-EMAIL_BLOCK_ROUTES = (
-    _domains("GET", _DOMAINS, domains, params=PageQuery, answer=list[AdminEmailDomainBlock]),
-    _set_domains("POST", _DOMAINS, block_domain, params=NewDomain),
-    _domains("GET", _DOMAINS + "/{id}", domain, params=One),
-    _set_domains("DELETE", _DOMAINS + "/{id}", unblock_domain, params=One, answer=dict),
-    _addresses("GET", _ADDRESSES, addresses, params=PageQuery, answer=list[AdminCanonicalEmailBlock]),
-    _set_addresses("POST", _ADDRESSES, block_address, params=NewAddress),
-    _addresses(
-        "POST",
-        _ADDRESSES + "/test",
-        test_address,
-        params=Tested,
-        answer=list[AdminCanonicalEmailBlock],
-    ),
-    _addresses("GET", _ADDRESSES + "/{id}", address, params=One),
-    _set_addresses("DELETE", _ADDRESSES + "/{id}", unblock_address, params=One, answer=dict),
-)
 
 
 _Seconds = Annotated[int, Meta(ge=0, le=MAX_IP_BLOCK_SECONDS)]
@@ -222,6 +224,7 @@ class ChangedIpBlock(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until the block expires, from now on; 0 for never."""
 
 
+@router.get("/api/v1/admin/ip_blocks", scope="admin:read:ip_blocks", answer=list[AdminIpBlock])
 async def several(context: Context, params: PageQuery) -> object:
     """List the networks that are blocked, newest first."""
     cursor = cursor_of(params, 100, 200)
@@ -230,25 +233,27 @@ async def several(context: Context, params: PageQuery) -> object:
     return paged(context, body, [block.id for block in found], after, cursor)
 
 
+@router.get("/api/v1/admin/ip_blocks/{id}", scope="admin:read:ip_blocks", answer=AdminIpBlock)
 async def one(context: Context, params: One) -> AdminIpBlock:
     """Show a blocked network."""
     return _shown(await blocklists.access_ip_block(context.deps.graph, params.id))
 
 
+@router.post("/api/v1/admin/ip_blocks", scope="admin:write:ip_blocks", answer=AdminIpBlock)
 async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
     """Keep a network out, or those who would sign up from there. The caller's own address cannot be kept out."""
-    front = context.deps
     if not params.ip.strip():
         raise Blank("Ip can't be blank", field="ip")
     if params.severity is None:
         raise Blank("Severity can't be blank", field="severity")
     _check_not_own(context, check_network(params.ip), params.severity)
     block = await blocklists.block_ip(
-        front.writes, params.ip, params.severity, comment=params.comment, seconds=params.expires_in
+        context.deps.writes, params.ip, params.severity, comment=params.comment, seconds=params.expires_in
     )
     return await _done(context, "block", block)
 
 
+@router.put("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=AdminIpBlock)
 async def update(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
     """Change a block. The caller's own address cannot be kept out."""
     front = context.deps
@@ -261,6 +266,7 @@ async def update(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
     )
 
 
+@router.delete("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=dict)
 async def delete(context: Context, params: One) -> object:
     """Unblock a network."""
     await _done(context, "unblock", await blocklists.unblock_ip(context.deps.writes, params.id))
@@ -274,8 +280,7 @@ def _check_not_own(context: Context, network: str, severity: IpSeverity) -> None
 
 
 async def _done(context: Context, what: str, block: IpBlock) -> AdminIpBlock:
-    front = context.deps
-    await front.ip_guard.look()
+    await context.deps.ip_guard.look()
     _log.info("%s: %s %s (%s)", actor(context), what, block.network, block.severity)
     return _shown(block)
 
@@ -289,17 +294,3 @@ def _shown(block: IpBlock) -> AdminIpBlock:
         created_at=serializers.moment(milliseconds_of(block.id)),
         expires_at=serializers.moment(block.expires_at) if block.expires_at else None,
     )
-
-
-_NETWORKS = "/api/v1/admin/ip_blocks"
-
-_networks = endpoints.admin.having(scope="admin:read:ip_blocks", answer=AdminIpBlock)
-_set_networks = endpoints.admin.having(scope="admin:write:ip_blocks", answer=AdminIpBlock)
-
-IP_BLOCK_ROUTES = (
-    _networks("GET", _NETWORKS, several, params=PageQuery, answer=list[AdminIpBlock]),
-    _set_networks("POST", _NETWORKS, create, params=NewIpBlock),
-    _networks("GET", _NETWORKS + "/{id}", one, params=One),
-    _set_networks("PUT", _NETWORKS + "/{id}", update, params=ChangedIpBlock),
-    _set_networks("DELETE", _NETWORKS + "/{id}", delete, params=One, answer=dict),
-)

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from shoal.commands import reports
-from shoal.core.model import Report, Review
+from shoal.core.model import Report, Review, Role
 from shoal.graph.access import members_by_id
 from shoal.http.pagination import LISTED_DATA, PageQuery
 from shoal.http.params import Id
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api.admin.accounts import shown
-from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities.moderation import AdminReport
 from shoal.mastodon_api.entities.serializers import moment
@@ -24,6 +23,8 @@ from shoal.mastodon_api.reports import Category, RuleIds, known_rules
 from shoal.queries import moderation
 from shoal.queries.hydration import Entry, hydrate_reported
 from shoal.queries.moderation import WantedReports
+
+router = Router(role=Role.MODERATOR)
 
 _log = logging.getLogger("shoal.moderation")
 
@@ -56,20 +57,22 @@ class Resolving(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is right. Without it: if something was done about the account or the statuses, or one of these is gone."""
 
 
+@router.get("/api/v1/admin/reports", scope="admin:read:reports", answer=list[AdminReport])
 async def several(context: Context, params: ReportsQuery) -> object:
     """Reports that are open (or `resolved`), newest first."""
-    front = context.deps
     cursor = cursor_of(params, 100, 200)
     wanted = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
-    found, after = await moderation.reports_page(front.graph, cursor, wanted)
+    found, after = await moderation.reports_page(context.deps.graph, cursor, wanted)
     return paged(context, msgspec.json.encode(await _shown(context, found)), [one.id for one in found], after, cursor)
 
 
+@router.get("/api/v1/admin/reports/{id}", scope="admin:read:reports", answer=AdminReport)
 async def one(context: Context, params: One) -> object:
     """A report, with the statuses that it is about."""
     return await _answer(context, await reports.access_report(context.deps.graph, params.id))
 
 
+@router.put("/api/v1/admin/reports/{id}", scope="admin:write:reports", answer=AdminReport)
 async def sort(context: Context, params: Sorted) -> object:
     """Say otherwise what a report is about."""
     front = context.deps
@@ -79,16 +82,19 @@ async def sort(context: Context, params: Sorted) -> object:
     return await _done(context, "sort", changed)
 
 
+@router.post("/api/v1/admin/reports/{id}/assign_to_self", scope="admin:write:reports", answer=AdminReport)
 async def assign_to_self(context: Context, params: One) -> object:
     """The caller sees to the report."""
     return await _done(context, "take", await reports.assign(context.deps.writes, params.id, actor(context)))
 
 
+@router.post("/api/v1/admin/reports/{id}/unassign", scope="admin:write:reports", answer=AdminReport)
 async def unassign(context: Context, params: One) -> object:
     """Nobody sees to the report any more."""
     return await _done(context, "leave", await reports.assign(context.deps.writes, params.id, 0))
 
 
+@router.post("/api/v1/admin/reports/{id}/resolve", scope="admin:write:reports", answer=AdminReport)
 async def resolve(context: Context, params: Resolving) -> object:
     """Close a report. Its statuses return to public lists, unless it is upheld; the reporter is notified."""
     writes = context.deps.writes
@@ -97,6 +103,7 @@ async def resolve(context: Context, params: Resolving) -> object:
     )
 
 
+@router.post("/api/v1/admin/reports/{id}/reopen", scope="admin:write:reports", answer=AdminReport)
 async def reopen(context: Context, params: One) -> object:
     """The report is open again."""
     return await _done(context, "reopen", await reports.reopen(context.deps.writes, params.id))
@@ -151,33 +158,3 @@ def _people(report: Report) -> tuple[int, ...]:
 async def _status(front: Front, entry: Entry) -> Status:
     made: Status = raw(await front.present.status(None, entry, LISTED_DATA))
     return made
-
-
-_REPORTS = "/api/v1/admin/reports"
-
-_read = endpoints.staff.having(scope="admin:read:reports")
-_see_to = endpoints.staff.having(scope="admin:write:reports", answer=AdminReport).taking(One)
-
-ROUTES = (
-    _read("GET", _REPORTS, several, params=ReportsQuery, answer=list[AdminReport]),
-    _read("GET", _REPORTS + "/{id}", one, params=One, answer=AdminReport),
-    endpoints.staff(
-        "PUT",
-        _REPORTS + "/{id}",
-        sort,
-        scope="admin:write:reports",
-        params=Sorted,
-        answer=AdminReport,
-    ),
-    _see_to("POST", _REPORTS + "/{id}/assign_to_self", assign_to_self),
-    _see_to("POST", _REPORTS + "/{id}/unassign", unassign),
-    endpoints.staff(
-        "POST",
-        _REPORTS + "/{id}/resolve",
-        resolve,
-        scope="admin:write:reports",
-        params=Resolving,
-        answer=AdminReport,
-    ),
-    _see_to("POST", _REPORTS + "/{id}/reopen", reopen),
-)

@@ -17,13 +17,14 @@ from msgspec import UNSET, Meta, UnsetType
 from shoal.admin.statistics import DAY_MS, PERIOD_DAYS, Figures, Period, TaggedPost, TagUseReader, by_day, summed
 from shoal.commands.scheduled_posts import moment_of_text
 from shoal.core.errors import InvalidInput
-from shoal.core.model import App
+from shoal.core.model import App, Role
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.context import Context, Front, Router
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.instance import LANGUAGES
+
+router = Router(role=Role.MODERATOR)
 
 Frequency = Literal["day", "month"]
 
@@ -375,18 +376,21 @@ class Retention(StatisticsPeriod, frozen=True, kw_only=True):
     frequency: Frequency = "day"
 
 
+@router.post("/api/v1/admin/measures", scope="admin:read", answer=list[Measure])
 async def measures(context: Context, params: Measures) -> list[Measure]:
     """Members, interactions, reports and uses of tags by day. Who posts is active."""
     question = await _question(context.deps, params)
     return [await measured(question, key) for key in dict.fromkeys(params.keys)]
 
 
+@router.post("/api/v1/admin/dimensions", scope="admin:read", answer=list[Dimension])
 async def dimensions(context: Context, params: Dimensions) -> list[Dimension]:
     """Languages, apps, space and versions, those there is most of first."""
     question = await _question(context.deps, params)
     return [await ranked(question, key, params.limit) for key in dict.fromkeys(params.keys)]
 
 
+@router.post("/api/v1/admin/retention", scope="admin:read", answer=list[Cohort])
 async def retention(context: Context, params: Retention) -> list[Cohort]:
     """How many of those who joined in a day or month posted then and later."""
     period = _period(params)
@@ -442,12 +446,3 @@ def _day(text: str, field: str) -> int:
 def _month(day: int) -> int:
     """Return the first day of the month of a day."""
     return ((_EPOCH + timedelta(days=day)).replace(day=1) - _EPOCH).days
-
-
-_ask = endpoints.staff.having(scope="admin:read")
-
-ROUTES = (
-    _ask("POST", "/api/v1/admin/measures", measures, params=Measures, answer=list[Measure]),
-    _ask("POST", "/api/v1/admin/dimensions", dimensions, params=Dimensions, answer=list[Dimension]),
-    _ask("POST", "/api/v1/admin/retention", retention, params=Retention, answer=list[Cohort]),
-)

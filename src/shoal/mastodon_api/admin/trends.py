@@ -11,21 +11,22 @@ from msgspec import Meta
 from shoal.admin import tags as tag_rules
 from shoal.commands import moderation
 from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.model import Role
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
 from shoal.http.pagination import LISTED_DATA, page_size
 from shoal.http.params import Limit
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api import suggestions
-from shoal.mastodon_api.context import Context, Front, One, actor
+from shoal.mastodon_api.context import Context, Front, One, Router, actor
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.statuses import Status
 from shoal.mastodon_api.entities.tags import Tag
-from shoal.mastodon_api.suggestions import Position
+from shoal.mastodon_api.suggestions import Position, no_links
 from shoal.queries import trends
 from shoal.queries.hydration import Entry, hydrate
 from shoal.tagcloud.cloud import Counted
+
+router = Router(role=Role.MODERATOR)
 
 _log = logging.getLogger("shoal.moderation")
 
@@ -57,6 +58,7 @@ class Which(msgspec.Struct, frozen=True):
     id: Annotated[str, Meta(max_length=400)]
 
 
+@router.get("/api/v1/admin/trends/tags", scope="admin:read", answer=list[AdminTag])
 async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
     """Tags on the rise, and those that are denied."""
     front = context.deps
@@ -65,6 +67,7 @@ async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
     return shown + [_tag(front, name, None, trendable=False) for name in await _denied(front)]
 
 
+@router.post("/api/v1/admin/trends/tags/{id}/approve", scope="admin:write", answer=AdminTag)
 async def approve(context: Context, params: Which) -> AdminTag:
     """The tag may be shown."""
     front = context.deps
@@ -74,6 +77,7 @@ async def approve(context: Context, params: Which) -> AdminTag:
     return _tag(front, name, await front.reads.tags.tag(name), trendable=True)
 
 
+@router.post("/api/v1/admin/trends/tags/{id}/reject", scope="admin:write", answer=AdminTag)
 async def reject(context: Context, params: Which) -> AdminTag:
     """The tag is shown in no trend, cloud or list of tags."""
     front = context.deps
@@ -83,6 +87,7 @@ async def reject(context: Context, params: Which) -> AdminTag:
     return _tag(front, name, None, trendable=False)
 
 
+@router.get("/api/v1/admin/trends/statuses", scope="admin:read", answer=list[AdminStatus])
 async def statuses(context: Context, params: Position) -> list[object]:
     """Statuses that many different members react to now, and those among them that were rejected."""
     front = context.deps
@@ -91,11 +96,13 @@ async def statuses(context: Context, params: Position) -> list[object]:
     return [await _status(front, entry, trendable=not entry.post.untrendable) for entry in found]
 
 
+@router.post("/api/v1/admin/trends/statuses/{id}/approve", scope="admin:write", answer=AdminStatus)
 async def approve_status(context: Context, params: One) -> object:
     """The status may be in trends."""
     return await _judge(context, params.id, trendable=True)
 
 
+@router.post("/api/v1/admin/trends/statuses/{id}/reject", scope="admin:write", answer=AdminStatus)
 async def reject_status(context: Context, params: One) -> object:
     """The status is in no list of trends."""
     return await _judge(context, params.id, trendable=False)
@@ -142,26 +149,4 @@ def _tag(front: Front, name: str, counted: Counted | None, *, trendable: bool) -
     return AdminTag(id=tag.id, name=tag.name, url=tag.url, history=tag.history, trendable=trendable)
 
 
-_TRENDS = "/api/v1/admin/trends"
-_TAGS = f"{_TRENDS}/tags"
-_STATUSES = f"{_TRENDS}/statuses"
-
-_read = endpoints.staff.having(scope="admin:read")
-_rule = endpoints.staff.having(scope="admin:write")
-
-ROUTES = (
-    _read("GET", _TAGS, tags, params=AdminTrendsQuery, answer=list[AdminTag]),
-    _rule("POST", _TAGS + "/{id}/approve", approve, params=Which, answer=AdminTag),
-    _rule("POST", _TAGS + "/{id}/reject", reject, params=Which, answer=AdminTag),
-    _read("GET", _STATUSES, statuses, params=suggestions.Position, answer=list[AdminStatus]),
-    _rule("POST", _STATUSES + "/{id}/approve", approve_status, params=One, answer=AdminStatus),
-    _rule("POST", _STATUSES + "/{id}/reject", reject_status, params=One, answer=AdminStatus),
-    _read(
-        "GET",
-        f"{_TRENDS}/links",
-        suggestions.no_links,
-        params=suggestions.Position,
-        answer=list[dict[str, Any]],
-        stub=True,
-    ),
-)
+router.get("/api/v1/admin/trends/links", scope="admin:read", answer=list[dict[str, Any]], stub=True)(no_links)
