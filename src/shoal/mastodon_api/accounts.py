@@ -10,7 +10,7 @@ from msgspec import Meta
 from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import Gone, NotFound
-from shoal.core.model import QuotePolicy
+from shoal.core.model import Member, QuotePolicy
 from shoal.core.places import PlacePrecision
 from shoal.core.text import canonical_tag
 from shoal.graph.access import access_member
@@ -20,6 +20,7 @@ from shoal.http.params import Id, Upload
 from shoal.mastodon_api.context import (
     FORM,
     Context,
+    Front,
     One,
     PageOf,
     Router,
@@ -85,14 +86,20 @@ async def lookup(context: Context, params: Lookup) -> object:
     """Show an account by name."""
     front = context.deps
     name, _, domain = params.acct.strip().removeprefix("@").partition("@")
-    if domain.lower() not in {"", front.at.domain.lower(), front.at.netloc.lower()}:
+    if domain and domain.lower() not in front.at.names:
         raise NotFound("Record not found")
+    member = await account_named(front, name)
+    return front.present.account(await profile_of(context, member.id))
+
+
+async def account_named(front: Front, name: str) -> Member:
+    """Return a member by user name. Raises `NotFound`, or `Gone` if they are suspended."""
     member = await members.find(front.writes, name)
     if member is None or member.pending:
         raise NotFound("Record not found")
     if member.suspended:
         raise Gone
-    return front.present.account(await profile_of(context, member.id))
+    return member
 
 
 @router.get(

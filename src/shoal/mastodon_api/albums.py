@@ -9,10 +9,10 @@ from msgspec import Meta
 
 from shoal.commands import albums
 from shoal.core.ids import milliseconds_of
-from shoal.http.pagination import PageQuery, offset_links, page_size
+from shoal.http.pagination import page_size
 from shoal.http.params import Id, Limit
-from shoal.http.responses import Reply, raw
-from shoal.mastodon_api.context import Context, One, Router, actor, address_of, cursor_of, paged
+from shoal.http.responses import raw
+from shoal.mastodon_api.context import Context, One, PageOf, Router, actor, cursor_of, offset_page, paged
 from shoal.mastodon_api.entities.serializers import Addresses, attachment, moment
 from shoal.mastodon_api.entities.statuses import Account, MediaAttachment, Status
 from shoal.queries import albums as feed
@@ -85,12 +85,6 @@ class AlbumChanges(msgspec.Struct, frozen=True, kw_only=True):
     description: _Description | None = None
 
 
-class PageOfAlbums(PageQuery, frozen=True, kw_only=True):
-    """A page of the albums of an account."""
-
-    id: Id
-
-
 class PartOfAlbum(msgspec.Struct, frozen=True, kw_only=True):
     """An album, and the part of its photos that is wanted, by position."""
 
@@ -115,12 +109,12 @@ class SomePhotos(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @router.get("/api/shoal/v1/accounts/{id}/albums", auth="optional", scope="read:accounts", answer=list[Album])
-async def several(context: Context, params: PageOfAlbums) -> object:
+async def several(context: Context, params: PageOf) -> object:
     """List the albums of an account in which the caller may see something, newest first; of their own, all."""
     front = context.deps
     cursor = cursor_of(params, feed.PAGE, 40)
     found = await feed.of_member(front.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
-    body = msgspec.json.encode([album_of(one, front.at) for one in found.covers])
+    body = [album_of(one, front.at) for one in found.covers]
     return paged(context, body, [one.album.id for one in found.covers], found.next, cursor)
 
 
@@ -136,8 +130,7 @@ async def one(context: Context, params: PartOfAlbum) -> object:
         account=raw(front.present.account(found.owner)),
         photos=[AlbumPhoto(attachment(one.media, front.at), raw(statuses[one.entry.id])) for one in found.photos],
     )
-    link = offset_links(address_of(context), offset, limit, more=found.next is not None)
-    return Reply(msgspec.json.encode(made), headers=(("Link", link),) if link else ())
+    return offset_page(context, made, offset, limit, more=found.next is not None)
 
 
 @router.post("/api/shoal/v1/albums", scope="write:accounts", answer=Album)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from shoal.commands import conversations as verbs
 from shoal.http.pagination import StatusesQuery, listed_data
 from shoal.http.responses import raw
@@ -22,7 +20,7 @@ async def several(context: Context, params: StatusesQuery) -> object:
     front = context.deps
     cursor = cursor_of(params)
     page = await feed.page(front.reads, actor(context), cursor)
-    body = msgspec.json.encode(await shown(front, actor(context), page.items, listed_data(wanted=params.with_data)))
+    body = await shown(front, actor(context), page.items, listed_data(wanted=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 

@@ -12,12 +12,13 @@ from starlette.responses import PlainTextResponse, Response
 
 from shoal.commands import members
 from shoal.commands.tags import MAX_FOLLOWED_TAGS
-from shoal.core.errors import Gone, NotFound
+from shoal.core.errors import NotFound
 from shoal.core.media_files import MISSING_HEADER
 from shoal.core.text import LINK_LENGTH
 from shoal.http.rate_limits import UNLIMITED
 from shoal.http.responses import Reply
 from shoal.http.routes import Body
+from shoal.mastodon_api.accounts import account_named
 from shoal.mastodon_api.context import Context, Front, Router
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
@@ -345,11 +346,7 @@ async def host_meta(context: Context, _params: None) -> Response:
 async def webfinger(context: Context, params: Resource) -> Response:
     """Where an account is."""
     front = context.deps
-    member = await members.find(front.writes, _name(front, params.resource))
-    if member is None or member.pending:
-        raise NotFound("Record not found")
-    if member.suspended:
-        raise Gone
+    member = await account_named(front, _name(front, params.resource))
     url = front.at.account(member.name)
     found = WebFinger(
         subject=f"acct:{member.name}@{front.at.domain}",
@@ -361,13 +358,12 @@ async def webfinger(context: Context, params: Resource) -> Response:
 
 def _name(front: Front, resource: str) -> str:
     """The user name that is meant. Raises `NotFound` for what is not ours."""
-    ours = {front.at.domain.lower(), front.at.netloc.lower()}
     if resource.startswith(front.at.root + "/"):
         name = resource.removeprefix(front.at.root + "/")
         here = name.startswith("@")
     else:
         name, _, domain = resource.removeprefix("acct:").removeprefix("@").partition("@")
-        here = domain.lower() in ours
+        here = domain.lower() in front.at.names
     name = name.removeprefix("@")
     if not here or "@" in name:
         raise NotFound("Record not found")

@@ -88,7 +88,7 @@ async def requests(context: Context, params: PageQuery) -> object:
     cursor = cursor_of(params, 40, 80)
     page = await feed.requests_page(context.deps.reads, actor(context), cursor)
     shown = [await _shown(context, item) for item in page.items]
-    return paged(context, msgspec.json.encode(shown), [item.last for item in page.items], page.next, cursor)
+    return paged(context, shown, [item.last for item in page.items], page.next, cursor)
 
 
 @router.get("/api/v1/notifications/requests/{id}", scope="read:notifications", answer=NotificationRequest)

@@ -86,7 +86,7 @@ async def several(context: Context, params: NotificationsQuery) -> object:
     front = context.deps
     cursor = cursor_of(params, 40, 80)
     page = await feed.page(front.reads, actor(context), cursor, query_of(params))
-    body = msgspec.json.encode(await shown(front, actor(context), page.items, listed_data(wanted=params.with_data)))
+    body = await shown(front, actor(context), page.items, listed_data(wanted=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
@@ -199,7 +199,7 @@ async def several_groups(context: Context, params: GroupsPage) -> object:
     results = await _results(
         front, actor(context), page.groups, params.expand_accounts, listed_data(wanted=params.with_data)
     )
-    return paged(context, msgspec.json.encode(results), [item.time for item in page.items], page.next, cursor)
+    return paged(context, results, [item.time for item in page.items], page.next, cursor)
 
 
 @router.get("/api/v2/notifications/{group_key}", scope="read:notifications", answer=GroupedNotificationsResults)

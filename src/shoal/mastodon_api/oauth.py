@@ -100,14 +100,9 @@ async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
     try:
         _check_protocol(params)
         asked = authentication.check_subset(authentication.parse(params.scope), app.scopes)
-    except InvalidInput as error:
-        raise SentBack(
-            params.redirect_uri, error="invalid_scope", error_description=str(error), state=params.state
-        ) from None
-    except OAuthRefused as error:
-        raise SentBack(
-            params.redirect_uri, error=error.code, error_description=str(error), state=params.state
-        ) from None
+    except (InvalidInput, OAuthRefused) as error:
+        code = error.code if isinstance(error, OAuthRefused) else "invalid_scope"
+        raise SentBack(params.redirect_uri, error=code, error_description=str(error), state=params.state) from None
     return AuthorizeRequest(app, params.redirect_uri, asked, params.state, params.code_challenge)
 
 
@@ -138,25 +133,24 @@ def _authority(uri: str) -> str:
 
 def address_of(at: Addresses, params: Authorization) -> str:
     """Return the address of the authorize page with this request, for a browser that has logged in since."""
-    asked = {
-        "response_type": params.response_type,
-        "client_id": params.client_id,
-        "redirect_uri": params.redirect_uri,
-        "scope": params.scope,
-        "state": params.state,
-        "code_challenge": params.code_challenge,
-        "code_challenge_method": params.code_challenge_method,
-    }
-    return f"{at.path}/oauth/authorize?{urlencode({name: value for name, value in asked.items() if value})}"
+    fields = msgspec.structs.asdict(params)
+    # The browser has just logged in.
+    del fields["force_login"]
+    return f"{at.path}/oauth/authorize?{urlencode({name: value for name, value in fields.items() if value})}"
 
 
 async def _app(graph: Reader, client_id: str) -> App:
-    digits = client_id.isascii() and client_id.isdigit() and len(client_id) < 20
-    id_ = min(int(client_id), MAX_ID) if digits else 0
+    id_ = _app_id(client_id)
     node = (await graph.obj_get((id_,))).get(id_) if id_ else None
     if not isinstance(node, App):
         raise OAuthRefused("invalid_client", "Client authentication failed due to unknown client")
     return node
+
+
+def _app_id(text: str) -> int:
+    """Return the id of an app; 0 if the text is not an id."""
+    digits = text.isascii() and text.isdigit() and len(text) < 20
+    return min(int(text), MAX_ID) if digits else 0
 
 
 def _check_protocol(params: Authorization) -> None:
@@ -360,9 +354,8 @@ async def _client(front: Front, request: Request, params: TokenRequest | Revocat
         raise OAuthRefused(
             "invalid_request", "The client is named differently in the body and in the Authorization header"
         )
-    digits = id_text.isascii() and id_text.isdigit() and len(id_text) < 20
     try:
-        return await oauth.check_app(front.graph, min(int(id_text), MAX_ID) if digits else 0, secret)
+        return await oauth.check_app(front.graph, _app_id(id_text), secret)
     except Unauthenticated as error:
         raise OAuthRefused("invalid_client", str(error), status=401) from None
 

@@ -88,7 +88,7 @@ async def several(context: Context, params: PageQuery) -> object:
     front = context.deps
     cursor = cursor_of(params)
     page = await waiting(front.graph, actor(context), cursor)
-    body = _encode(await _shown(front, page.posts))
+    body = await _shown(front, page.posts)
     return paged(context, body, [one.id for one in page.posts], page.next, cursor)
 
 

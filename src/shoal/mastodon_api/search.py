@@ -18,11 +18,10 @@ from msgspec import Meta
 from shoal.core.ids import MAX_ID
 from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
-from shoal.http.pagination import WithData, listed_data, offset_links, page_size
+from shoal.http.pagination import WithData, listed_data, page_size
 from shoal.http.params import CursorId as CursorValue
 from shoal.http.params import Id, Limit
-from shoal.http.responses import Reply
-from shoal.mastodon_api.context import Context, Front, Router, address_of
+from shoal.mastodon_api.context import Context, Front, Router, offset_page
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.mastodon_api.entities.tags import Search, SearchV1
@@ -99,8 +98,7 @@ async def accounts(context: Context, params: AccountQuery) -> object:
     else:
         profiles_found = await _accounts(context, params.q.strip(), part, following=params.following)
     more = len(profiles_found) == limit and part.end < search.MOST
-    link = offset_links(address_of(context), offset, limit, more=more)
-    return Reply(context.deps.present.accounts(profiles_found), headers=(("Link", link),) if link else ())
+    return offset_page(context, context.deps.present.accounts(profiles_found), offset, limit, more=more)
 
 
 async def _search(context: Context, params: Query) -> _Found:
@@ -144,14 +142,10 @@ async def _accounts(context: Context, text: str, part: ResultRange, *, following
         return []
     match = _NAME.fullmatch(text)
     if match is not None:
-        if match[2] and match[2].lower() not in _domains(front):
+        if match[2] and match[2].lower() not in front.at.names:
             return []
         text = match[1]
     return await search.members(front.reads, context.caller.member_id, text, part, following=following)
-
-
-def _domains(front: Front) -> set[str]:
-    return {front.at.domain.lower(), front.at.netloc.lower()}
 
 
 async def _at_address(context: Context, text: str) -> _Found | None:
@@ -161,7 +155,7 @@ async def _at_address(context: Context, text: str) -> _Found | None:
     host, _, path = rest.partition("/")
     base = front.at.path[1:] and f"{front.at.path[1:]}/"
     match = _OURS.fullmatch(path.removeprefix(base)) if path.startswith(base) else None
-    if match is None or scheme.lower() not in ("http", "https") or host.lower() not in _domains(front):
+    if match is None or scheme.lower() not in ("http", "https") or host.lower() not in front.at.names:
         return None
     if match["tag"]:
         return _Found(hashtags=await search.tags(front.reads, None, unquote(match["tag"]), ResultRange(1)))

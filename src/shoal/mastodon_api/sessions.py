@@ -11,7 +11,6 @@ from shoal.commands import sessions
 from shoal.commands.sessions import Session
 from shoal.core.ids import milliseconds_of
 from shoal.http.pagination import PageQuery
-from shoal.http.responses import encode
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.context import Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities.serializers import moment
@@ -78,7 +77,7 @@ async def listed(context: Context, params: PageQuery) -> object:
     """Where the caller is logged in, newest first."""
     cursor = cursor_of(params, 40, 80)
     page = await sessions.page(context.deps.writes, actor(context), cursor)
-    body = encode([shown(session, context.caller.token_id) for session in page.sessions])
+    body = [shown(session, context.caller.token_id) for session in page.sessions]
     return paged(context, body, [session.token.id for session in page.sessions], page.next, cursor)
 
 

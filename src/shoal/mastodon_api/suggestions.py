@@ -8,10 +8,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from shoal.commands import relationships as services
-from shoal.http.pagination import listed_data, offset_links, page_size
+from shoal.http.pagination import listed_data, page_size
 from shoal.http.params import Id, Limit
-from shoal.http.responses import Reply
-from shoal.mastodon_api.context import Context, Router, actor, address_of
+from shoal.mastodon_api.context import Context, Router, actor, offset_page
 from shoal.mastodon_api.entities.statuses import Account, Status
 from shoal.mastodon_api.entities.tags import Suggestion
 from shoal.queries import members as directory_feed
@@ -115,7 +114,7 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
     found = await directory_feed.directory_page(
         front.reads, context.caller.member_id, params.order or "active", limit, offset
     )
-    return _positioned(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
+    return offset_page(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
 
 
 @router.get(
@@ -133,15 +132,10 @@ async def trending(context: Context, params: TrendingQuery) -> object:
     viewer = context.caller.member_id
     found = await trends.page(front.reads, viewer, limit, offset)
     body = await front.present.page(viewer, found, listed_data(wanted=params.with_data))
-    return _positioned(context, body, offset, limit, more=len(found) == limit)
+    return offset_page(context, body, offset, limit, more=len(found) == limit)
 
 
 @router.get("/api/v1/trends/links", auth="optional", scope="read:statuses", answer=list[dict[str, Any]], stub=True)
 async def no_links(_context: Context, _params: Position) -> object:
     """An empty list: links are not counted here."""
     return b"[]"
-
-
-def _positioned(context: Context, body: bytes, offset: int, limit: int, *, more: bool) -> Reply:
-    link = offset_links(address_of(context), offset, limit, more=more)
-    return Reply(body, headers=(("Link", link),) if link else ())

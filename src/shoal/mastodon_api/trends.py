@@ -9,16 +9,14 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from shoal.core.errors import Unauthenticated
-from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, tag_id
 from shoal.http.errors import NeedsMember
-from shoal.http.pagination import offset_links, page_size
+from shoal.http.pagination import page_size
 from shoal.http.params import Limit
-from shoal.http.responses import Reply
 from shoal.http.routes import Body
-from shoal.mastodon_api.context import Context, Router, address_of
+from shoal.mastodon_api.context import Context, Router, offset_page
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.tags import AlikeTag, Cloud, Tag
-from shoal.mastodon_api.tags import tag_named
+from shoal.mastodon_api.tags import counted_tags, tag_named
 from shoal.queries import tags as tag_queries
 from shoal.queries import trends
 from shoal.tagcloud.cloud import MAX_WORDS, Shown
@@ -56,29 +54,10 @@ class RelatedQuery(msgspec.Struct, frozen=True):
 @router.get("/api/v1/trends", auth="optional", scope="read:follows", answer=list[Tag], remembered=True, by_owner=True)
 async def tags(context: Context, params: RisingQuery) -> object:
     """Tags on the rise; those of the day, the week and all time where there are too few."""
-    front = context.deps
     limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
-    words = await trends.rising(front.reads, limit, offset)
-    viewer = context.caller.member_id
-    followed: set[int] = set()
-    shown: set[int] = set()
-    if viewer is not None and words:
-        found = await front.graph.assoc_get(viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(word.name) for word in words])
-        followed, shown = set(found[FOLLOWS_TAG]), set(found[FEATURES_TAG])
-    today = front.reads.tags.today()
-    body = [
-        tag_entities.tag(
-            word.name,
-            front.at,
-            word,
-            today,
-            following=None if viewer is None else tag_id(word.name) in followed,
-            featuring=tag_id(word.name) in shown,
-        )
-        for word in words
-    ]
-    link = offset_links(address_of(context), offset, limit, more=len(words) == limit)
-    return Reply(body, headers=(("Link", link),) if link else ())
+    words = await trends.rising(context.deps.reads, limit, offset)
+    body = await counted_tags(context, [word.name for word in words], {word.name: word for word in words})
+    return offset_page(context, body, offset, limit, more=len(words) == limit)
 
 
 @router.get(

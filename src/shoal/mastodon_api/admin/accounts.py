@@ -64,7 +64,7 @@ class AccountsQuery(PageQuery, frozen=True, kw_only=True):
     by_domain: _Text = ""
 
 
-class WantedNow(PageQuery, frozen=True, kw_only=True):
+class AccountsQueryV2(PageQuery, frozen=True, kw_only=True):
     """Which accounts, in the newer words."""
 
     origin: Literal["local", "remote"] | None = None
@@ -99,38 +99,16 @@ async def several(context: Context, params: AccountsQuery) -> object:
     if params.remote or params.ip or params.by_domain:
         # There are no remote accounts, and IP addresses are not stored.
         return b"[]"
-    return await _several(context, params, _Test(params, _states(params), _roles(params.staff, ())))
+    return await _several(context, params, _states(params), _roles(params.staff, ()))
 
 
 @router.get("/api/v2/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
-async def several_now(context: Context, params: WantedNow) -> object:
+async def several_v2(context: Context, params: AccountsQueryV2) -> object:
     """List accounts, newest first, by the parameters of the second version of Mastodon's call."""
     if params.origin == "remote" or params.ip or params.by_domain:
         return b"[]"
     states = (params.status,) if params.status else ()
-    return await _several(
-        context, params, _Test(params, states, _roles(params.permissions == "staff", params.role_ids))
-    )
-
-
-class _Test(msgspec.Struct, frozen=True):
-    """The condition for listed members."""
-
-    params: AccountsQuery | WantedNow
-    states: Sequence[MemberState]
-    roles: frozenset[Role]
-    """Any of these; empty for all."""
-
-    def __call__(self, member: Member) -> bool:
-        if self.roles and member.role not in self.roles:
-            return False
-        inviter = self.params.invited_by if isinstance(self.params, WantedNow) else ""
-        if inviter and inviter != str(member.invited_by):
-            return False
-        if not all(is_in(member, state) for state in self.states):
-            return False
-        begins = self.params.username.lower().removeprefix("@")
-        return member.name.startswith(begins) and self.params.display_name.lower() in member.display_name.lower()
+    return await _several(context, params, states, _roles(params.permissions == "staff", params.role_ids))
 
 
 def _states(params: AccountsQuery) -> list[MemberState]:
@@ -143,7 +121,21 @@ def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
     return frozenset(wanted | ({Role.MODERATOR, Role.ADMIN} if staff else set()))
 
 
-async def _several(context: Context, params: AccountsQuery | WantedNow, test: _Test) -> object:
+async def _several(
+    context: Context, params: AccountsQuery | AccountsQueryV2, states: Sequence[MemberState], roles: frozenset[Role]
+) -> object:
+    """List the members in all of these states and with one of these roles, or with any role if there are none."""
+    inviter = params.invited_by if isinstance(params, AccountsQueryV2) else ""
+
+    def test(member: Member) -> bool:
+        return (
+            (not roles or member.role in roles)
+            and (not inviter or inviter == str(member.invited_by))
+            and all(is_in(member, state) for state in states)
+            and member.name.startswith(params.username.lower().removeprefix("@"))
+            and params.display_name.lower() in member.display_name.lower()
+        )
+
     front = context.deps
     cursor = cursor_of(params, 100, 200)
     if params.email:
@@ -153,15 +145,15 @@ async def _several(context: Context, params: AccountsQuery | WantedNow, test: _T
         seen = member is not None and _sees_address(context, member)
         if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
             found = Members([member], None)
-    elif test.roles and Role.NONE not in test.roles:
+    elif roles and Role.NONE not in roles:
         found = await _staff(front, cursor, test)
     else:
         found = await moderation_queries.members_page(front.store, cursor, test)
-    body = msgspec.json.encode(await shown(context, found.members))
+    body = await shown(context, found.members)
     return paged(context, body, [member.id for member in found.members], found.next, cursor)
 
 
-async def _staff(front: Front, cursor: Cursor, test: _Test) -> Members:
+async def _staff(front: Front, cursor: Cursor, test: Callable[[Member], bool]) -> Members:
     """Return a page of the members with a role, who are few and kept in a list of their own."""
     listed = await front.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
     staff = await members_by_id(front.graph, [assoc.id2 for assoc in listed])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from shoal.admin.audit_log import AuditRecord, record_of
@@ -36,5 +35,5 @@ async def several(context: Context, params: AuditQuery) -> object:
     cursor = cursor_of(params, 40, 100)
     wanted = WantedEntries(params.actor_id, params.target_id, frozenset(params.verb))
     found, after = await moderation.audit_page(context.deps.graph, cursor, wanted)
-    body = msgspec.json.encode([record_of(one) for one in found])
+    body = [record_of(one) for one in found]
     return paged(context, body, [one.id for one in found], after, cursor)

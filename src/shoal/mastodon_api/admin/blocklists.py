@@ -83,7 +83,7 @@ async def domains(context: Context, params: PageQuery) -> object:
     """E-mail domains that nobody signs up with, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL_DOMAIN, EmailDomainBlock, cursor)
-    body = msgspec.json.encode([_domain(block) for block in found])
+    body = [_domain(block) for block in found]
     return paged(context, body, [block.id for block in found], after, cursor)
 
 
@@ -122,7 +122,7 @@ async def addresses(context: Context, params: PageQuery) -> object:
     """E-mail addresses that nobody signs up with, as hashes, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL, CanonicalEmailBlock, cursor)
-    body = msgspec.json.encode([_address(block) for block in found])
+    body = [_address(block) for block in found]
     return paged(context, body, [block.id for block in found], after, cursor)
 
 
@@ -229,7 +229,7 @@ async def several(context: Context, params: PageQuery) -> object:
     """List the networks that are blocked, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_IP, IpBlock, cursor)
-    body = msgspec.json.encode([_shown(block) for block in found])
+    body = [_shown(block) for block in found]
     return paged(context, body, [block.id for block in found], after, cursor)
 
 

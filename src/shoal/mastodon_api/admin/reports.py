@@ -63,7 +63,7 @@ async def several(context: Context, params: ReportsQuery) -> object:
     cursor = cursor_of(params, 100, 200)
     wanted = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
     found, after = await moderation.reports_page(context.deps.graph, cursor, wanted)
-    return paged(context, msgspec.json.encode(await _shown(context, found)), [one.id for one in found], after, cursor)
+    return paged(context, await _shown(context, found), [one.id for one in found], after, cursor)
 
 
 @router.get("/api/v1/admin/reports/{id}", scope="admin:read:reports", answer=AdminReport)

@@ -62,6 +62,11 @@ class Addresses(msgspec.Struct, frozen=True):
         """The path of the root, without a slash at the end: empty if it has none."""
         return urlsplit(self.root).path
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of this server in addresses: its domain and `host:port`, in lower case."""
+        return frozenset((self.domain.lower(), self.netloc.lower()))
+
     def account(self, name: str) -> str:
         return f"{self.root}/@{name}"
 
