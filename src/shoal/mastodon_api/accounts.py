@@ -44,20 +44,16 @@ credentials_router = Router()
 
 
 class AccountIds(msgspec.Struct, frozen=True):
-    """Ids of several accounts."""
-
     id: Annotated[tuple[Id, ...], Meta(max_length=100)] = ()
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """A name as people write it: `ann`, `@ann`, `ann@our.domain`."""
+    """A user name with or without a domain: `ann`, `@ann`, `ann@our.domain`."""
 
     acct: Annotated[str, Meta(max_length=400)]
 
 
 class Statuses(StatusesQuery, frozen=True, kw_only=True):
-    """An account, and which of its statuses to list."""
-
     id: Id
     only_media: bool = False
     exclude_replies: bool = False
@@ -68,7 +64,7 @@ class Statuses(StatusesQuery, frozen=True, kw_only=True):
 
 @router.get("/api/v1/accounts", auth="optional", scope="read:accounts", answer=list[Account])
 async def several(context: Context, params: AccountIds) -> object:
-    """List accounts by id; those that do not exist any more are left out."""
+    """List accounts by id, without those that no longer exist."""
     front = context.deps
     return front.present.accounts(await profiles_by_id(front.graph, context.caller.member_id, params.id))
 
@@ -130,7 +126,7 @@ async def statuses(context: Context, params: Statuses) -> object:
     "/api/v1/accounts/{id}/followers", auth="optional", scope="read:accounts", answer=list[Account], remembered=True
 )
 async def followers(context: Context, params: PageOf) -> object:
-    """List the followers of an account, newest first; none where the account hides them."""
+    """List the followers of an account, newest first; empty if the account hides them."""
     return await _connections(context, params, FOLLOWED_BY)
 
 
@@ -138,7 +134,7 @@ async def followers(context: Context, params: PageOf) -> object:
     "/api/v1/accounts/{id}/following", auth="optional", scope="read:accounts", answer=list[Account], remembered=True
 )
 async def following(context: Context, params: PageOf) -> object:
-    """List the accounts that an account follows, newest first; none where it hides them."""
+    """List the accounts that an account follows, newest first; empty if it hides them."""
     return await _connections(context, params, FOLLOWS)
 
 
@@ -153,7 +149,7 @@ async def _connections(context: Context, params: PageOf, atype: AssocType) -> ob
 
 @router.get("/api/shoal/v1/accounts/{id}/received", auth="optional", scope="read:accounts", answer=Received)
 async def received(context: Context, params: One) -> object:
-    """Count the likes and shares of the posts of an account that the caller may find: `{"likes": n, "shares": n}`."""
+    """Count the likes and shares of the posts of an account that the caller can find: `{"likes": n, "shares": n}`."""
     front = context.deps
     await access_member(front.graph, params.id)
     found = await member_queries.received(front.reads, context.caller.member_id, params.id)
@@ -177,27 +173,25 @@ class SourceParams(msgspec.Struct, frozen=True):
     sensitive: bool | None = None
     language: Annotated[str, Meta(max_length=35)] | None = None
     quote_policy: QuotePolicy | None = None
-    """Kept for clients that show it; there are no quotes here."""
+    """Stored for clients that show it; this server has no quotes."""
 
 
 class ShoalProfileParams(msgspec.Struct, frozen=True):
-    """How the caller reads, as far as the server decides it, and how exactly places are kept."""
+    """Preferences that Mastodon does not have."""
 
     aggregate_reblogs: bool | None = None
-    """Whether a status stands once in home and lists: a reblog is left out where the status or an older reblog of it stands
-    among the 40 below."""
+    """Whether a status appears once in the home timeline and in lists: a reblog is omitted if the status or an older
+    reblog of it is among the 40 statuses below."""
     place_precision: PlacePrecision | None = None
-    """How exactly the places of new statuses are stored: rounded to so many metres, not at all, or as they are. Statuses that
-    are there stay as they are."""
+    """The precision with which places of new statuses are stored: rounded to a number of metres, exact, or not at all.
+    Existing statuses do not change."""
     rankable: bool | None = None
-    """Whether the caller's statuses may appear in feeds that are ranked by interest."""
+    """Whether the caller's statuses may appear in feeds ranked by interest."""
     findable_by_email: bool | None = None
-    """Whether those who know the caller's e-mail address can find them by it."""
+    """Whether people who know the caller's e-mail address can find them by it."""
 
 
 class CredentialChanges(msgspec.Struct, frozen=True):
-    """Changes to the caller's profile. A field that is None keeps its value."""
-
     display_name: _Text | None = None
     note: _Text | None = None
     avatar: Upload | None = None
@@ -209,14 +203,14 @@ class CredentialChanges(msgspec.Struct, frozen=True):
     indexable: bool | None = None
     fields_attributes: Annotated[tuple[FieldParams, ...], Meta(max_length=100)] | None = None
     attribution_domains: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=200)] | None = None
-    """Websites that may name the caller as an author."""
+    """Websites that may credit the caller as an author."""
     source: SourceParams = SourceParams()
     shoal: ShoalProfileParams = ShoalProfileParams()
 
 
 @credentials_router.get("/api/v1/accounts/verify_credentials", scope="read:accounts", answer=CredentialAccount)
 async def verify(context: Context, _params: None) -> object:
-    """The caller's account, with what only they see of it."""
+    """Show the caller's account with its private fields."""
     return await _shown(context)
 
 
@@ -227,7 +221,7 @@ async def verify(context: Context, _params: None) -> object:
     max_body=lambda settings: 2 * settings.max_upload_bytes + 2 * FORM,
 )
 async def update(context: Context, params: CredentialChanges) -> object:
-    """Change the profile."""
+    """Update the caller's profile."""
     fields, source = params.fields_attributes, params.source
     changes = ProfileChange(
         display_name=params.display_name,
@@ -256,21 +250,21 @@ async def update(context: Context, params: CredentialChanges) -> object:
 
 @router.delete("/api/v1/profile/avatar", scope="write:accounts", answer=CredentialAccount)
 async def remove_avatar(context: Context, _params: None) -> object:
-    """Take the picture of the profile away."""
+    """Delete the caller's avatar."""
     await members.remove_picture(context.deps.writes, actor(context), "avatar")
     return await _shown(context)
 
 
 @router.delete("/api/v1/profile/header", scope="write:accounts", answer=CredentialAccount)
 async def remove_header(context: Context, _params: None) -> object:
-    """Take the picture at the head of the profile away."""
+    """Delete the caller's header image."""
     await members.remove_picture(context.deps.writes, actor(context), "header")
     return await _shown(context)
 
 
 @router.get("/api/v1/preferences", scope="read:accounts", answer=Preferences)
 async def preferences(context: Context, _params: None) -> object:
-    """How the caller posts and reads, unless they say otherwise."""
+    """Show the caller's default settings for posting and reading."""
     return serializers.preferences(await access_member(context.deps.graph, actor(context)))
 
 

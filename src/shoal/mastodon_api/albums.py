@@ -22,35 +22,33 @@ router = Router()
 
 
 class Album(msgspec.Struct, kw_only=True):
-    """An album."""
-
     id: str
     account_id: str
     title: str
     description: str
     created_at: str
     photos_count: int
-    """Photos that the caller may see."""
+    """The number of photos that the caller may see."""
     covers: list[MediaAttachment]
     """The first few photos."""
 
 
 class AlbumPhoto(msgspec.Struct):
-    """A photo in an album, and the status that it is from."""
+    """A photo in an album, and its status."""
 
     media_attachment: MediaAttachment
     status: Status
 
 
 class AlbumWithPhotos(Album, kw_only=True):
-    """An album with a part of its photos, in its order."""
+    """An album with a page of its photos, in the order of the album."""
 
     account: Account
     photos: list[AlbumPhoto]
 
 
 def album_of(cover: Cover, at: Addresses) -> Album:
-    """Return an album as it stands in a list."""
+    """Return an album without its photos."""
     album = cover.album
     return Album(
         id=str(album.id),
@@ -71,30 +69,24 @@ _Media = Annotated[tuple[Id, ...], Meta(max_length=200)]
 
 
 class NewAlbum(msgspec.Struct, frozen=True, kw_only=True):
-    """An album to be made."""
-
     title: _Title = ""
     description: _Description = ""
 
 
 class AlbumChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to an album. A field that is None keeps its value."""
-
     id: Id
     title: _Title | None = None
     description: _Description | None = None
 
 
 class PartOfAlbum(msgspec.Struct, frozen=True, kw_only=True):
-    """An album, and the part of its photos that is wanted, by position."""
-
     id: Id
     offset: Limit = Limit(0)
     limit: Limit = Limit(0)
 
 
 class NewPhotos(msgspec.Struct, frozen=True, kw_only=True):
-    """Media of an own status that come to an album; all of them where none is named."""
+    """The media of an own status to add to an album; all of them if none are named."""
 
     id: Id
     status_id: Id
@@ -102,15 +94,13 @@ class NewPhotos(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SomePhotos(msgspec.Struct, frozen=True, kw_only=True):
-    """Media in an album."""
-
     id: Id
     media_ids: _Media = ()
 
 
 @router.get("/api/shoal/v1/accounts/{id}/albums", auth="optional", scope="read:accounts", answer=list[Album])
 async def several(context: Context, params: PageOf) -> object:
-    """List the albums of an account in which the caller may see something, newest first; of their own, all."""
+    """List the albums of an account with photos that the caller may see, newest first; of the caller, all albums."""
     front = context.deps
     cursor = cursor_of(params, feed.PAGE, 40)
     found = await feed.of_member(front.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
@@ -120,7 +110,7 @@ async def several(context: Context, params: PageOf) -> object:
 
 @router.get("/api/shoal/v1/albums/{id}", auth="optional", scope="read:statuses", answer=AlbumWithPhotos)
 async def one(context: Context, params: PartOfAlbum) -> object:
-    """Show an album with a part of its photos, in its order."""
+    """Show an album with a page of its photos, in the order of the album."""
     front, viewer = context.deps, context.caller.member_id
     limit, offset = page_size(params.limit, feed.PHOTOS, 80), min(max(0, params.offset), _MOST_OFFSET)
     found = await feed.page(front.reads, viewer, params.id, offset, limit)
@@ -135,7 +125,7 @@ async def one(context: Context, params: PartOfAlbum) -> object:
 
 @router.post("/api/shoal/v1/albums", scope="write:accounts", answer=Album)
 async def create(context: Context, params: NewAlbum) -> object:
-    """Make an album without photos."""
+    """Create an empty album."""
     front = context.deps
     made = await albums.create(front.writes, actor(context), params.title, params.description)
     return album_of(feed.Cover(made, 0), front.at)
@@ -152,28 +142,28 @@ async def update(context: Context, params: AlbumChanges) -> object:
 
 @router.delete("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=dict)
 async def delete(context: Context, params: One) -> object:
-    """Delete an own album; the statuses stay."""
+    """Delete an own album. Its statuses are not deleted."""
     await albums.delete(context.deps.writes, actor(context), params.id)
     return {}
 
 
 @router.post("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
 async def put_in(context: Context, params: NewPhotos) -> object:
-    """Put media of an own status at the end of an own album."""
+    """Append media of an own status to an own album."""
     await albums.put_in(context.deps.writes, actor(context), params.id, params.status_id, params.media_ids)
     return await _own(context, params.id)
 
 
 @router.delete("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
 async def take_out(context: Context, params: SomePhotos) -> object:
-    """Take media out of an own album."""
+    """Remove media from an own album."""
     await albums.take_out(context.deps.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 
 
 @router.put("/api/shoal/v1/albums/{id}/order", scope="write:accounts", answer=Album)
 async def arrange(context: Context, params: SomePhotos) -> object:
-    """Put media of an own album first, in this order; the others follow as they stood."""
+    """Move media of an own album to its start, in this order; the others keep their order."""
     await albums.arrange(context.deps.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 

@@ -21,42 +21,42 @@ router = Router()
 
 
 class HashTerms(msgspec.Struct, kw_only=True):
-    """How e-mail addresses are hashed here."""
+    """How clients must hash e-mail addresses."""
 
     salt: str
-    """The key of the hash, in hexadecimal digits."""
+    """The HMAC key, in hexadecimal."""
     algorithm: str
-    """`HMAC-SHA256` of the address without spaces around it, in lower case, as UTF-8."""
+    """`HMAC-SHA256` of the address in UTF-8, lower case and without surrounding spaces."""
     bits: int
-    """How many bits of a hash are to be sent, as hexadecimal digits in lower case."""
+    """How many bits of a hash to send, as lower-case hexadecimal digits."""
     most: int
-    """How many hashes may be sent at once."""
+    """Maximum number of hashes per request."""
 
 
 class FoundContact(msgspec.Struct, kw_only=True):
-    """An account that may be meant by what the caller sent."""
+    """An account that may match an entry of the request."""
 
     account: Account
     given: str
-    """The hash, or the account elsewhere in its one form: `ann@mastodon.social`, `ann@instagram.com`,
+    """The hash, or the normalized external account: `ann@mastodon.social`, `ann@instagram.com`,
     `ann.bsky.social@bsky.app`."""
     match: str
-    """`email`: they allow to be found by their e-mail address, and this is it; `link`: their profile names the account elsewhere;
-    `name`: only the user name is the same. None of them is proved."""
+    """`email`: the e-mail address matches, and its owner allows to be found by it; `link`: the profile links to the
+    external account; `name`: only the user name matches. None of them proves identity."""
     following: bool
     requested: bool
 
 
 class FoundContacts(msgspec.Struct, kw_only=True):
-    """Accounts that were found: those whom the caller does not follow first, and of these the surer ones first."""
+    """Matching accounts: those that the caller does not follow first, then the more reliable matches."""
 
     contacts: list[FoundContact]
     asked: int
-    """Different hashes or accounts elsewhere that were looked for."""
+    """The number of different hashes or external accounts in the request."""
     unreadable: int
-    """Entries that name nobody, such as the numbers of X."""
+    """The number of entries without a usable name, such as the numeric ids of X."""
     more: bool
-    """Whether more were found than the 500 that an answer has. A list may be sent in parts."""
+    """Whether there are more than the 500 matches that a response contains. A long list may be sent in parts."""
 
 
 _Hash = Annotated[str, Meta(max_length=BITS // 4)]
@@ -64,25 +64,23 @@ _Handle = Annotated[str, Meta(max_length=MAX_HANDLE)]
 
 
 class HashesParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Hashes of e-mail addresses that the caller knows."""
-
     hashes: Annotated[tuple[_Hash, ...], Meta(max_length=MOST_HASHES)]
-    """As `GET /api/shoal/v1/contacts/salt` says, 64 hexadecimal digits each."""
+    """64 hexadecimal digits each, computed as described by `GET /api/shoal/v1/contacts/salt`."""
 
 
 class FollowListParams(msgspec.Struct, frozen=True):
-    """Whom the caller follows elsewhere: a file of another network's archive, or handles. One of the two."""
+    """The accounts that the caller follows on another network: a file of its archive, or handles."""
 
     file: Upload | None = None
-    """`following_accounts.csv` of Mastodon, `following.json` of Pixelfed or Instagram, `following.js` of X, follows of Bluesky
-    as JSON, or a list of handles as CSV or JSON; at most 4 MiB."""
+    """`following_accounts.csv` of Mastodon, `following.json` of Pixelfed or Instagram, `following.js` of X, follows of
+    Bluesky as JSON, or a list of handles as CSV or JSON; at most 4 MiB."""
     handles: Annotated[tuple[_Handle, ...], Meta(max_length=MOST_HANDLES)] = ()
     """Such as `ann@mastodon.social`, `ann.bsky.social` or `https://instagram.com/ann`."""
 
 
 @router.get("/api/shoal/v1/contacts/salt", scope="read:follows", answer=HashTerms)
 async def hash_terms(context: Context, _params: None) -> object:
-    """The salt with which a client hashes e-mail addresses before it sends them, and how."""
+    """Return the salt and algorithm with which clients hash e-mail addresses before sending them."""
     salt = await contact_salt(context.deps.writes)
     return HashTerms(salt=salt, algorithm=ALGORITHM, bits=BITS, most=MOST_HASHES)
 
@@ -91,7 +89,7 @@ async def hash_terms(context: Context, _params: None) -> object:
     "/api/shoal/v1/contacts", scope="read:follows", limit_class="contacts", answer=FoundContacts, max_body=4 * FORM
 )
 async def by_hashes(context: Context, params: HashesParams) -> object:
-    """Accounts of those who allow to be found by their e-mail address, by hashes of addresses that the caller knows."""
+    """Find accounts by hashed e-mail addresses, among those that allow it."""
     return _shown(context, await contacts_by_hash(context.deps.reads, actor(context), params.hashes))
 
 
@@ -103,7 +101,7 @@ async def by_hashes(context: Context, params: HashesParams) -> object:
     max_body=MAX_ARCHIVE_BYTES + FORM,
 )
 async def in_archive(context: Context, params: FollowListParams) -> object:
-    """Accounts here of those whom the caller follows on another network, by a file of its archive or by handles."""
+    """Find accounts of people whom the caller follows on another network, by a file of its archive or by handles."""
     front, viewer = context.deps, actor(context)
     if (params.file is None) is not bool(params.handles):
         raise InvalidInput("file: either the file of an archive or handles, and not both", field="file")

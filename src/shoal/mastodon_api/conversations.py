@@ -16,7 +16,7 @@ router = Router()
 
 @router.get("/api/v1/conversations", scope="read:statuses", answer=list[Conversation])
 async def several(context: Context, params: StatusesQuery) -> object:
-    """The caller's conversations, that which went on last first."""
+    """List the caller's conversations, most recently active first."""
     front = context.deps
     cursor = cursor_of(params)
     page = await feed.page(front.reads, actor(context), cursor)
@@ -26,19 +26,19 @@ async def several(context: Context, params: StatusesQuery) -> object:
 
 @router.post("/api/v1/conversations/{id}/read", scope="write:conversations", answer=Conversation)
 async def read(context: Context, params: One) -> object:
-    """The conversation is read."""
+    """Mark a conversation as read."""
     return await _marked(context, params, unread=False)
 
 
 @router.post("/api/v1/conversations/{id}/unread", scope="write:conversations", answer=Conversation)
 async def unread(context: Context, params: One) -> object:
-    """The conversation is to be read again."""
+    """Mark a conversation as unread."""
     return await _marked(context, params, unread=True)
 
 
 @router.delete("/api/v1/conversations/{id}", scope="write:conversations", answer=dict)
 async def remove(context: Context, params: One) -> object:
-    """The conversation leaves the list, until somebody writes in it."""
+    """Remove a conversation from the list, until someone replies in it."""
     await verbs.remove(context.deps.writes, actor(context), params.id)
     return {}
 
@@ -51,7 +51,6 @@ async def _marked(context: Context, params: One, *, unread: bool) -> Conversatio
 
 
 async def shown(front: Front, viewer: int, items: Sequence[feed.Conversation], data: int = 0) -> list[Conversation]:
-    """Conversations on their way out; their statuses are made together."""
     statuses = await front.present.each(viewer, [item.last for item in items], data)
     return [
         Conversation(

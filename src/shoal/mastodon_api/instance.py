@@ -1,4 +1,4 @@
-"""The instance: configuration, health, nodeinfo, rules, activity, languages, and accounts below `/.well-known/`."""
+"""Information about the server: configuration, health, nodeinfo, rules, activity and languages, and WebFinger."""
 
 from __future__ import annotations
 
@@ -52,37 +52,35 @@ _LANGUAGES = """
 LANGUAGES = [
     Language(*entry.strip().split(" ", 1)) for line in _LANGUAGES.strip().splitlines() for entry in line.split("|")
 ]
-"""Languages that clients offer. A status may be in any other, too."""
+"""Languages for clients to offer. A status may be in any other language, too."""
 
 
 class Domain(msgspec.Struct, frozen=True):
-    """A server."""
-
     domain: Annotated[str, Meta(max_length=400)] = ""
 
 
 @router.get("/api/v1/instance/rules", auth="public", answer=list[Rule])
 async def rules(context: Context, _params: None) -> list[Rule]:
-    """The rules of this server."""
+    """List the rules of this server."""
     return moderation_entities.rules_of(context.deps.settings)
 
 
 @router.get("/api/v1/instance/activity", auth="public", answer=list[Activity])
 async def activity(context: Context, _params: None) -> list[Activity]:
-    """The last twelve weeks, this one first: statuses, members who wrote one, and members who came."""
+    """Return the activity of the last twelve weeks, current week first: statuses, authors and new members."""
     totals = await context.deps.network_totals.totals()
     return [Activity(str(week.began), str(week.posts), str(week.authors), str(week.members)) for week in totals.weeks]
 
 
 @router.get("/api/v1/instance/extended_description", auth="public", answer=ExtendedDescription)
 async def extended_description(context: Context, _params: None) -> ExtendedDescription:
-    """Return the server's description of itself, as HTML."""
+    """Return the server's extended description as HTML."""
     return ExtendedDescription(None, f"<p>{escape(context.deps.settings.description)}</p>")
 
 
 @router.get("/api/v1/instance/languages", auth="public", answer=list[Language])
 async def languages(_context: Context, _params: None) -> list[Language]:
-    """Languages for clients to offer."""
+    """List languages for clients to offer."""
     return LANGUAGES
 
 
@@ -118,32 +116,32 @@ async def languages(_context: Context, _params: None) -> list[Language]:
     stub=True,
 )
 async def nothing(_context: Context, _params: None) -> object:
-    """An empty list."""
+    """Return an empty list."""
     return b"[]"
 
 
 @router.get("/api/v1/instance/translation_languages", auth="public", answer=dict, stub=True)
 async def no_translations(_context: Context, _params: None) -> object:
-    """An empty object: nothing is translated."""
+    """Return an empty object: there is no translation."""
     return b"{}"
 
 
 @router.get("/api/v1/instance/privacy_policy", auth="public", answer=ExtendedDescription, refuses=(404,), stub=True)
 @router.get("/api/v1/instance/terms_of_service", auth="public", answer=ExtendedDescription, refuses=(404,), stub=True)
 async def not_written(_context: Context, _params: None) -> object:
-    """404: this server publishes no such text."""
+    """Return 404: this server publishes no such text."""
     raise NotFound("Record not found")
 
 
 @router.post("/api/v1/domain_blocks", scope="write:blocks", answer=dict, stub=True)
 @router.delete("/api/v1/domain_blocks", scope="write:blocks", answer=dict, stub=True)
 async def no_domain(_context: Context, _params: Domain) -> object:
-    """An empty object: there are no other servers to hear of, so none to block."""
+    """Return an empty object: there are no other servers to block."""
     return b"{}"
 
 
 async def contact(front: Front) -> Account | None:
-    """The account of whom members may ask, where the setting names one."""
+    """Return the contact account, if the setting names one."""
     name = front.settings.contact_account
     member = await members.find(front.writes, name) if name else None
     found = await profiles_by_id(front.graph, None, (member.id,)) if member else []
@@ -152,18 +150,18 @@ async def contact(front: Front) -> Account | None:
 
 _SHOAL = version("shoal")
 _VERSION = f"4.4.0 (compatible; Shoal {_SHOAL})"
-"""Clients read the part before the space, and switch features on by it. Raise it as they are there."""
+"""Clients enable features by the version before the space. Raise it as these are implemented."""
 _API_VERSION = 5
-"""Mastodon's own count of additions: 2 is grouped notifications, 3 `attribution_domains`, 4 deleting media, 5 the filter action
-`blur`, all there; 7 is quotes."""
+"""Mastodon's API version. Implemented: 2 grouped notifications, 3 `attribution_domains`, 4 deletion of media, 5 the
+filter action `blur`. Missing: 7 quotes."""
 _SOURCE = ""
-"""Where the source is published: nowhere yet."""
+"""URL of the source code; not published yet."""
 _NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
 
 
 @router.get("/api/v1/instance", auth="public", answer=InstanceV1)
 async def v1(context: Context, _params: None) -> object:
-    """Instance, the older shape."""
+    """Show the instance in the format of API v1."""
     front = context.deps
     settings, totals = front.settings, await front.network_totals.totals()
     return {
@@ -188,7 +186,7 @@ async def v1(context: Context, _params: None) -> object:
 
 @router.get("/api/v2/instance", auth="public", answer=InstanceV2)
 async def v2(context: Context, _params: None) -> object:
-    """Instance, the newer shape."""
+    """Show the instance in the format of API v2."""
     front = context.deps
     settings, totals = front.settings, await front.network_totals.totals()
     thumbnail = front.at.root + MISSING_HEADER
@@ -231,7 +229,7 @@ async def v2(context: Context, _params: None) -> object:
 
 
 def _waits(settings: Settings) -> bool:
-    """Return whether somebody who signs up by an app waits for approval: apps prove no work."""
+    """Return whether a sign-up through an app needs approval: apps send no proof of work."""
     return settings.approval or settings.signup_work > 0
 
 
@@ -281,13 +279,13 @@ def _streaming(front: Front) -> str:
 
 @router.get("/health", auth="public", limit_class=UNLIMITED, answer=Body("text/plain"))
 async def health(_context: Context, _params: None) -> object:
-    """`OK`, for whoever watches over the server."""
+    """Return `OK`, for monitoring."""
     return PlainTextResponse("OK")
 
 
 @router.get("/ready", auth="public", limit_class=UNLIMITED, answer=dict[str, str], refuses=(503,))
 async def ready(context: Context, _params: None) -> object:
-    """Whether the stores, timelines and broker answer; 503 says which does not."""
+    """Return whether the stores, timelines and broker are reachable; the status is 503 if one is not."""
     parts = await context.deps.readiness.parts()
     said = {name: "ok" if well else "does not answer" for name, well in parts.items()}
     return Reply(said, 200 if all(parts.values()) else 503)
@@ -295,13 +293,13 @@ async def ready(context: Context, _params: None) -> object:
 
 @router.get("/.well-known/nodeinfo", auth="public", answer=NodeinfoLinks)
 async def nodeinfo_links(context: Context, _params: None) -> object:
-    """Where the node information is."""
+    """Return the links to the nodeinfo documents."""
     return {"links": [{"rel": _NODEINFO, "href": f"{context.deps.at.root}/nodeinfo/2.0"}]}
 
 
 @router.get("/nodeinfo/2.0", auth="public", answer=Nodeinfo)
 async def nodeinfo(context: Context, _params: None) -> object:
-    """Return the software of this server and its size, in the form that surveys of the network read."""
+    """Return the software and size of this server, in the format of nodeinfo 2.0."""
     front = context.deps
     totals = await front.network_totals.totals()
     return {
@@ -331,20 +329,18 @@ _XRD = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """The account to look up: `acct:name@domain`, or the URL of a profile."""
-
     resource: Annotated[str, Meta(max_length=1_000)]
 
 
 @router.get("/.well-known/host-meta", auth="public", answer=Body("application/xrd+xml"))
 async def host_meta(context: Context, _params: None) -> Response:
-    """Where WebFinger is, as XRD."""
+    """Return the URL of WebFinger as XRD."""
     return Response(_XRD.format(root=context.deps.at.root), media_type="application/xrd+xml")
 
 
 @router.get("/.well-known/webfinger", auth="public", answer=Body("application/jrd+json", WebFinger), refuses=(404, 410))
 async def webfinger(context: Context, params: Resource) -> Response:
-    """Where an account is."""
+    """Look up an account by `acct:name@domain` or the URL of its profile."""
     front = context.deps
     member = await account_named(front, _name(front, params.resource))
     url = front.at.account(member.name)
@@ -357,7 +353,7 @@ async def webfinger(context: Context, params: Resource) -> Response:
 
 
 def _name(front: Front, resource: str) -> str:
-    """The user name that is meant. Raises `NotFound` for what is not ours."""
+    """Return the user name in a resource. Raises `NotFound` for one of another server."""
     if resource.startswith(front.at.root + "/"):
         name = resource.removeprefix(front.at.root + "/")
         here = name.startswith("@")

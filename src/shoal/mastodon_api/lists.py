@@ -39,16 +39,12 @@ _Title = Annotated[str, Meta(max_length=20_000)]
 
 
 class NewList(msgspec.Struct, frozen=True, kw_only=True):
-    """A list to be made."""
-
     title: _Title = ""
     replies_policy: RepliesPolicy = RepliesPolicy.LIST
     exclusive: bool = False
 
 
 class ListChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to a list. A field that is None keeps its value."""
-
     id: Id
     title: _Title | None = None
     replies_policy: RepliesPolicy | None = None
@@ -56,22 +52,18 @@ class ListChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Some accounts, and the list that they come to or leave."""
-
     id: Id
     account_ids: Annotated[tuple[Id, ...], Meta(max_length=500)] = ()
 
 
 class AccountsOf(PageOf, frozen=True, kw_only=True):
-    """A page of the accounts on a list."""
-
     limit: Limit = Limit(-1)
-    """0: all of them."""
+    """0 returns all accounts."""
 
 
 @router.get("/api/v1/lists", scope="read:lists", answer=list[UserList])
 async def several(context: Context, _params: None) -> object:
-    """The caller's lists, oldest first; before them "For you", where this server shows it as a list."""
+    """List the caller's lists, oldest first; before them "For you", if this server provides it as a list."""
     front = context.deps
     ranked = [for_you_list(actor(context))] if front.settings.for_you_list else []
     owned = await feed.owned(front.graph, actor(context))
@@ -98,13 +90,13 @@ def _check_changeable(context: Context, list_id: int) -> None:
 
 @router.get("/api/v1/lists/{id}", scope="read:lists", answer=UserList)
 async def one(context: Context, params: One) -> object:
-    """An own list."""
+    """Show an own list."""
     return people_entities.user_list(await _own(context, params.id))
 
 
 @router.post("/api/v1/lists", scope="write:lists", answer=UserList)
 async def create(context: Context, params: NewList) -> object:
-    """A new list, of nobody."""
+    """Create an empty list."""
     made = await lists.create(
         context.deps.writes, actor(context), params.title, replies=params.replies_policy, exclusive=params.exclusive
     )
@@ -136,7 +128,7 @@ async def delete(context: Context, params: One) -> object:
 
 @router.get("/api/v1/lists/{id}/accounts", scope="read:lists", answer=list[Account])
 async def accounts(context: Context, params: AccountsOf) -> object:
-    """List the accounts on a list of the caller's, newest first; all of them for a limit of 0."""
+    """List the accounts on an own list, newest first; a limit of 0 returns all of them."""
     member = actor(context)
     await _own(context, params.id)
     cursor = cursor_of(params, 40, 80)
@@ -148,7 +140,7 @@ async def accounts(context: Context, params: AccountsOf) -> object:
 
 @router.post("/api/v1/lists/{id}/accounts", scope="write:lists", answer=dict)
 async def put_on(context: Context, params: Accounts) -> object:
-    """Put accounts that the caller follows on an own list: all of them, or none."""
+    """Add followed accounts to an own list: all of them, or none."""
     _check_changeable(context, params.id)
     await lists.put_on(context.deps.writes, actor(context), params.id, params.account_ids)
     return {}
@@ -156,7 +148,7 @@ async def put_on(context: Context, params: Accounts) -> object:
 
 @router.delete("/api/v1/lists/{id}/accounts", scope="write:lists", answer=dict)
 async def take_off(context: Context, params: Accounts) -> object:
-    """Take accounts off an own list."""
+    """Remove accounts from an own list."""
     _check_changeable(context, params.id)
     await lists.take_off(context.deps.writes, actor(context), params.id, params.account_ids)
     return {}
@@ -164,7 +156,7 @@ async def take_off(context: Context, params: Accounts) -> object:
 
 @router.get("/api/v1/accounts/{id}/lists", scope="read:lists", answer=list[UserList])
 async def with_account(context: Context, params: One) -> object:
-    """Return the caller's lists that contain an account."""
+    """List the caller's lists that contain an account."""
     front = context.deps
     await access_member(front.graph, params.id)
     found = await feed.with_member(front.graph, actor(context), params.id)
@@ -173,7 +165,7 @@ async def with_account(context: Context, params: One) -> object:
 
 @router.get("/api/v1/timelines/list/{id}", scope="read:lists", answer=list[Status], remembered=True)
 async def timeline(context: Context, params: StatusesOf) -> object:
-    """The newest by those on an own list; of "For you", where this server shows it as a list, the best."""
+    """List the newest statuses by the accounts on an own list; for the list "For you", the ranked feed."""
     if _is_for_you(context, params.id):
         return await for_you.as_list(context, params)
     cursor = cursor_of(params)

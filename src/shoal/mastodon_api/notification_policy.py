@@ -1,4 +1,4 @@
-"""Policies that hold back notifications, and the senders whose notifications they hold back."""
+"""The policy that filters notifications, and the senders whose notifications it has filtered."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OLD_RULES = {f"filter_{name}": name for name in NoticePolicy.__struct_fields__ 
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules to be changed: accept, filter or drop. None stays as it is."""
+    """Changes to the rules: accept, filter or drop. None keeps a rule."""
 
     for_not_following: Treatment | None = None
     for_not_followers: Treatment | None = None
@@ -44,7 +44,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OldPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules to be changed in the older shape: true for filter, false for accept."""
+    """Changes to the rules in the format of API v1: true for filter, false for accept."""
 
     filter_not_following: bool | None = None
     filter_not_followers: bool | None = None
@@ -53,14 +53,12 @@ class OldPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestIds(msgspec.Struct, frozen=True):
-    """Requests by their ids."""
-
     id: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=100)]
 
 
 @router.get("/api/v2/notifications/policy", scope="read:notifications", answer=NotificationPolicy)
 async def policy(context: Context, _params: None) -> object:
-    """The notification policy, and how many notifications it holds back."""
+    """Show the notification policy, and how many notifications it has filtered."""
     return await _policy(context, await _own(context))
 
 
@@ -72,19 +70,19 @@ async def change_policy(context: Context, params: Policy) -> object:
 
 @router.get("/api/v1/notifications/policy", scope="read:notifications", answer=OldNotificationPolicy)
 async def old_policy(context: Context, _params: None) -> object:
-    """The notification policy (the older shape)."""
+    """Show the notification policy in the format of API v1."""
     return await _old_policy(context, await _own(context))
 
 
 @router.patch("/api/v1/notifications/policy", scope="write:notifications", answer=OldNotificationPolicy)
 async def change_old_policy(context: Context, params: OldPolicy) -> object:
-    """Change the notification policy (the older shape)."""
+    """Change the notification policy in the format of API v1."""
     return await _old_policy(context, await _changed(context, params, _OLD_RULES, _of_old))
 
 
 @router.get("/api/v1/notifications/requests", scope="read:notifications", answer=list[NotificationRequest])
 async def requests(context: Context, params: PageQuery) -> object:
-    """Senders whose notifications are held back, the one with the newest notification first."""
+    """List the senders of filtered notifications, most recent notification first."""
     cursor = cursor_of(params, 40, 80)
     page = await feed.requests_page(context.deps.reads, actor(context), cursor)
     shown = [await _shown(context, item) for item in page.items]
@@ -93,41 +91,41 @@ async def requests(context: Context, params: PageQuery) -> object:
 
 @router.get("/api/v1/notifications/requests/{id}", scope="read:notifications", answer=NotificationRequest)
 async def request(context: Context, params: One) -> object:
-    """A sender whose notifications are held back."""
+    """Show a sender of filtered notifications."""
     return await _shown(context, await feed.sender_request(context.deps.reads, actor(context), params.id))
 
 
 @router.post("/api/v1/notifications/requests/{id}/accept", scope="write:notifications", answer=dict)
 async def accept(context: Context, params: One) -> object:
-    """Show the held notifications of a sender, and hold back none of theirs from now on."""
+    """Accept the filtered notifications of a sender, and filter none of theirs from now on."""
     await verbs.accept_requests(context.deps.writes, actor(context), {params.id})
     return {}
 
 
 @router.post("/api/v1/notifications/requests/{id}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss(context: Context, params: One) -> object:
-    """Dismiss the held notifications of a sender."""
+    """Dismiss the filtered notifications of a sender."""
     await verbs.dismiss_requests(context.deps.writes, actor(context), {params.id})
     return {}
 
 
 @router.post("/api/v1/notifications/requests/accept", scope="write:notifications", answer=dict)
 async def accept_several(context: Context, params: RequestIds) -> object:
-    """Show the held notifications of several senders, and hold back none of theirs from now on."""
+    """Accept the filtered notifications of several senders, and filter none of theirs from now on."""
     await verbs.accept_requests(context.deps.writes, actor(context), {*params.id})
     return {}
 
 
 @router.post("/api/v1/notifications/requests/dismiss", scope="write:notifications", answer=dict)
 async def dismiss_several(context: Context, params: RequestIds) -> object:
-    """Dismiss the held notifications of several senders."""
+    """Dismiss the filtered notifications of several senders."""
     await verbs.dismiss_requests(context.deps.writes, actor(context), {*params.id})
     return {}
 
 
 @router.get("/api/v1/notifications/requests/merged", scope="read:notifications", answer=Merged)
 async def merged(_context: Context, _params: None) -> object:
-    """Whether accepted notifications are listed with the others yet."""
+    """Return whether accepted notifications have been merged into the list."""
     return Merged()
 
 

@@ -1,4 +1,4 @@
-"""Notifications, listed one by one or in groups.
+"""Notifications, listed individually or in groups, and the markers of the caller's position in timelines.
 
 A group holds the notifications of one type about the same status within the same half day.
 """
@@ -46,17 +46,17 @@ Types = Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_len
 
 
 class NotificationsQuery(StatusesQuery, frozen=True, kw_only=True):
-    """A page of some notifications. A type that does not exist has none."""
+    """A page of notifications, by type and account. Unknown types match nothing."""
 
     types: Types = ()
     exclude_types: Types = ()
     account_id: Id | None = None
-    """Only notifications from this account, including those that the policy holds back."""
+    """Only notifications from this account, including those that the policy filtered."""
     include_filtered: bool = False
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of some notifications are counted at the most."""
+    """Notifications to count, and the maximum count."""
 
     types: Types = ()
     exclude_types: Types = ()
@@ -64,19 +64,18 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     limit: Limit = Limit(0)
 
     def most(self) -> int:
-        """In 1..1000."""
+        """Return the maximum count, in 1..1000."""
         return page_size(self.limit, 100, 1_000)
 
 
 def query_of(params: NotificationsQuery | Unread) -> NotificationQuery:
-    """Which notifications are wanted."""
     kinds = kinds_of(params.types) if params.types else None
     held = isinstance(params, NotificationsQuery) and (params.include_filtered or params.account_id is not None)
     return NotificationQuery(kinds, kinds_of(params.exclude_types), params.account_id or 0, held=held)
 
 
 def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
-    """Return the kinds of notifications with these names, leaving out names that do not exist."""
+    """Return the kinds of notifications with these names. Unknown names are ignored."""
     return frozenset(KINDS[name] for name in types if name in KINDS)
 
 
@@ -92,7 +91,7 @@ async def several(context: Context, params: NotificationsQuery) -> object:
 
 @router.get("/api/v1/notifications/{id}", scope="read:notifications", answer=Notification)
 async def one(context: Context, params: One) -> object:
-    """One notification."""
+    """Show a notification."""
     front = context.deps
     found = await feed.one(front.reads, actor(context), params.id)
     return (await shown(front, actor(context), (found,)))[0]
@@ -101,26 +100,25 @@ async def one(context: Context, params: One) -> object:
 @router.post("/api/v1/notifications/dismiss", scope="write:notifications", answer=dict)
 @router.post("/api/v1/notifications/{id}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss(context: Context, params: One) -> object:
-    """One notification goes."""
+    """Dismiss a notification."""
     await verbs.dismiss(context.deps.writes, actor(context), params.id)
     return {}
 
 
 @router.post("/api/v1/notifications/clear", scope="write:notifications", answer=dict)
 async def clear(context: Context, _params: None) -> object:
-    """All notifications go."""
+    """Delete all notifications."""
     await verbs.clear(context.deps.writes, actor(context))
     return {}
 
 
 @router.get("/api/v1/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_count(context: Context, params: Unread) -> object:
-    """How many notifications came since the marker of that timeline; up to 100, or the limit."""
+    """Count the notifications since the marker of that timeline; up to 100, or the limit."""
     return UnreadCount(await feed.unread(context.deps.reads, actor(context), params.most(), query_of(params)))
 
 
 async def shown(front: Front, viewer: int, items: Sequence[feed.Notification], data: int = 0) -> list[Notification]:
-    """Notifications on their way out; their statuses are made together."""
     statuses = await front.present.each(viewer, [item.entry for item in items if item.entry], data)
     return [_notification(front, item, statuses.get(item.notice.about) if item.entry else None) for item in items]
 
@@ -139,24 +137,21 @@ def _notification(front: Front, item: feed.Notification, status: bytes | None) -
 
 
 def moment_of(time: int) -> str:
-    """When something happened, by its snowflake."""
     return serializers.moment(milliseconds_of(time))
 
 
 def reported(front: Front, item: feed.Notification) -> moderation_entities.Report | msgspec.UnsetType:
-    """The report that a notification tells of, if it does."""
     if item.report is None or item.target is None:
         return UNSET
     return moderation_entities.report(item.report, raw(front.present.account(item.target)))
 
 
 def group_key(notice: Notice, time: int) -> str:
-    """The group that a notification is in."""
     return key_of(group_of(notice, time), time)
 
 
 def key_of(group: Group | None, time: int) -> str:
-    """How a group is called; one that stands by itself, by its time."""
+    """Return the key of a group; that of a single notification contains its time."""
     if group is None:
         return f"ungrouped-{time}"
     about = f"{group.about}-" if group.about else ""
@@ -164,7 +159,7 @@ def key_of(group: Group | None, time: int) -> str:
 
 
 _SAMPLE = 8
-"""How many accounts of a group are shown."""
+"""Maximum number of accounts shown per group."""
 _UNGROUPED = re.compile(r"ungrouped-(\d{1,19})")
 _GROUPED = re.compile(r"(?:(favourite|reblog)-(\d{1,19})|follow)-(\d{1,9})")
 
@@ -172,27 +167,23 @@ Expand = Literal["full", "partial_avatars"]
 
 
 class GroupsPage(NotificationsQuery, frozen=True, kw_only=True):
-    """A page of groups. `partial_avatars` gives whole accounts only for the first of each group."""
+    """A page of groups. `partial_avatars` returns complete accounts only for the first of each group."""
 
     grouped_types: Types = ()
     expand_accounts: Expand = "full"
 
 
 class UnreadGroups(Unread, frozen=True, kw_only=True):
-    """How many groups are counted at the most."""
-
     grouped_types: Types = ()
 
 
 class OneGroup(msgspec.Struct, frozen=True):
-    """A group by its key."""
-
     group_key: Annotated[str, Meta(max_length=100)]
 
 
 @router.get("/api/v2/notifications", scope="read:notifications", answer=GroupedNotificationsResults)
 async def several_groups(context: Context, params: GroupsPage) -> object:
-    """List the caller's notifications in groups, the group with the newest one first."""
+    """List the caller's notifications in groups, most recent notification first."""
     front = context.deps
     cursor = cursor_of(params, 40, 80)
     page = await feed.grouped(front.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types))
@@ -204,21 +195,21 @@ async def several_groups(context: Context, params: GroupsPage) -> object:
 
 @router.get("/api/v2/notifications/{group_key}", scope="read:notifications", answer=GroupedNotificationsResults)
 async def one_group(context: Context, params: OneGroup) -> object:
-    """One group of notifications."""
+    """Show a group of notifications."""
     group, items = await _found(context, params.group_key)
     return await _results(context.deps, actor(context), (feed.Grouped(group, items),), "full")
 
 
 @router.get("/api/v2/notifications/{group_key}/accounts", scope="read:notifications", answer=list[Account])
 async def accounts(context: Context, params: OneGroup) -> object:
-    """Everybody who is in a group of notifications, the newest first."""
+    """List the accounts in a group of notifications, newest first."""
     _, items = await _found(context, params.group_key)
     return context.deps.present.accounts(_people(items))
 
 
 @router.post("/api/v2/notifications/{group_key}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss_group(context: Context, params: OneGroup) -> object:
-    """A group of notifications goes."""
+    """Dismiss a group of notifications."""
     front = context.deps
     key = _parsed(params.group_key)
     if isinstance(key, Group):
@@ -230,7 +221,7 @@ async def dismiss_group(context: Context, params: OneGroup) -> object:
 
 @router.get("/api/v2/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_group_count(context: Context, params: UnreadGroups) -> object:
-    """How many groups of notifications came since the marker of that timeline; up to 100, or the limit."""
+    """Count the groups of notifications since the marker of that timeline; up to 100, or the limit."""
     kinds = _kinds(params.grouped_types)
     return UnreadCount(await feed.unread(context.deps.reads, actor(context), params.most(), query_of(params), kinds))
 
@@ -248,7 +239,7 @@ async def _found(context: Context, text: str) -> tuple[Group | None, list[feed.N
 
 
 def _parsed(text: str) -> Group | int:
-    """The group of this key, or the time of what stands by itself. Raises `NotFound` for what is no key."""
+    """Return the group with this key, or the time of a single notification. Raises `NotFound` for an invalid key."""
     if match := _UNGROUPED.fullmatch(text):
         return int(match[1])
     if match := _GROUPED.fullmatch(text):
@@ -294,7 +285,7 @@ def _group(front: Front, found: feed.Grouped, sample: Sequence[Profile]) -> Noti
 
 
 def _people(items: Sequence[feed.Notification]) -> list[Profile]:
-    """Each once, the newest first."""
+    """Return each account once, newest first."""
     return list({item.actor.member.id: item.actor for item in items}.values())
 
 
@@ -313,34 +304,30 @@ def _partial(front: Front, profile: Profile) -> PartialAccount:
 
 
 class MarkersQuery(msgspec.Struct, frozen=True):
-    """Timelines whose markers are asked for: `home` and `notifications`."""
-
     timeline: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=100)] = ()
 
 
 class MarkerPosition(msgspec.Struct, frozen=True):
-    """The newest that was read."""
+    """The newest item that the caller has read."""
 
     last_read_id: Id | None = None
 
 
 class MarkerPositions(msgspec.Struct, frozen=True):
-    """Markers to set, by timeline: how far the caller has read."""
-
     home: MarkerPosition | None = None
     notifications: MarkerPosition | None = None
 
 
 @router.get("/api/v1/markers", scope="read:statuses", answer=dict[str, Marker])
 async def show(context: Context, params: MarkersQuery) -> object:
-    """The markers of these timelines; one that was never set is left out."""
+    """Show the markers of these timelines (`home`, `notifications`). A marker that was never set is omitted."""
     names = [name for name in (HOME, NOTIFICATIONS) if name in params.timeline]
     return _markers(await marks(context.deps.graph, actor(context), names))
 
 
 @router.post("/api/v1/markers", scope="write:statuses", answer=dict[str, Marker])
 async def mark(context: Context, params: MarkerPositions) -> object:
-    """Set markers; what they are now is the answer."""
+    """Set markers, and return their new values."""
     given = {HOME: params.home, NOTIFICATIONS: params.notifications}
     read = {name: place.last_read_id for name, place in given.items() if place and place.last_read_id is not None}
     return _markers(await verbs.set_markers(context.deps.writes, actor(context), read))

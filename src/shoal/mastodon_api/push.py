@@ -1,4 +1,4 @@
-"""Web push: where messages of the caller's session go while its app is closed, and what they are about."""
+"""Web push subscriptions of the caller's session: the endpoint of the app, and the notifications that are pushed to it."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _Word = Annotated[str, Meta(max_length=200)]
 
 
 class PushKeys(msgspec.Struct, frozen=True):
-    """Keys by which only the app can read its messages, in base64."""
+    """Keys of the app, in base64, with which messages to it are encrypted."""
 
     p256dh: _Word = ""
-    """Its public key: 65 bytes, a point of P-256."""
+    """The public key: an uncompressed P-256 point of 65 bytes."""
     auth: _Word = ""
     """A secret of 16 bytes."""
 
 
 class PushTarget(msgspec.Struct, frozen=True):
-    """Where messages go."""
+    """The endpoint that messages are sent to."""
 
     endpoint: Annotated[str, Meta(max_length=MAX_ENDPOINT)] = ""
-    """An https address on the public internet."""
+    """An https URL on the public internet."""
     keys: PushKeys = PushKeys()
     standard: bool = False
-    """Whether the app reads messages as RFC 8291 and 8292 say; otherwise they go as earlier drafts do."""
+    """Whether messages are encrypted according to RFC 8291 and 8292; otherwise according to earlier drafts."""
 
 
 class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up", "report": "admin.report"}):
-    """Types of notifications, and whether there are messages about them."""
+    """Types of notifications to push."""
 
     mention: bool = False
     status: bool = False
@@ -59,7 +59,10 @@ class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up"
 
     @property
     def kinds(self) -> list[Kind]:
-        """Return the kinds that are wanted. Emoji go with favourites, and a closed report with polls: clients know neither."""
+        """The kinds to push.
+
+        Emoji reactions follow favourites and report outcomes follow polls, because clients do not know these types.
+        """
         wanted = {
             Kind.MENTION: self.mention,
             Kind.POST: self.status,
@@ -77,30 +80,26 @@ class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up"
 
 
 class PushData(msgspec.Struct, frozen=True):
-    """Types of notifications that there are messages about, and senders that they are about."""
+    """Types of notifications to push, and senders to include."""
 
     alerts: PushAlerts | None = None
     policy: PushPolicy | None = None
 
 
 class PushParams(msgspec.Struct, frozen=True):
-    """A subscription to be made."""
-
     subscription: PushTarget = PushTarget()
     data: PushData = PushData()
 
 
 class PushChanges(msgspec.Struct, frozen=True):
-    """Changes to a subscription. What is None stays."""
-
     data: PushData = PushData()
     policy: PushPolicy | None = None
-    """The policy, where clients send it beside `data` as Mastodon's documents have it."""
+    """The policy, for clients that send it outside `data`, as in Mastodon's documentation."""
 
 
 @router.get("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
 async def show(context: Context, _params: None) -> object:
-    """The subscription of the caller's session."""
+    """Show the push subscription of the caller's session."""
     key = _key(context.deps)
     return _shown(
         context, await push_subscriptions.found(context.deps.graph, actor(context), context.caller.token_id), key
@@ -109,7 +108,7 @@ async def show(context: Context, _params: None) -> object:
 
 @router.post("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
 async def subscribe(context: Context, params: PushParams) -> object:
-    """Have messages sent for the caller's session; it has one subscription, and this one takes its place."""
+    """Subscribe the caller's session to push messages. This replaces its previous subscription."""
     front, target = context.deps, params.subscription
     key = _key(front)
     if not target.endpoint:
@@ -130,7 +129,7 @@ async def subscribe(context: Context, params: PushParams) -> object:
 
 @router.put("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
 async def change(context: Context, params: PushChanges) -> object:
-    """Change what messages are about, and from whom."""
+    """Change the types and senders of push messages."""
     key = _key(context.deps)
     alerts = params.data.alerts.kinds if params.data.alerts else None
     policy = params.data.policy or params.policy
@@ -140,13 +139,13 @@ async def change(context: Context, params: PushChanges) -> object:
 
 @router.delete("/api/v1/push/subscription", scope="push", answer=dict)
 async def end(context: Context, _params: None) -> object:
-    """Send the caller's session no more messages."""
+    """Delete the push subscription of the caller's session."""
     await push_subscriptions.end(context.deps.writes, actor(context), context.caller.token_id)
     return {}
 
 
 def _key(front: Front) -> ServerKey:
-    """Return the key of the server. Raises `NotFound` where it has none, and so no web push."""
+    """Return the VAPID key. Raises `NotFound` if web push is disabled."""
     if front.server_key is None:
         raise NotFound("Record not found")
     return front.server_key

@@ -1,4 +1,4 @@
-"""Registration: sign up through an app or a page, invitations, and deletion of one's own account."""
+"""Registration: sign-up through an app or a page, invitations, and deletion of the caller's account."""
 
 from __future__ import annotations
 
@@ -36,26 +36,24 @@ router = Router()
 
 
 class Joining(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields of a sign-up, as typed."""
-
     username: str
     email: str
     password: str
     agreement: bool
     language: str = ""
     reason: str = ""
-    """Why somebody wants to join: kept where new members wait for approval."""
+    """Why the person wants to join; kept if new members wait for approval."""
     invite_code: str = ""
-    """The code of an invitation; empty: they were not invited."""
+    """The code of an invitation; empty without one."""
     proof: str = ""
-    """The proof that a machine worked for it (`core.signup`); empty: there is none."""
+    """A proof of work (`core.signup`); empty without one."""
 
 
 def needs_approval(context: Context, *, invited: bool = False, proven: bool = True) -> bool:
-    """Return whether a new member from this network waits for approval. Raises `NotAllowed` where nobody may join.
+    """Return whether a new member from this network needs approval. Raises `NotAllowed` if sign-up is closed.
 
-    Those who are `invited` may join where others may not, and need no approval except because of their network. Others need it
-    also where work is asked for that was not `proven`.
+    An `invited` person may sign up while sign-up is closed, and needs approval only because of their network. Any other
+    person also needs it if the server requires work that was not `proven`.
     """
     front = context.deps
     if not (front.settings.registrations or invited):
@@ -68,15 +66,15 @@ def needs_approval(context: Context, *, invited: bool = False, proven: bool = Tr
 
 
 def asks_confirmation(settings: Settings) -> bool:
-    """Return whether members get a mail by which they confirm their address."""
+    """Return whether members are sent a mail to confirm their address."""
     return bool(settings.mail) and settings.email_confirmation != "none"
 
 
 async def join(context: Context, asked: Joining) -> Member:
-    """Create a member, who is `pending` where they wait for approval.
+    """Create a member, who is `pending` if they need approval.
 
-    Raises `NotAllowed` where nobody may join, `InvalidInput` for an invitation that is not good (any more), and `SeveralErrors`
-    with every error found, each with its field.
+    Raises `NotAllowed` if sign-up is closed, `InvalidInput` for an invalid or expired invitation, and `SeveralErrors`
+    with all errors found, each with its field.
     """
     front = context.deps
     if asked.invite_code:
@@ -104,14 +102,14 @@ async def join(context: Context, asked: Joining) -> Member:
 
 
 def _use(front: Front, asked: Joining) -> AbstractAsyncContextManager[Invited | None]:
-    """Hold a use of the invitation while the member is made; None where somebody joins without one."""
+    """Reserve a use of the invitation, if any, while the member is created."""
     if not asked.invite_code:
         return nullcontext()
     return invitations.held(front.writes, asked.invite_code, asked.username)
 
 
 async def _check_proof(front: Front, asked: Joining) -> None:
-    """Raise `InvalidInput` for a proof that is wrong or too old: whoever sends one would rather try again than wait."""
+    """Raise `InvalidInput` for a wrong or expired proof, so that the client can retry instead of waiting for approval."""
     domain, bits, now = front.at.netloc, front.settings.signup_work, time.time_ns() // 1_000_000_000
     if not await asyncio.to_thread(is_proof, asked.proof, domain, asked.username, bits, now):
         raise InvalidInput(f"proof: not one of {bits} bits for this name, or older than an hour", field="proof")
@@ -153,7 +151,7 @@ async def _check(front: Front, asked: Joining, client: str, *, pending: bool) ->
 
 
 def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
-    """Return the value as it will be stored. An invalid one is noted among the errors, and empty here."""
+    """Return the value as it will be stored. If it is invalid, append the error to `wrong` and return an empty text."""
     if not text.strip():
         wrong.append(Blank(f"{field.title()} can't be blank", field=field))
         return ""
@@ -169,9 +167,9 @@ _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
 
 
 class SignUp(msgspec.Struct, frozen=True):
-    """Fields of the sign-up form. Four are required. All errors are reported at once, field by field.
+    """Fields of the sign-up form. Four are required. All errors are reported together.
 
-    A date of birth is not asked for; a client may send one, and it is ignored.
+    A date of birth is not required, and ignored if sent.
     """
 
     username: _Word = ""
@@ -180,16 +178,16 @@ class SignUp(msgspec.Struct, frozen=True):
     agreement: bool = False
     locale: Annotated[str, Meta(max_length=35)] = ""
     reason: Annotated[str, Meta(max_length=20_000)] = ""
-    """Why the member wants to join: at most 420 characters, kept where members wait for approval."""
+    """Why the person wants to join: at most 420 characters, kept if new members wait for approval."""
     invite_code: _Word = ""
-    """The code of an invitation, by which one may sign up where that is closed, and need not wait for approval."""
+    """The code of an invitation, which allows to sign up while sign-up is closed, and without approval."""
     proof: _Word = ""
-    """The proof of work of a client that has its machine count, where `configuration.accounts.signup_work` asks for it."""
+    """A proof of work, if `configuration.accounts.signup_work` requires one."""
 
 
 @router.post("/api/v1/accounts", auth="client", scope="write:accounts", limit_class="signup", answer=Token)
 async def sign_up(context: Context, params: SignUp) -> object:
-    """Create a member and return their token, which is valid at once, or from approval on where sign-ups wait for one."""
+    """Create a member and return their token, which is valid at once, or after approval if sign-ups need it."""
     front = context.deps
     app = await app_of(front, context.caller.app_id)
     member = await join(
@@ -213,16 +211,16 @@ async def sign_up(context: Context, params: SignUp) -> object:
 
 
 def _language(locale: str) -> str:
-    """Return the language of a locale, taken as the one that the new member will write in; empty if it is no locale."""
+    """Return the language of a locale as the default language of posts; empty if it is invalid."""
     found = _LOCALE.fullmatch(locale)
     return found[1] if found else ""
 
 
 @router.post("/api/v1/emails/confirmations", scope="write:accounts", answer=dict)
 async def confirm(context: Context, _params: None) -> object:
-    """Send the mail again by which a member confirms their address.
+    """Resend the mail with which the caller confirms their address.
 
-    It is refused where the address is confirmed, where there is none, and where the server asks for no confirmation.
+    Refused if the address is confirmed or missing, and if the server requires no confirmation.
     """
     front = context.deps
     member = await access_member(front.graph, actor(context))
@@ -235,18 +233,16 @@ async def confirm(context: Context, _params: None) -> object:
 
 
 class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
-    """An invitation to be made."""
-
     max_uses: Annotated[int, Meta(ge=0, le=1_000_000)] = 1
-    """How many may sign up by it: 1 to 100; 0, for moderators and admins: any number."""
+    """How many people may sign up with it: 1 to 100; 0, for moderators and admins, means any number."""
     expires_in: Annotated[int, Meta(ge=0, le=1_000_000_000)] = USUAL_SECONDS
-    """Seconds for which it is good: an hour to 30 days; 0, for moderators and admins: it has no end."""
+    """Seconds until it expires: an hour to 30 days; 0, for moderators and admins, means never."""
     autofollow: bool = False
-    """Whether those who sign up by it follow the caller."""
+    """Whether people who sign up with it follow the caller."""
 
 
 class InviteEntity(msgspec.Struct, kw_only=True):
-    """A link by which others sign up."""
+    """An invitation to sign up."""
 
     id: str
     code: str
@@ -258,19 +254,19 @@ class InviteEntity(msgspec.Struct, kw_only=True):
     uses: int
     autofollow: bool
     open: bool
-    """Whether somebody can sign up by it now."""
+    """Whether it can be used now."""
 
 
 @router.get("/api/shoal/v1/invites", scope="read:accounts", answer=list[InviteEntity])
 async def several(context: Context, _params: None) -> object:
-    """List the caller's invitations, newest first: the open ones, and those that are over or used up."""
+    """List the caller's invitations, newest first, including expired and used-up ones."""
     front = context.deps
     return [_shown(front, one) for one in await invitations.of_member(front.writes, actor(context))]
 
 
 @router.post("/api/shoal/v1/invites", scope="write:accounts", answer=InviteEntity)
 async def create(context: Context, params: NewInvite) -> object:
-    """Make an invitation. Who may is for the setting `invitations`."""
+    """Create an invitation. The setting `invitations` determines who may."""
     front = context.deps
     for_staff = invitations.is_for_staff(front.writes, uses=params.max_uses, seconds=params.expires_in)
     if for_staff and context.caller.unguarded:
@@ -283,7 +279,7 @@ async def create(context: Context, params: NewInvite) -> object:
 
 @router.delete("/api/shoal/v1/invites/{id}", scope="write:accounts", answer=dict)
 async def end(context: Context, params: One) -> object:
-    """End an own invitation; moderators and admins, with the scope `admin:write:accounts`, end those of others, too."""
+    """Revoke an own invitation; moderators and admins with the scope `admin:write:accounts` may revoke those of others."""
     front, caller = context.deps, context.caller
     guarded_staff = caller.role is not Role.NONE and not caller.unguarded
     as_staff = guarded_staff and granted(caller.scopes, "admin:write:accounts")
@@ -310,26 +306,22 @@ _Secret = Annotated[str, Meta(min_length=1, max_length=2_000)]
 
 
 class OwnPassword(msgspec.Struct, frozen=True):
-    """The password of the account that is to be deleted."""
-
     password: _Secret
 
 
 class NameAndPassword(msgspec.Struct, frozen=True):
-    """A user name or an e-mail address, and the password."""
-
     username: Annotated[str, Meta(min_length=1, max_length=300)]
     password: _Secret
 
 
 class ReceiptPath(msgspec.Struct, frozen=True):
-    """The text that opens a receipt: a member was told it when they left."""
-
     receipt: Annotated[str, Meta(max_length=100)]
 
 
 class DepartureEntity(msgspec.Struct, frozen=True):
-    """The deletion of an account: when it was asked for, is to begin, began and was done, and how much of what there was."""
+    """The deletion of an account: when it was requested, is due, began and finished, and how many objects of each kind
+    it deleted.
+    """
 
     username: str
     asked_at: str
@@ -337,32 +329,35 @@ class DepartureEntity(msgspec.Struct, frozen=True):
     begun_at: str | None
     deleted_at: str | None
     counts: Mapping[str, int]
-    """Empty before it began."""
+    """Empty until it begins."""
 
 
 class FarewellEntity(DepartureEntity, frozen=True):
-    """A deletion that was just asked for, and what opens its receipt: nobody can be told it again."""
+    """A deletion that was just requested, with the text that opens its receipt, which cannot be retrieved later."""
 
     receipt: str
 
 
 @router.post("/api/shoal/v1/leave", scope="write:accounts", limit_class="login", answer=FarewellEntity)
 async def leave(context: Context, params: OwnPassword) -> object:
-    """Delete the caller's account: hidden now, deleted when the days to come back are over. All logins end, this one too."""
+    """Delete the caller's account: it is hidden now and deleted after a grace period.
+
+    All sessions are logged out, including this one.
+    """
     told = await login_attempts.leave(context, actor(context), params.password)
     return FarewellEntity(**_fields(told.departure), receipt=told.receipt)
 
 
 @router.post("/api/shoal/v1/come_back", auth="public", limit_class="login", answer=dict, refuses=(401, 403))
 async def come_back(context: Context, params: NameAndPassword) -> object:
-    """Keep an account that was to be deleted. It is logged in to as ever, after that."""
+    """Cancel the deletion of an account, which can then log in again."""
     await login_attempts.come_back(context, params.username, params.password)
     return {}
 
 
 @router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DepartureEntity)
 async def receipt(context: Context, params: ReceiptPath) -> object:
-    """The deletion of an account, for whoever has its receipt; it is kept for a year."""
+    """Show the deletion of an account to the holder of its receipt, for a year."""
     return DepartureEntity(**_fields(await account_deletions.receipt(context.deps.writes, params.receipt)))
 
 

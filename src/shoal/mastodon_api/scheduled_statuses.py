@@ -26,7 +26,7 @@ router = Router()
 
 
 class ScheduledPoll(msgspec.Struct, kw_only=True):
-    """The poll that will come with the status; it is open from then on."""
+    """The poll of a scheduled status. It opens when the status is posted."""
 
     options: list[str]
     expires_in: int | None
@@ -35,7 +35,7 @@ class ScheduledPoll(msgspec.Struct, kw_only=True):
 
 
 class ScheduledParams(msgspec.Struct, kw_only=True):
-    """Parameters of the status to be posted."""
+    """Parameters of the status to post."""
 
     text: str
     poll: ScheduledPoll | None
@@ -55,36 +55,34 @@ class ScheduledExtras(msgspec.Struct):
     """Facts about a scheduled status that Mastodon does not report."""
 
     refused: str
-    """Why it could not be posted at its time."""
+    """Why the status could not be posted when it was due."""
 
 
 class ScheduledStatus(msgspec.Struct, kw_only=True):
-    """A status for a moment to come."""
+    """A scheduled status."""
 
     id: str
     scheduled_at: str
     params: ScheduledParams
     media_attachments: list[MediaAttachment]
     shoal: ScheduledExtras | UnsetType = UNSET
-    """Present if the status could not be posted at its time. It stays until it is given another time, or canceled."""
+    """Present if the status could not be posted when it was due. It is kept until it is rescheduled or canceled."""
 
 
 Moment = Annotated[str, Meta(max_length=100)]
-"""As in ISO 8601."""
+"""An ISO 8601 date and time."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Rescheduled(msgspec.Struct, frozen=True):
-    """Another moment for a scheduled status."""
-
     id: Id
     scheduled_at: Moment = ""
 
 
 @router.get("/api/v1/scheduled_statuses", scope="read:statuses", answer=list[ScheduledStatus])
 async def several(context: Context, params: PageQuery) -> object:
-    """List the caller's scheduled statuses, the one scheduled last first."""
+    """List the caller's scheduled statuses, most recently created first."""
     front = context.deps
     cursor = cursor_of(params)
     page = await waiting(front.graph, actor(context), cursor)
@@ -94,7 +92,7 @@ async def several(context: Context, params: PageQuery) -> object:
 
 @router.get("/api/v1/scheduled_statuses/{id}", scope="read:statuses", answer=ScheduledStatus)
 async def one(context: Context, params: One) -> object:
-    """A scheduled status by id."""
+    """Show a scheduled status."""
     front = context.deps
     scheduled = await scheduled_posts.own_scheduled(front.graph, actor(context), params.id)
     return (await _shown(front, [scheduled]))[0]
@@ -102,7 +100,7 @@ async def one(context: Context, params: One) -> object:
 
 @router.put("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=ScheduledStatus)
 async def move(context: Context, params: Rescheduled) -> object:
-    """Schedule a status for another moment."""
+    """Reschedule a status."""
     front = context.deps
     at = moment_of(params.scheduled_at)
     return (await _shown(front, [await scheduled_posts.put_off(front.writes, actor(context), params.id, at)]))[0]
@@ -110,13 +108,13 @@ async def move(context: Context, params: Rescheduled) -> object:
 
 @router.delete("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=dict)
 async def cancel(context: Context, params: One) -> object:
-    """A scheduled status is not to be posted."""
+    """Cancel a scheduled status."""
     await scheduled_posts.cancel(context.deps.writes, actor(context), params.id)
     return None
 
 
 async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> object:
-    """Schedule a status. A request that is repeated after its moment is answered with the status itself."""
+    """Schedule a status. A repeated request after it was posted returns the status itself."""
     front = context.deps
     at = moment_of(moment)
     made = await scheduled_posts.schedule(
@@ -128,7 +126,7 @@ async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> 
 
 
 def moment_of(text: str) -> int:
-    """Unix milliseconds. Raises `RecordInvalid`."""
+    """Parse a date and time as Unix milliseconds. Raises `RecordInvalid`."""
     at = scheduled_posts.moment_of_text(text)
     if at is None:
         raise RecordInvalid("scheduled_at: a date and time as in ISO 8601", field="scheduled_at")

@@ -1,8 +1,7 @@
-"""Search: accounts, statuses and hashtags by what somebody types.
+"""Search for accounts, statuses and hashtags.
 
-`#tide` finds hashtags alone, and `@ann` accounts alone. So does the exact name of an account, unless `type` says what is wanted:
-whoever types a name looks for that account. Statuses are found for members only. An address of ours is what it leads to,
-with `resolve`.
+`#tide` finds only hashtags, and `@ann` only accounts. The exact name of an account also finds only accounts, unless
+`type` is given. Statuses are found for members only. With `resolve`, a URL of this server finds what it links to.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ Text = Annotated[str, Meta(max_length=2_000)]
 
 
 class Query(WithData, frozen=True, kw_only=True):
-    """A search: the text, and the part of the results that is wanted. `offset` counts with a `type` only."""
+    """A search query and the range of results. `offset` applies only with a `type`."""
 
     q: Text
     type: Annotated[str, Meta(max_length=40)] = ""
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
     resolve: bool = False
-    """Whether an address is followed to what it names, which is here or nowhere. Otherwise its words are looked for."""
+    """Whether a URL of this server is resolved to what it links to; otherwise it is searched as text."""
     following: bool = False
     account_id: Id = Id(0)
     max_id: CursorValue = CursorValue(0)
@@ -54,8 +53,6 @@ class Query(WithData, frozen=True, kw_only=True):
 
 
 class AccountQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which accounts are looked for."""
-
     q: Text
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
@@ -72,7 +69,7 @@ class _Found(msgspec.Struct):
 
 @router.get("/api/v2/search", auth="optional", scope="read:search", answer=Search)
 async def everything(context: Context, params: Query) -> object:
-    """Accounts, statuses and hashtags."""
+    """Search for accounts, statuses and hashtags."""
     result = await _search(context, params)
     hashtags = await _tags(context.deps, context.caller.member_id, result.hashtags)
     return {**await _people_and_posts(context, result, listed_data(wanted=params.with_data)), _HASHTAGS: hashtags}
@@ -80,7 +77,7 @@ async def everything(context: Context, params: Query) -> object:
 
 @router.get("/api/v1/search", scope="read:search", answer=SearchV1)
 async def as_before(context: Context, params: Query) -> object:
-    """Search for accounts, statuses and hashtags, and return the hashtags by their names alone."""
+    """Search for accounts, statuses and hashtags; hashtags are returned as names."""
     result = await _search(context, params)
     return {
         **await _people_and_posts(context, result, listed_data(wanted=params.with_data)),
@@ -90,7 +87,7 @@ async def as_before(context: Context, params: Query) -> object:
 
 @router.get("/api/v1/accounts/search", scope="read:accounts", answer=list[Account])
 async def accounts(context: Context, params: AccountQuery) -> object:
-    """Accounts by name."""
+    """Search for accounts by name."""
     limit, offset = page_size(params.limit, 40, 80), max(0, params.offset)
     part = ResultRange(limit, min(offset, search.MOST))
     if params.resolve and (named := await _at_address(context, params.q.strip())) is not None:
@@ -129,7 +126,7 @@ def _wants_statuses(kind: str, text: str, people: Sequence[Profile]) -> bool:
 
 
 def _is_for_accounts(text: str, people: Sequence[Profile]) -> bool:
-    """Whether somebody looks for an account: by a name that one has, or by what can only be a name."""
+    """Return whether a query means an account: it is the name of a found account, or starts with `@`."""
     if text.startswith("@"):
         return True
     match = _NAME.fullmatch(text)
@@ -149,7 +146,7 @@ async def _accounts(context: Context, text: str, part: ResultRange, *, following
 
 
 async def _at_address(context: Context, text: str) -> _Found | None:
-    """Return what a URL of this server leads to, as far as the caller may see it; None when the text is no such URL."""
+    """Return what a URL of this server links to, as far as the caller may see it; None for any other text."""
     front = context.deps
     scheme, _, rest = text.partition("://")
     host, _, path = rest.partition("/")

@@ -19,33 +19,33 @@ router = Router()
 
 
 class SessionApp(msgspec.Struct):
-    """The client program that somebody logged in with."""
+    """The app that a member logged in with."""
 
     name: str
     website: str | None
 
 
 class SessionEntity(msgspec.Struct, kw_only=True):
-    """One login. Without an application it is a browser, on the page where apps are let in."""
+    """A login. Without an application it is a browser login."""
 
     id: str
     application: SessionApp | None
     scopes: list[str]
     created_at: str
     last_used_at: str | None
-    """The day of the last use, or the day after it; null where none was noted yet."""
+    """The day of the last use, or the day after it; null if no use was recorded."""
     program: str | None
-    """The browser, or the program that an app says it is, as its requests tell."""
+    """The browser or app, according to the user agent of its requests."""
     system: str | None
     created_from: str | None
-    """The address that it was made from, of IPv6 the /64 network."""
+    """The address of the login; for IPv6 its /64 network."""
     last_used_from: str | None
     current: bool
-    """Whether it is the one that asks."""
+    """Whether this is the session of the request."""
 
 
 def shown(session: Session, current: int) -> SessionEntity:
-    """A session for its member, who asks with the token `current`."""
+    """Return a session as seen by its member. `current` is the token id of the request."""
     token, app = session
     use = token.use
     return SessionEntity(
@@ -66,15 +66,13 @@ _Secret = Annotated[str, Meta(min_length=1, max_length=2_000)]
 
 
 class NewPassword(msgspec.Struct, frozen=True):
-    """The password that somebody has, and the one that they want."""
-
     current_password: _Secret
     new_password: _Secret
 
 
 @router.get("/api/shoal/v1/sessions", scope="read:accounts", answer=list[SessionEntity])
 async def listed(context: Context, params: PageQuery) -> object:
-    """Where the caller is logged in, newest first."""
+    """List the caller's sessions, newest first."""
     cursor = cursor_of(params, 40, 80)
     page = await sessions.page(context.deps.writes, actor(context), cursor)
     body = [shown(session, context.caller.token_id) for session in page.sessions]
@@ -83,20 +81,20 @@ async def listed(context: Context, params: PageQuery) -> object:
 
 @router.delete("/api/shoal/v1/sessions/{id}", scope="write:accounts", answer=dict)
 async def end(context: Context, params: One) -> object:
-    """Log out there: the token is worth nothing from now on."""
+    """Log out a session. Its token is revoked."""
     await sessions.end(context.deps.writes, actor(context), params.id)
     return {}
 
 
 @router.delete("/api/shoal/v1/sessions", scope="write:accounts", answer=dict)
 async def end_others(context: Context, _params: None) -> object:
-    """Log out everywhere but here."""
+    """Log out all other sessions."""
     await sessions.end_others(context.deps.writes, actor(context), context.caller.token_id)
     return {}
 
 
 @router.put("/api/shoal/v1/password", scope="write:accounts", limit_class="login", answer=dict)
 async def change_password(context: Context, params: NewPassword) -> object:
-    """A new password. The caller is logged out everywhere, here too."""
+    """Change the password. This logs out all sessions, including this one."""
     await login_attempts.change_password(context, actor(context), params.current_password, params.new_password)
     return {}

@@ -1,4 +1,4 @@
-"""Statuses: write, read, edit, delete."""
+"""Statuses: create, show, edit and delete them, and their threads and revisions."""
 
 from __future__ import annotations
 
@@ -46,43 +46,43 @@ _Text = Annotated[str, Meta(max_length=200_000)]
 _Ids = Annotated[tuple[Id, ...], Meta(max_length=100)]
 
 MAX_BODY = 512 * 1024
-"""Bytes of a new status: its text four times over, and 64 KiB of data."""
+"""Bytes of a new status: four times its text, and 64 KiB of data."""
 
 
 class PlaceParams(msgspec.Struct, frozen=True):
-    """Degrees."""
+    """Coordinates in degrees."""
 
     latitude: Annotated[float, Meta(ge=-90, le=90)]
     longitude: Annotated[float, Meta(ge=-180, le=180)]
 
 
 class ShoalParams(msgspec.Struct, frozen=True):
-    """Properties of a status that Shoal keeps and Mastodon does not."""
+    """Properties of a status that Mastodon does not have."""
 
     data: Json | None = None
     place: PlaceParams | UnsetType | None = UNSET
-    """An edit that says null takes the place away."""
+    """Null in an edit removes the place."""
 
 
 class EditedShoalParams(ShoalParams, frozen=True):
-    """Changes to the properties that Shoal keeps and Mastodon does not."""
+    """Changes to the properties that Mastodon does not have."""
 
     visibility: Literal["unlisted", "private", "direct"] | None = None
     """A narrower visibility than before."""
 
 
 class MediaParams(msgspec.Struct, frozen=True):
-    """Changes to an attached file, made together with its status."""
+    """Changes to an attached file."""
 
     id: Id
     description: _Text | None = None
     focus: Annotated[str, Meta(max_length=100)] | None = None
     thumbnail: Upload | None = None
-    """The picture of a video or sound."""
+    """A preview image for a video or sound."""
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields of a new status or of an edit. None means that a field is not given."""
+    """Fields of a new status or an edit. A field that is None is not given."""
 
     status: _Text | None = None
     spoiler_text: _Text | None = None
@@ -95,8 +95,6 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewStatus(Written, frozen=True, kw_only=True):
-    """A new status."""
-
     in_reply_to_id: Id | None = None
     visibility: Literal["public", "unlisted", "private", "direct"] | None = None
     scheduled_at: scheduled_statuses.Moment = ""
@@ -105,35 +103,27 @@ class NewStatus(Written, frozen=True, kw_only=True):
 
 
 class Edit(Written, frozen=True, kw_only=True):
-    """An edit of a status: what is not given stays."""
-
     id: Id
     media_attributes: Annotated[tuple[MediaParams, ...], Meta(max_length=100)] = ()
     shoal: EditedShoalParams = EditedShoalParams()
 
 
 class Deletion(One, frozen=True):
-    """Which status, and what of it."""
-
     delete_media: bool = False
-    """Its pictures too, so that they cannot be used again."""
+    """Also delete its media, which could otherwise be attached again."""
 
 
 class StatusIds(WithData, frozen=True, kw_only=True):
-    """Some statuses at once."""
-
     id: _Ids = ()
 
 
 class Around(WithData, frozen=True, kw_only=True):
-    """One status by its id, from the path."""
-
     id: Id
 
 
 @router.post("/api/v1/statuses", scope="write:statuses", answer=Status, delivers=True, max_body=MAX_BODY)
 async def create(context: Context, params: NewStatus) -> object:
-    """A new status, or a scheduled one. The same Idempotency-Key within an hour gives the first one again."""
+    """Create a status, or schedule one. A repeated Idempotency-Key returns the first status for an hour."""
     front = context.deps
     _refuse_quotes(params)
     author = await access_member(front.graph, actor(context))
@@ -168,7 +158,7 @@ async def create(context: Context, params: NewStatus) -> object:
     max_body=lambda settings: MAX_BODY + settings.max_upload_bytes * 4 // 3,
 )
 async def update(context: Context, params: Edit) -> object:
-    """New words for an own status; what it said before is kept."""
+    """Edit an own status. Its previous version is kept."""
     front = context.deps
     _refuse_quotes(params)
     author = actor(context)
@@ -210,13 +200,13 @@ def _place(extra: ShoalParams) -> tuple[float, float] | None:
 
 
 def _refuse_quotes(params: Written) -> None:
-    """Better than a status that lacks what it was about."""
+    """Refuse a quote, instead of posting the status without what it is about."""
     if params.quoted_status_id is not None:
         raise InvalidInput("this server has no quotes", field="quoted_status_id")
 
 
 def focus_of(text: str) -> tuple[float, float]:
-    """Two numbers divided by a comma. Raises `InvalidInput`."""
+    """Parse two numbers separated by a comma. Raises `InvalidInput`."""
     try:
         x, y = map(float, text.split(","))
     except ValueError:
@@ -226,7 +216,7 @@ def focus_of(text: str) -> tuple[float, float]:
 
 @router.delete("/api/v1/statuses/{id}", scope="write:statuses", limit_class="delete", answer=Status)
 async def delete(context: Context, params: Deletion) -> object:
-    """Delete an own status, or take an own share back. The answer is what it was, with the text to write it anew."""
+    """Delete an own status, or withdraw an own share. Returns the deleted status with its text, for a redraft."""
     front = context.deps
     author = actor(context)
     node = (await front.graph.obj_get((params.id,))).get(params.id)
@@ -247,13 +237,13 @@ async def delete(context: Context, params: Deletion) -> object:
 
 @router.get("/api/v1/statuses/{id}", auth="optional", scope="read:statuses", answer=Status, remembered=True)
 async def one(context: Context, params: One) -> object:
-    """A status by id."""
+    """Show a status by id."""
     return await show(context, params.id)
 
 
 @router.get("/api/v1/statuses", auth="optional", scope="read:statuses", answer=list[Status])
 async def several(context: Context, params: StatusIds) -> object:
-    """Statuses by id; those that may not be seen are left out."""
+    """List statuses by id, without those that the caller may not see."""
     front = context.deps
     viewer = context.caller.member_id
     found = await hydrate(front.graph, viewer, params.id, unasked=False)
@@ -264,7 +254,7 @@ async def several(context: Context, params: StatusIds) -> object:
     "/api/v1/statuses/{id}/context", auth="optional", scope="read:statuses", answer=StatusContext, remembered=True
 )
 async def around(context: Context, params: Around) -> object:
-    """Return the statuses above and below one in its thread."""
+    """Return the ancestors and descendants of a status in its thread."""
     front = context.deps
     viewer = context.caller.member_id
     above, below = (60, 60) if viewer is None else (4_096, 4_096)
@@ -280,7 +270,7 @@ async def around(context: Context, params: Around) -> object:
 
 @router.get("/api/shoal/v1/statuses/{id}/replies", auth="optional", scope="read:statuses", answer=list[Status])
 async def replies(context: Context, params: StatusesOf) -> object:
-    """The replies to a status itself, newest first."""
+    """List the direct replies to a status, newest first."""
     cursor = cursor_of(params)
     page = await thread_feed.replies(context.deps.reads, context.caller.member_id, params.id, cursor)
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
@@ -288,14 +278,14 @@ async def replies(context: Context, params: StatusesOf) -> object:
 
 @router.get("/api/v1/statuses/{id}/source", scope="read:statuses", answer=StatusSource)
 async def source(context: Context, params: One) -> object:
-    """Return a status as it was typed, to be edited."""
+    """Return the source text of a status, for editing."""
     post = await access_post(context.deps.graph, context.caller.member_id, params.id)
     return entities.StatusSource(str(post.id), post.text, post.spoiler)
 
 
 @router.get("/api/v1/statuses/{id}/history", auth="optional", scope="read:statuses", answer=list[StatusEdit])
 async def history(context: Context, params: One) -> object:
-    """Every wording of a status (of very many, the last), oldest first; the last one is what it says now."""
+    """List the revisions of a status, oldest first (of very many, the last); the final item is the current version."""
     front = context.deps
     entry = await entry_of(context, params.id)
     post = entry.post

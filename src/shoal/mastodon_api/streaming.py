@@ -1,6 +1,6 @@
-"""The streaming API: server-sent events, and WebSockets with several streams on one connection.
+"""The streaming API: server-sent events, and WebSockets with several streams per connection.
 
-An event stream resumes after the id of the last event. Notifications and conversations have the same JSON as when listed.
+An event stream resumes after the id of the last event. Notifications and conversations have the same JSON as in lists.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ router = Router()
 
 
 async def notification_json(front: Front, viewer: int, time: int, data: int = 0) -> bytes | None:
-    """The viewer's notification by its time; None when it is not for them to see any more."""
+    """Return the viewer's notification by its time; None if it is no longer visible to them."""
     try:
         found = await notices.one(front.reads, viewer, time)
     except NotFound:
@@ -63,7 +63,7 @@ async def notification_json(front: Front, viewer: int, time: int, data: int = 0)
 
 
 async def conversation_json(front: Front, viewer: int, root_id: int, data: int = 0) -> bytes | None:
-    """The viewer's conversation by the post that began it; None when there is nothing of it that they may see."""
+    """Return the viewer's conversation by its first post; None if they may see nothing of it."""
     try:
         found = await talks.one(front.reads, viewer, root_id)
     except NotFound:
@@ -89,25 +89,25 @@ _PLAIN: dict[str, Interest] = {
 
 
 class StreamName(WithData, frozen=True):
-    """A stream as a client asks for it."""
+    """A requested stream."""
 
     stream: Annotated[str, Meta(max_length=100)] = ""
     list: Id | None = None
     tag: Annotated[str, Meta(max_length=400)] = ""
     last_event_id: Annotated[str, Meta(max_length=100)] | None = None
-    """After which event to go on; a client that gives one, and be it empty, is told the id of each event."""
+    """The event to resume after. A client that sends it, even empty, is sent the id of each event."""
 
 
 class Stream(NamedTuple):
-    """A stream that is there."""
+    """A stream that the caller may listen to."""
 
     label: tuple[str, ...]
-    """The name and parameters of the stream, as messages to the client carry them."""
+    """The name and parameter of the stream, as sent in messages to the client."""
     interest: Interest
 
 
 async def stream_of(front: Front, caller: Caller, asked: StreamName) -> Stream:
-    """The stream that is meant. Raises `NotFound`, `Malformed`, or `OutsideScopes` when the token is not good for it."""
+    """Return the requested stream. Raises `NotFound`, `Malformed`, or `OutsideScopes` if the token does not allow it."""
     if caller.member_id is None:
         raise NeedsMember
     if not granted(caller.scopes, _SCOPES.get(asked.stream, _ENTRIES)):
@@ -145,11 +145,11 @@ async def _own_list(front: Front, member_id: int, list_id: int) -> int:
 
 
 REFRESH = "refresh"
-"""Something may have been missed. No client knows it that was not written for Shoal; it is passed over like any unknown event."""
+"""Sent when events may have been missed. Clients that do not know Shoal ignore it like any unknown event."""
 
 
 class StreamEvent(NamedTuple):
-    """One event. `payload` is JSON in one line; None where there is nothing more to say."""
+    """An event. `payload` is JSON in one line, or None."""
 
     name: str
     payload: bytes | None
@@ -159,7 +159,7 @@ class StreamEvent(NamedTuple):
 async def events(
     front: Front, caller: Caller, connection: Connection, heard: Sequence[PlacedUpdate | Missed], data: int
 ) -> list[StreamEvent]:
-    """Turn messages into events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
+    """Convert updates to events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
     told = await streaming.told(front.reads, connection, heard)
     with another_request():
         made = [await _event(front, caller, connection.viewer, one, data) for one in told]
@@ -184,7 +184,7 @@ async def _event(
 
 
 class StreamQuery(WithData, frozen=True, kw_only=True):
-    """The stream to listen to, and the event to resume after; the header `Last-Event-ID` wins over the parameter."""
+    """The event to resume after; the header `Last-Event-ID` takes precedence over the parameter."""
 
     tag: Annotated[str, Meta(max_length=400)] = ""
     list: Id | None = None
@@ -199,7 +199,7 @@ async def health(_context: Context, _params: None) -> object:
 
 
 def _add_stream(name: str, scope: str, what: str) -> None:
-    """Add the event stream with this name, which it also has on a WebSocket."""
+    """Add the event stream with this name, which WebSockets use as well."""
     path = f"/api/v1/streaming/{name.replace(':', '/')}"
 
     @router.get(path, scope=scope, answer=Body("text/event-stream"), what=what)
@@ -247,20 +247,16 @@ _log = logging.getLogger(__name__)
 
 _PATHS = ("/api/v1/streaming", "/api/v1/streaming/")
 _MOST = 50
-"""Streams on one socket."""
+"""Maximum number of streams per socket."""
 _CLOSE_SECONDS = 5.0
 _GOING_AWAY, _NOT_ALLOWED, _FAILED, _COME_AGAIN = 1001, 1008, 1011, 1013
 
 
 class SocketFrame(StreamName, frozen=True, kw_only=True):
-    """A message from the client."""
-
     type: Literal["subscribe", "unsubscribe"]
 
 
 class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message to the client."""
-
     stream: tuple[str, ...]
     event: str
     payload: str | None = None
@@ -268,13 +264,12 @@ class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Sockets:
-    """The application for every WebSocket."""
+    """The ASGI application of all WebSockets."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One of them."""
         await receive()
         async with AsyncExitStack() as stack:
             try:
@@ -291,7 +286,7 @@ class Sockets:
             await socket.run(scope, protocol)
 
     async def _admit(self, scope: Scope) -> tuple[str, Caller]:
-        """The token, and whose it is: in the header, the query, or as the protocol, where browsers can put it."""
+        """Return the token and its caller. Browsers can send the token only in the query or as the protocol."""
         if scope["path"] not in _PATHS:
             raise NotFound
         name_route(_PATHS[0])
@@ -314,7 +309,7 @@ class Sockets:
 
 
 class _Socket:
-    """One socket that is open. Its presence in the hub ends when it is to be closed, whoever finds that."""
+    """An open socket. It is closed by ending its presence in the hub."""
 
     def __init__(
         self, front: Front, text: str, caller: Caller, presence: Connection, receive: Receive, send: Send
@@ -331,7 +326,7 @@ class _Socket:
         self._code, self._reason = _GOING_AWAY, ""
 
     async def run(self, scope: Scope, protocol: str | None) -> None:
-        """Until either end has enough. Whoever names a stream in the address hears of all that happens after the handshake."""
+        """Serve until either end closes. A stream named in the URL receives all events after the handshake."""
         connection = HTTPConnection(scope)
         failure = await self._first(connection.query_params)
 
@@ -395,7 +390,7 @@ class _Socket:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _subscribe(self, asked: StreamName) -> None:
-        """Returns when nothing more is missed. Who has the stream already keeps it."""
+        """Subscribe, and return once no more events can be missed. An existing subscription is kept."""
         key = _key(asked)
         if key in self._streams:
             return
@@ -448,7 +443,7 @@ class _Socket:
         await self._write(body)
 
     async def _write(self, body: object) -> None:
-        """Raises `OSError` for a client that is gone, or reads nothing."""
+        """Send a message. Raises `OSError` if the client is gone or does not read."""
         async with asyncio.timeout(self._front.streams.pace.patience):
             await self._send({"type": "websocket.send", "text": encode(body).decode()})
 
@@ -490,7 +485,7 @@ async def _count(front: Front, who: int | str) -> None:
 
 
 async def _refuse(reply: Reply, scope: Scope, send: Send) -> None:
-    """An answer in HTTP where the server can give one, else the plain refusal of a handshake."""
+    """Refuse the handshake with an HTTP response if the server supports it, else by closing the socket."""
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": _NOT_ALLOWED})
         return

@@ -1,4 +1,4 @@
-"""Whom and what to look at: suggestions, the directory, and statuses that trend."""
+"""Suggested accounts, the profile directory, and trending statuses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shoal.queries import trends
 router = Router()
 
 _DEEPEST = 10_000
-"""How far the directory goes."""
+"""Maximum offset in the directory and in trends."""
 _MOST_FOLLOWED = "most_followed"
 _SIMILAR = "similar_to_recently_followed"
 _SOURCES = {
@@ -31,46 +31,38 @@ _SOURCES = {
     "tags": _SIMILAR,
     "nearby": _SIMILAR,
 }
-"""Mastodon's name for each reason: it has none for the last four, and of those that it has this one says least that is wrong."""
+"""Mastodon's source of each reason. It has none for the last four; these use the one that misleads least."""
 
 
 class Count(msgspec.Struct, frozen=True):
-    """How many."""
-
     limit: Limit = Limit(0)
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a list, by position."""
-
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
 
 
 class TrendingQuery(Position, frozen=True, kw_only=True):
-    """Which part of what trends."""
-
     with_data: bool = False
     """See `WithData`."""
 
 
 class DirectoryQuery(Position, frozen=True, kw_only=True):
-    """Which part of the directory, in which order: who posted last (`active`) or who joined last (`new`) first."""
+    """A page of the directory, ordered by last post (`active`) or by sign-up (`new`), latest first."""
 
     order: Literal["active", "new"] | UnsetType = UNSET
     local: bool = False
-    """Asks for all, as no value does: everybody is local."""
+    """Has no effect: all accounts are local."""
 
 
 class Dismissed(msgspec.Struct, frozen=True):
-    """An account from the path."""
-
     account_id: Id
 
 
 @router.get("/api/v2/suggestions", scope="read:accounts", answer=list[Suggestion])
 async def suggested(context: Context, params: Count) -> object:
-    """Accounts that the caller may want to follow, the likeliest first, each with the reasons in words and numbers."""
+    """Suggest accounts to follow, best first, each with its reasons in words and numbers."""
     front = context.deps
     found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
     return [
@@ -86,14 +78,14 @@ async def suggested(context: Context, params: Count) -> object:
 
 
 def _sources(one: suggestions_feed.Suggestion) -> list[str]:
-    """Return Mastodon's names of the reasons, the strongest first; one whom nobody follows yet is among the most followed too."""
+    """Return Mastodon's sources of the reasons, strongest first; `most_followed` if there are no reasons."""
     names = dict.fromkeys(_SOURCES[reason.source] for reason in one.reasons)
     return list(names) or [_MOST_FOLLOWED]
 
 
 @router.get("/api/v1/suggestions", scope="read:accounts", answer=list[Account])
 async def suggested_accounts(context: Context, params: Count) -> object:
-    """List accounts that the caller may want to follow, without saying why."""
+    """Suggest accounts to follow, without reasons."""
     front = context.deps
     found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
     return front.present.accounts(one.profile for one in found)
@@ -101,14 +93,14 @@ async def suggested_accounts(context: Context, params: Count) -> object:
 
 @router.delete("/api/v1/suggestions/{account_id}", scope="write:accounts", answer=dict)
 async def dismiss(context: Context, params: Dismissed) -> object:
-    """An account is not suggested to the caller again."""
+    """Never suggest this account to the caller again."""
     await services.dismiss_suggestion(context.deps.writes, actor(context), params.account_id)
     return {}
 
 
 @router.get("/api/v1/directory", auth="optional", scope="read:accounts", answer=list[Account])
 async def directory(context: Context, params: DirectoryQuery) -> object:
-    """Accounts that want to be found."""
+    """List accounts that want to be discovered."""
     front = context.deps
     limit, offset = page_size(params.limit, 40, 80), min(max(0, params.offset), _DEEPEST)
     found = await directory_feed.directory_page(
@@ -126,7 +118,7 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
     by_owner=True,
 )
 async def trending(context: Context, params: TrendingQuery) -> object:
-    """Statuses that many different members react to now."""
+    """List statuses that many different members react to now."""
     front = context.deps
     limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
     viewer = context.caller.member_id
@@ -137,5 +129,5 @@ async def trending(context: Context, params: TrendingQuery) -> object:
 
 @router.get("/api/v1/trends/links", auth="optional", scope="read:statuses", answer=list[dict[str, Any]], stub=True)
 async def no_links(_context: Context, _params: Position) -> object:
-    """An empty list: links are not counted here."""
+    """Return an empty list: links do not trend here."""
     return b"[]"

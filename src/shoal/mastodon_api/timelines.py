@@ -1,4 +1,4 @@
-"""Timelines: home, public, tag and nearby, and markers of the caller's position in home and notifications."""
+"""Timelines: home, public, tag and nearby."""
 
 from __future__ import annotations
 
@@ -26,34 +26,28 @@ _Tags = Annotated[tuple[_Tag, ...], Meta(max_length=10)]
 
 
 class Public(StatusesQuery, frozen=True, kw_only=True):
-    """A page of what is for everybody."""
-
     only_media: bool = False
     local: bool = False
-    """Everybody is local here."""
+    """Has no effect: all accounts are local."""
     remote: bool = False
 
     @property
     def only_remote(self) -> bool:
-        """Whether that alone is wanted of which there is none."""
+        """Whether only remote statuses are requested, of which there are none."""
         return self.remote and not self.local
 
 
 class TagTimelineQuery(Public, frozen=True, kw_only=True):
-    """A page of the posts under a tag."""
-
     tag: _Tag
     any: _Tags = ()
-    """Or under one of these."""
+    """Or with any of these tags."""
     all: _Tags = ()
-    """And under all of these."""
+    """And with all of these tags."""
     none: _Tags = ()
-    """But under none of these."""
+    """And with none of these tags."""
 
 
 class NearbyQuery(StatusesQuery, frozen=True, kw_only=True):
-    """A page of the posts from around a place."""
-
     latitude: Annotated[float, Meta(ge=-90, le=90)]
     longitude: Annotated[float, Meta(ge=-180, le=180)]
     radius_km: Annotated[float, Meta(ge=MIN_RADIUS_KM, le=MAX_RADIUS_KM)] = DEFAULT_RADIUS_KM
@@ -65,7 +59,7 @@ _EMPTY = Page([], None)
 
 @router.get("/api/v1/timelines/home", scope="read:statuses", answer=list[Status], remembered=True)
 async def home(context: Context, params: StatusesQuery) -> object:
-    """The newest by the caller, by those they follow and under the tags they follow."""
+    """List the newest statuses by the caller, by followed accounts and with followed tags."""
     cursor = cursor_of(params)
     page = await home_feed.page(context.deps.reads, actor(context), cursor)
     data = listed_data(wanted=params.with_data)
@@ -74,7 +68,7 @@ async def home(context: Context, params: StatusesQuery) -> object:
 
 @router.get("/api/v1/timelines/tag/{tag}", auth="optional", scope="read:statuses", answer=list[Status], remembered=True)
 async def tag(context: Context, params: TagTimelineQuery) -> object:
-    """The newest public statuses under a tag, or several."""
+    """List the newest public statuses with a tag, or a combination of tags."""
     name = _known(params.tag)
     if name is None:
         raise NotFound("Record not found")
@@ -97,7 +91,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
 
 @router.get("/api/v1/timelines/public", auth="optional", scope="read:statuses", answer=list[Status], remembered=True)
 async def public(context: Context, params: Public) -> object:
-    """The newest public statuses of everybody, without replies to others and shares."""
+    """List the newest public statuses of all accounts, without replies to others and shares."""
     cursor, viewer = cursor_of(params), context.caller.member_id
     page = _EMPTY
     if not params.only_remote:
@@ -107,7 +101,7 @@ async def public(context: Context, params: Public) -> object:
 
 @router.get("/api/shoal/v1/timelines/nearby", auth="optional", scope="read:statuses", answer=list[Status])
 async def nearby(context: Context, params: NearbyQuery) -> object:
-    """The newest public statuses from within some kilometres of a place."""
+    """List the newest public statuses within a radius of a place."""
     cursor, around = cursor_of(params), disk(params.latitude, params.longitude, params.radius_km)
     page = await nearby_feed.nearby_page(
         context.deps.reads, context.caller.member_id, around, cursor, only_media=params.only_media
@@ -120,7 +114,7 @@ def _all_known(tags: Iterable[str]) -> list[str]:
 
 
 def _known(tag: str) -> str | None:
-    """The canonical form; None for what cannot be a tag."""
+    """Return the canonical form of a tag; None if it is invalid."""
     try:
         return check_tag(tag)
     except InvalidInput:

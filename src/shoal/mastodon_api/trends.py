@@ -1,4 +1,4 @@
-"""Trends and the tag cloud: as a list, as a picture, for everybody or for one member."""
+"""Trends and the tag cloud, as JSON and as an image, for all members or personalized."""
 
 from __future__ import annotations
 
@@ -28,22 +28,16 @@ _PICTURE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'u
 
 
 class RisingQuery(msgspec.Struct, frozen=True):
-    """A page of what is on the rise."""
-
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
 
 
 class CloudQuery(msgspec.Struct, frozen=True):
-    """Which cloud."""
-
     order: Literal["all", "hour", "day", "week", "rising", "for_you"] | UnsetType = UNSET
     limit: Limit = Limit(0)
 
 
 class RelatedQuery(msgspec.Struct, frozen=True):
-    """A tag whose like are asked for."""
-
     name: Annotated[str, Meta(max_length=400)]
     limit: Limit = Limit(0)
 
@@ -53,7 +47,7 @@ class RelatedQuery(msgspec.Struct, frozen=True):
 )
 @router.get("/api/v1/trends", auth="optional", scope="read:follows", answer=list[Tag], remembered=True, by_owner=True)
 async def tags(context: Context, params: RisingQuery) -> object:
-    """Tags on the rise; those of the day, the week and all time where there are too few."""
+    """List trending tags; if there are too few, also the top tags of the day, the week and all time."""
     limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
     words = await trends.rising(context.deps.reads, limit, offset)
     body = await counted_tags(context, [word.name for word in words], {word.name: word for word in words})
@@ -64,13 +58,13 @@ async def tags(context: Context, params: RisingQuery) -> object:
     "/api/shoal/v1/tags/cloud", auth="optional", scope="read:follows", answer=Cloud, remembered=True, by_owner=True
 )
 async def cloud(context: Context, params: CloudQuery) -> object:
-    """The tag cloud, with what brought each tag there."""
+    """Return the tag cloud, with the reasons for each tag."""
     return tag_entities.cloud(await _cloud(context, params), context.deps.at)
 
 
 @router.get("/api/shoal/v1/tags/cloud.svg", auth="optional", scope="read:follows", answer=Body("image/svg+xml"))
 async def picture(context: Context, params: CloudQuery) -> object:
-    """Draw the tag cloud as a picture, whose words are links."""
+    """Return the tag cloud as an SVG whose words are links."""
     front = context.deps
     shown = await _cloud(context, params)
     title = f"Tags of {front.settings.title}"
@@ -81,7 +75,7 @@ async def picture(context: Context, params: CloudQuery) -> object:
 
 @router.get("/api/shoal/v1/tags/{name}/related", auth="public", answer=list[AlikeTag], remembered=True, by_owner=True)
 async def alike(context: Context, params: RelatedQuery) -> object:
-    """Tags that stand in the same posts."""
+    """List tags that occur in the same posts as a tag."""
     front = context.deps
     found = await tag_queries.related(
         front.reads, tag_named(params.name), page_size(params.limit, 20, tag_queries.MOST)

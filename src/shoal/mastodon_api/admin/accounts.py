@@ -1,4 +1,4 @@
-"""Accounts as moderators see them, and moderation actions on them."""
+"""Accounts for moderators: list, show and moderate them."""
 
 from __future__ import annotations
 
@@ -36,16 +36,14 @@ _log.setLevel(logging.INFO)
 
 _Text = Annotated[str, Meta(max_length=400)]
 _STAFF = 1_000
-"""Members with a role are few enough to be read at once."""
+"""Maximum number of members with a role, who are read in one go."""
 
 Command = Callable[[Writes, int], Awaitable[Member]]
 
 
 class AccountsQuery(PageQuery, frozen=True, kw_only=True):
-    """Which accounts, in the older words; a word that is not given asks for nothing."""
-
     local: bool = False
-    """Asks for all: everybody is local."""
+    """Has no effect: all accounts are local."""
     remote: bool = False
     active: bool = False
     pending: bool = False
@@ -55,24 +53,22 @@ class AccountsQuery(PageQuery, frozen=True, kw_only=True):
     sensitized: bool = False
     staff: bool = False
     username: _Text = ""
-    """How the user name begins."""
+    """A prefix of the user name."""
     display_name: _Text = ""
-    """A part of the display name, in any case of letters."""
+    """A part of the display name, case-insensitive."""
     email: _Text = ""
-    """The whole address."""
+    """The complete e-mail address."""
     ip: _Text = ""
     by_domain: _Text = ""
 
 
 class AccountsQueryV2(PageQuery, frozen=True, kw_only=True):
-    """Which accounts, in the newer words."""
-
     origin: Literal["local", "remote"] | None = None
     status: Literal["active", "pending", "disabled", "silenced", "suspended"] | None = None
     permissions: Literal["staff"] | None = None
     role_ids: Annotated[tuple[_Text, ...], Meta(max_length=20)] = ()
     invited_by: _Text = ""
-    """The id of the account that invited them."""
+    """The id of the inviting account."""
     username: _Text = ""
     display_name: _Text = ""
     by_domain: _Text = ""
@@ -81,21 +77,19 @@ class AccountsQueryV2(PageQuery, frozen=True, kw_only=True):
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """An action on an account. No e-mail is sent: Mastodon.py asks for one unless it is told not to, so that is let pass."""
-
     id: Id
     type: Literal["none", "sensitive", "disable", "silence", "suspend"]
     report_id: Id | None = None
     """A report about the account, which the action resolves."""
     text: Annotated[str, Meta(max_length=5_000)] = ""
-    """Why; it is in the audit log."""
+    """The reason, recorded in the audit log."""
     warning_preset_id: _Text = ""
-    """Refused: there are no presets."""
+    """Refused: there are no warning presets."""
 
 
 @router.get("/api/v1/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
 async def several(context: Context, params: AccountsQuery) -> object:
-    """All accounts, or those that are asked for, newest first. A page may come short: the link goes on from there."""
+    """List accounts, newest first. A page may be short; follow its link for more."""
     if params.remote or params.ip or params.by_domain:
         # There are no remote accounts, and IP addresses are not stored.
         return b"[]"
@@ -104,7 +98,7 @@ async def several(context: Context, params: AccountsQuery) -> object:
 
 @router.get("/api/v2/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
 async def several_v2(context: Context, params: AccountsQueryV2) -> object:
-    """List accounts, newest first, by the parameters of the second version of Mastodon's call."""
+    """List accounts, newest first, with the parameters of API v2. A page may be short; follow its link for more."""
     if params.origin == "remote" or params.ip or params.by_domain:
         return b"[]"
     states = (params.status,) if params.status else ()
@@ -154,7 +148,7 @@ async def _several(
 
 
 async def _staff(front: Front, cursor: Cursor, test: Callable[[Member], bool]) -> Members:
-    """Return a page of the members with a role, who are few and kept in a list of their own."""
+    """Return a page of the members with a role, who are few and stored in a list of their own."""
     listed = await front.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
     staff = await members_by_id(front.graph, [assoc.id2 for assoc in listed])
     found = sorted((id_ for id_ in staff if cursor.after < id_ < cursor.before and test(staff[id_])), reverse=True)
@@ -164,7 +158,7 @@ async def _staff(front: Front, cursor: Cursor, test: Callable[[Member], bool]) -
 
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
-    """Return members as moderators see them, in two reads. Only callers with a higher role see the email address."""
+    """Return members for moderators, in two reads. The e-mail address is included only for callers with a higher role."""
     front = context.deps
     members = {member.id: member for member in found}
     known = await profiles(front.graph, members, None, dict.fromkeys(members, STRANGER))
@@ -185,20 +179,23 @@ def _sees_address(context: Context, member: Member) -> bool:
 
 @router.get("/api/v1/admin/accounts/{id}", scope="admin:read:accounts", answer=AdminAccount)
 async def one(context: Context, params: One) -> object:
-    """An account, whatever became of it."""
+    """Show an account in any state."""
     return (await shown(context, [await _member(context, params.id)]))[0]
 
 
 @router.delete("/api/v1/admin/accounts/{id}", role=Role.ADMIN, scope="admin:write:accounts", answer=AdminAccount)
 async def delete(context: Context, params: One) -> object:
-    """Refused: what a member wrote is not deleted for them. A suspension takes it out of sight."""
+    """Refused: posts are not deleted on behalf of a member. Suspend the account to hide them."""
     await _member(context, params.id)
     raise NotAllowed("Accounts cannot be deleted; a suspension takes everything of theirs out of sight")
 
 
 @router.post("/api/v1/admin/accounts/{id}/action", scope="admin:write:accounts", answer=dict)
 async def act(context: Context, params: Act) -> object:
-    """Suspend, silence, mark as sensitive or lock out an account, or only close the report about it (`none`)."""
+    """Suspend, silence, mark as sensitive or disable an account, or only resolve a report about it (`none`).
+
+    No e-mail is sent.
+    """
     front = context.deps
     if params.warning_preset_id:
         raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
@@ -242,7 +239,7 @@ _add("approve", moderation.approve, "Approve an account that waits for approval.
 
 @router.post("/api/v1/admin/accounts/{id}/reject", scope="admin:write:accounts", answer=AdminAccount)
 async def reject(context: Context, params: One) -> object:
-    """The account, which waited for approval, is deleted. Its name and address are free again."""
+    """Reject and delete an account that waits for approval. Its name and e-mail address become available again."""
     target = await _target(context, params.id)
     told = (await shown(context, [target]))[0]
     await moderation.reject(context.deps.writes, target.id)

@@ -1,4 +1,4 @@
-"""The audit log, as admins read it. It is read-only."""
+"""The audit log for admins. It is read-only."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ router = Router(role=Role.ADMIN)
 
 
 class AuditQuery(PageQuery, frozen=True, kw_only=True):
-    """Which entries."""
-
     actor_id: Id | None = None
-    """Acts of this account; 0: of nobody who was logged in, and of the command line."""
+    """Actions by this account; 0 for the command line and anonymous callers."""
     target_id: Id | None = None
-    """Acts about the account, status, report or whatever else has this id."""
+    """Actions on the account, status, report or other object with this id."""
     verb: Annotated[tuple[AuditVerb, ...], Meta(max_length=len(AuditVerb))] = ()
-    """Only these acts."""
+    """Only these actions."""
 
 
 @router.get("/api/v1/admin/audit_log", scope="admin:read", answer=list[AuditRecord])
 async def several(context: Context, params: AuditQuery) -> object:
-    """List who did what to whom, when, why and from where, newest first. A page may come short: the link goes on from there."""
+    """List audit log entries, newest first: actor, action, target, reason and address.
+
+    A page may be short; follow its link for more.
+    """
     cursor = cursor_of(params, 40, 100)
     wanted = WantedEntries(params.actor_id, params.target_id, frozenset(params.verb))
     found, after = await moderation.audit_page(context.deps.graph, cursor, wanted)

@@ -1,4 +1,4 @@
-"""Blocklists: email domains and addresses that cannot sign up, and blocked networks."""
+"""Blocklists: e-mail domains and addresses that cannot sign up, and blocked networks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DAY_SECONDS = 86_400
 
 
 class AdminEmailDomainBlock(msgspec.Struct, kw_only=True):
-    """A blocked e-mail domain. `history` counts the sign-ups that it refused in the last seven days, newest day first."""
+    """A blocked e-mail domain. `history` counts the sign-ups it refused in the last seven days, newest day first."""
 
     id: str
     domain: str
@@ -58,21 +58,15 @@ class AdminCanonicalEmailBlock(msgspec.Struct, kw_only=True):
 
 
 class NewDomain(msgspec.Struct, frozen=True):
-    """Which domain is to be blocked."""
-
     domain: _Text = ""
 
 
 class NewAddress(msgspec.Struct, frozen=True):
-    """Which address is to be blocked: itself, or the hash of its canonical form."""
-
     email: _Text = ""
     canonical_email_hash: _Text = ""
 
 
 class Tested(msgspec.Struct, frozen=True):
-    """Which address is asked about."""
-
     email: _Text = ""
 
 
@@ -80,7 +74,7 @@ class Tested(msgspec.Struct, frozen=True):
     "/api/v1/admin/email_domain_blocks", scope="admin:read:email_domain_blocks", answer=list[AdminEmailDomainBlock]
 )
 async def domains(context: Context, params: PageQuery) -> object:
-    """E-mail domains that nobody signs up with, newest first."""
+    """List the blocked e-mail domains, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL_DOMAIN, EmailDomainBlock, cursor)
     body = [_domain(block) for block in found]
@@ -91,13 +85,13 @@ async def domains(context: Context, params: PageQuery) -> object:
     "/api/v1/admin/email_domain_blocks/{id}", scope="admin:read:email_domain_blocks", answer=AdminEmailDomainBlock
 )
 async def domain(context: Context, params: One) -> AdminEmailDomainBlock:
-    """A blocked e-mail domain, with the sign-ups that it refused."""
+    """Show a blocked e-mail domain, with the sign-ups it refused."""
     return _domain(await blocklists.access_email_block(context.deps.graph, EmailDomainBlock, params.id))
 
 
 @router.post("/api/v1/admin/email_domain_blocks", scope="admin:write:email_domain_blocks", answer=AdminEmailDomainBlock)
 async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainBlock:
-    """Nobody signs up with an address of this domain, or of one below it, any more."""
+    """Block sign-ups with addresses of a domain and its subdomains."""
     if not params.domain.strip():
         raise Blank("Domain can't be blank", field="domain")
     block = await blocklists.block_domain(context.deps.writes, params.domain)
@@ -107,7 +101,7 @@ async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainB
 
 @router.delete("/api/v1/admin/email_domain_blocks/{id}", scope="admin:write:email_domain_blocks", answer=dict)
 async def unblock_domain(context: Context, params: One) -> object:
-    """Addresses of the domain may be used again."""
+    """Unblock an e-mail domain."""
     block = await blocklists.unblock_domain(context.deps.writes, params.id)
     _log.info("%s: unblock e-mail domain %s", actor(context), block.domain)
     return {}
@@ -119,7 +113,7 @@ async def unblock_domain(context: Context, params: One) -> object:
     answer=list[AdminCanonicalEmailBlock],
 )
 async def addresses(context: Context, params: PageQuery) -> object:
-    """E-mail addresses that nobody signs up with, as hashes, newest first."""
+    """List the hashes of blocked e-mail addresses, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL, CanonicalEmailBlock, cursor)
     body = [_address(block) for block in found]
@@ -132,7 +126,7 @@ async def addresses(context: Context, params: PageQuery) -> object:
     answer=AdminCanonicalEmailBlock,
 )
 async def address(context: Context, params: One) -> AdminCanonicalEmailBlock:
-    """The hash of a blocked e-mail address."""
+    """Show the hash of a blocked e-mail address."""
     return _address(await blocklists.access_email_block(context.deps.graph, CanonicalEmailBlock, params.id))
 
 
@@ -142,7 +136,7 @@ async def address(context: Context, params: One) -> AdminCanonicalEmailBlock:
     answer=list[AdminCanonicalEmailBlock],
 )
 async def test_address(context: Context, params: Tested) -> list[AdminCanonicalEmailBlock]:
-    """Blocks by which an address is refused."""
+    """List the blocks that match an e-mail address."""
     if not params.email.strip():
         raise Blank("Email can't be blank", field="email")
     return [_address(block) for block in await blocklists.matching_email_blocks(context.deps.graph, params.email)]
@@ -152,7 +146,10 @@ async def test_address(context: Context, params: Tested) -> list[AdminCanonicalE
     "/api/v1/admin/canonical_email_blocks", scope="admin:write:canonical_email_blocks", answer=AdminCanonicalEmailBlock
 )
 async def block_address(context: Context, params: NewAddress) -> AdminCanonicalEmailBlock:
-    """Nobody signs up with this address any more, nor with one that differs in dots, case or `+tag` alone."""
+    """Block sign-ups with an e-mail address and its variants in dots, case and `+tag`.
+
+    Takes the address or its canonical hash.
+    """
     front = context.deps
     if params.email.strip():
         block = await blocklists.block_address(front.writes, params.email)
@@ -166,7 +163,7 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
 
 @router.delete("/api/v1/admin/canonical_email_blocks/{id}", scope="admin:write:canonical_email_blocks", answer=dict)
 async def unblock_address(context: Context, params: One) -> object:
-    """The address may be used again."""
+    """Unblock an e-mail address."""
     block = await blocklists.unblock_address(context.deps.writes, params.id)
     _log.info("%s: unblock e-mail address %s", actor(context), block.digest)
     return {}
@@ -203,8 +200,6 @@ class AdminIpBlock(msgspec.Struct, kw_only=True):
 
 
 class NewIpBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """A network to block, and how."""
-
     ip: _Text = ""
     """An address, or a network in CIDR notation."""
     severity: IpSeverity | None = None
@@ -214,19 +209,17 @@ class NewIpBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangedIpBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of a block; a field that is not given stays."""
-
     id: Id
     ip: _Text = ""
     severity: IpSeverity | None = None
     comment: _Text | None = None
     expires_in: _Seconds | None = None
-    """Seconds until the block expires, from now on; 0 for never."""
+    """Seconds from now until the block expires; 0 for never."""
 
 
 @router.get("/api/v1/admin/ip_blocks", scope="admin:read:ip_blocks", answer=list[AdminIpBlock])
 async def several(context: Context, params: PageQuery) -> object:
-    """List the networks that are blocked, newest first."""
+    """List the blocked networks, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_IP, IpBlock, cursor)
     body = [_shown(block) for block in found]
@@ -241,7 +234,7 @@ async def one(context: Context, params: One) -> AdminIpBlock:
 
 @router.post("/api/v1/admin/ip_blocks", scope="admin:write:ip_blocks", answer=AdminIpBlock)
 async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
-    """Keep a network out, or those who would sign up from there. The caller's own address cannot be kept out."""
+    """Block a network, or sign-ups from it. The caller's own address cannot be blocked."""
     if not params.ip.strip():
         raise Blank("Ip can't be blank", field="ip")
     if params.severity is None:
@@ -255,7 +248,7 @@ async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
 
 @router.put("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=AdminIpBlock)
 async def update(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
-    """Change a block. The caller's own address cannot be kept out."""
+    """Update a block. The caller's own address cannot be blocked."""
     front = context.deps
     before = await blocklists.access_ip_block(front.graph, params.id)
     network = check_network(params.ip) if params.ip.strip() else None
@@ -274,7 +267,7 @@ async def delete(context: Context, params: One) -> object:
 
 
 def _check_not_own(context: Context, network: str, severity: IpSeverity) -> None:
-    """Raise `InvalidInput` for a block that includes the caller's own address, which they could not undo."""
+    """Raise `InvalidInput` for a block of the caller's own address, which they could not undo."""
     if severity is IpSeverity.NO_ACCESS and contains(network, client_of(context.request.scope)):
         raise InvalidInput("Ip includes your own address: you would lock yourself out", field="ip")
 

@@ -1,4 +1,4 @@
-"""Reports, as moderators read, sort, assign and resolve them."""
+"""Reports for moderators: list, categorize, assign and resolve them."""
 
 from __future__ import annotations
 
@@ -30,36 +30,31 @@ _log = logging.getLogger("shoal.moderation")
 
 
 class ReportsQuery(PageQuery, frozen=True, kw_only=True):
-    """Which reports."""
-
     resolved: bool = False
     account_id: Id | None = None
-    """Made by this account."""
+    """Reports by this account."""
     target_account_id: Id | None = None
-    """About this account."""
+    """Reports about this account."""
     waiting: bool = False
-    """Only reports about statuses that are kept out of public lists until a moderator has resolved one."""
+    """Only reports about statuses that are hidden from public lists until a moderator resolves a report."""
 
 
 class Sorted(msgspec.Struct, frozen=True, kw_only=True):
-    """A new category for a report, and the rules that it is about."""
-
     id: Id
     category: Category | None = None
     rule_ids: RuleIds | None = None
 
 
 class Resolving(msgspec.Struct, frozen=True, kw_only=True):
-    """A report to close."""
-
     id: Id
     upheld: bool | None = None
-    """Whether it is right. Without it: if something was done about the account or the statuses, or one of these is gone."""
+    """Whether the report is justified. By default, whether the account or the statuses were moderated, or one of the
+    statuses is gone."""
 
 
 @router.get("/api/v1/admin/reports", scope="admin:read:reports", answer=list[AdminReport])
 async def several(context: Context, params: ReportsQuery) -> object:
-    """Reports that are open (or `resolved`), newest first."""
+    """List open (or `resolved`) reports, newest first."""
     cursor = cursor_of(params, 100, 200)
     wanted = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
     found, after = await moderation.reports_page(context.deps.graph, cursor, wanted)
@@ -68,13 +63,13 @@ async def several(context: Context, params: ReportsQuery) -> object:
 
 @router.get("/api/v1/admin/reports/{id}", scope="admin:read:reports", answer=AdminReport)
 async def one(context: Context, params: One) -> object:
-    """A report, with the statuses that it is about."""
+    """Show a report with its statuses."""
     return await _answer(context, await reports.access_report(context.deps.graph, params.id))
 
 
 @router.put("/api/v1/admin/reports/{id}", scope="admin:write:reports", answer=AdminReport)
 async def sort(context: Context, params: Sorted) -> object:
-    """Say otherwise what a report is about."""
+    """Change the category and rules of a report."""
     front = context.deps
     changed = await reports.sort(
         front.writes, params.id, category=params.category, rule_ids=params.rule_ids, rules=known_rules(front)
@@ -84,19 +79,19 @@ async def sort(context: Context, params: Sorted) -> object:
 
 @router.post("/api/v1/admin/reports/{id}/assign_to_self", scope="admin:write:reports", answer=AdminReport)
 async def assign_to_self(context: Context, params: One) -> object:
-    """The caller sees to the report."""
+    """Assign a report to the caller."""
     return await _done(context, "take", await reports.assign(context.deps.writes, params.id, actor(context)))
 
 
 @router.post("/api/v1/admin/reports/{id}/unassign", scope="admin:write:reports", answer=AdminReport)
 async def unassign(context: Context, params: One) -> object:
-    """Nobody sees to the report any more."""
+    """Unassign a report."""
     return await _done(context, "leave", await reports.assign(context.deps.writes, params.id, 0))
 
 
 @router.post("/api/v1/admin/reports/{id}/resolve", scope="admin:write:reports", answer=AdminReport)
 async def resolve(context: Context, params: Resolving) -> object:
-    """Close a report. Its statuses return to public lists, unless it is upheld; the reporter is notified."""
+    """Resolve a report and notify the reporter. Unless it is upheld, its statuses return to public lists."""
     writes = context.deps.writes
     return await _done(
         context, "resolve", await reports.resolve(writes, params.id, actor(context), upheld=params.upheld)
@@ -105,7 +100,7 @@ async def resolve(context: Context, params: Resolving) -> object:
 
 @router.post("/api/v1/admin/reports/{id}/reopen", scope="admin:write:reports", answer=AdminReport)
 async def reopen(context: Context, params: One) -> object:
-    """The report is open again."""
+    """Reopen a report."""
     return await _done(context, "reopen", await reports.reopen(context.deps.writes, params.id))
 
 
@@ -119,7 +114,7 @@ async def _answer(context: Context, report: Report) -> AdminReport:
 
 
 async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]:
-    """Return reports with everything that they name; accounts and statuses are read for all of them together."""
+    """Return reports with their accounts and statuses, which are read together."""
     front = context.deps
     ids = {id_ for report in found for id_ in _people(report) if id_}
     people = await members_by_id(front.graph, list(ids))

@@ -30,14 +30,16 @@ Frequency = Literal["day", "month"]
 
 
 class MeasureDay(msgspec.Struct):
-    """One day of a measure; `date` is its beginning, UTC."""
+    """One day of a measure; `date` is its start, UTC."""
 
     date: str
     value: str
 
 
 class Measure(msgspec.Struct, kw_only=True):
-    """A number by day. `previous_total` is of the period of the same length before; null where that is not known any more."""
+    """A number by day. `previous_total` covers the preceding period of the same length; null if it is not known any
+    more.
+    """
 
     key: str
     unit: str | None
@@ -58,14 +60,16 @@ class DimensionValue(msgspec.Struct, kw_only=True):
 
 
 class Dimension(msgspec.Struct):
-    """A ranking: the values that occur most, the most frequent first."""
+    """A ranking of values, most frequent first."""
 
     key: str
     data: list[DimensionValue]
 
 
 class CohortPeriod(msgspec.Struct):
-    """How many of a cohort posted in the period that begins on `date`; `rate` is which part of it, 0 to 1."""
+    """How many members of a cohort posted in the period that begins on `date`; `rate` is their fraction of the cohort,
+    0 to 1.
+    """
 
     date: str
     rate: float
@@ -73,7 +77,7 @@ class CohortPeriod(msgspec.Struct):
 
 
 class Cohort(msgspec.Struct):
-    """Members who joined in the period that begins on `period`, and how many of them posted in it and in those that follow."""
+    """Members who joined in the period that begins on `period`, and how many of them posted in it and in later periods."""
 
     period: str
     frequency: Frequency
@@ -86,7 +90,7 @@ _MAX_ID = 2**63
 
 
 class OfTag(msgspec.Struct, frozen=True):
-    """A tag by its id, or by its name."""
+    """A tag by id or name."""
 
     id: _Text
 
@@ -105,7 +109,7 @@ class StatisticsPeriod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
-    """A period, and what the figures of tags and of other servers are about, by the key of the figure."""
+    """A period, and the tags and servers that measures or dimensions are about, by their key."""
 
     tag_servers: OfTag | None = None
     instance_accounts: OfServer | None = None
@@ -165,7 +169,7 @@ MeasureKey = Literal[
 
 
 class _Series(NamedTuple):
-    """A number for each day, and the total, in which members who were active on two days count once."""
+    """A number for each day, and the total, in which a member who was active on two days counts once."""
 
     days: Sequence[int]
     total: int
@@ -290,7 +294,7 @@ def _languages(posts: Counter[str]) -> list[DimensionValue]:
 
 
 async def _apps(front: Front, posts: Counter[int]) -> list[DimensionValue]:
-    """Return apps by name; a deleted app has none."""
+    """Return apps by name, including deleted ones."""
     apps = await front.graph.obj_get([id_ for id_ in posts if id_])
 
     def name(id_: int) -> str:
@@ -302,7 +306,7 @@ async def _apps(front: Front, posts: Counter[int]) -> list[DimensionValue]:
 
 
 def _here(front: Front, number: int) -> list[DimensionValue]:
-    """Return this server, the only one with any."""
+    """Return this server if the number is not 0; there are no others."""
     return [_row(front.at.netloc, front.at.netloc, str(number))] if number else []
 
 
@@ -330,8 +334,6 @@ _LAST_MS = 8_000 * 365 * DAY_MS
 
 
 class Measures(Subjects, frozen=True, kw_only=True):
-    """Which measures of which period."""
-
     keys: Annotated[tuple[MeasureKey, ...], Meta(min_length=1, max_length=20)]
     tag_accounts: OfTag | None = None
     tag_uses: OfTag | None = None
@@ -356,8 +358,6 @@ class Measures(Subjects, frozen=True, kw_only=True):
 
 
 class Dimensions(Subjects, frozen=True, kw_only=True):
-    """Which dimensions of which period, with at most so many rows each."""
-
     keys: Annotated[tuple[DimensionKey, ...], Meta(min_length=1, max_length=20)]
     limit: Annotated[int, Meta(ge=1, le=100)] = 10
     tag_languages: OfTag | None = None
@@ -371,28 +371,26 @@ class Dimensions(Subjects, frozen=True, kw_only=True):
 
 
 class Retention(StatisticsPeriod, frozen=True, kw_only=True):
-    """Cohorts of members who joined in which days or months."""
-
     frequency: Frequency = "day"
 
 
 @router.post("/api/v1/admin/measures", scope="admin:read", answer=list[Measure])
 async def measures(context: Context, params: Measures) -> list[Measure]:
-    """Members, interactions, reports and uses of tags by day. Who posts is active."""
+    """Return measures by day: active members (those who posted), interactions, reports and tag uses."""
     question = await _question(context.deps, params)
     return [await measured(question, key) for key in dict.fromkeys(params.keys)]
 
 
 @router.post("/api/v1/admin/dimensions", scope="admin:read", answer=list[Dimension])
 async def dimensions(context: Context, params: Dimensions) -> list[Dimension]:
-    """Languages, apps, space and versions, those there is most of first."""
+    """Return rankings of languages, apps, storage and software versions, largest first."""
     question = await _question(context.deps, params)
     return [await ranked(question, key, params.limit) for key in dict.fromkeys(params.keys)]
 
 
 @router.post("/api/v1/admin/retention", scope="admin:read", answer=list[Cohort])
 async def retention(context: Context, params: Retention) -> list[Cohort]:
-    """How many of those who joined in a day or month posted then and later."""
+    """Return the retention of cohorts: how many members who joined in a day or month posted then and later."""
     period = _period(params)
     if params.frequency == "day" and len(period.days) > _COHORT_DAYS:
         raise InvalidInput(f"end_at: by day, a period has at most {_COHORT_DAYS} days", field="end_at")

@@ -1,4 +1,4 @@
-"""Trending tags and statuses, as moderators see them, and the decisions which of them are shown."""
+"""Trending tags and statuses for moderators, and their approval."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = logging.getLogger("shoal.moderation")
 
 
 class AdminTag(Tag, kw_only=True):
-    """A tag, and whether it is shown."""
+    """A tag, and whether it may trend."""
 
     trendable: bool
     usable: bool = True
@@ -40,27 +40,25 @@ class AdminTag(Tag, kw_only=True):
 
 
 class AdminStatus(Status, kw_only=True):
-    """A status, and whether it may be in trends. Nothing waits for a moderator before it is there."""
+    """A status, and whether it may trend. Trends need no review in advance."""
 
     trendable: bool
     requires_review: bool = False
 
 
 class AdminTrendsQuery(msgspec.Struct, frozen=True):
-    """How many."""
-
     limit: Limit = Limit(0)
 
 
 class Which(msgspec.Struct, frozen=True):
-    """A tag of the list by its id, or any by its name."""
+    """A tag by id, for listed tags, or by name."""
 
     id: Annotated[str, Meta(max_length=400)]
 
 
 @router.get("/api/v1/admin/trends/tags", scope="admin:read", answer=list[AdminTag])
 async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
-    """Tags on the rise, and those that are denied."""
+    """List trending and denied tags."""
     front = context.deps
     words = await trends.trending(front.reads, page_size(params.limit, 10, 20), 0)
     shown = [_tag(front, word.name, word, trendable=True) for word in words]
@@ -69,7 +67,7 @@ async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
 
 @router.post("/api/v1/admin/trends/tags/{id}/approve", scope="admin:write", answer=AdminTag)
 async def approve(context: Context, params: Which) -> AdminTag:
-    """The tag may be shown."""
+    """Allow a tag."""
     front = context.deps
     name = await _named(front, params.id)
     await tag_rules.lay_down(front.writes, front.reads.tags, tag_rules.allowing(name))
@@ -79,7 +77,7 @@ async def approve(context: Context, params: Which) -> AdminTag:
 
 @router.post("/api/v1/admin/trends/tags/{id}/reject", scope="admin:write", answer=AdminTag)
 async def reject(context: Context, params: Which) -> AdminTag:
-    """The tag is shown in no trend, cloud or list of tags."""
+    """Deny a tag, which excludes it from trends, the cloud and lists of tags."""
     front = context.deps
     name = await _named(front, params.id)
     await tag_rules.lay_down(front.writes, front.reads.tags, tag_rules.denying(name))
@@ -89,7 +87,7 @@ async def reject(context: Context, params: Which) -> AdminTag:
 
 @router.get("/api/v1/admin/trends/statuses", scope="admin:read", answer=list[AdminStatus])
 async def statuses(context: Context, params: Position) -> list[object]:
-    """Statuses that many different members react to now, and those among them that were rejected."""
+    """List trending statuses, including rejected ones."""
     front = context.deps
     limit, offset = page_size(params.limit), max(0, params.offset)
     found = await trends.judged(front.reads, limit, offset)
@@ -98,18 +96,18 @@ async def statuses(context: Context, params: Position) -> list[object]:
 
 @router.post("/api/v1/admin/trends/statuses/{id}/approve", scope="admin:write", answer=AdminStatus)
 async def approve_status(context: Context, params: One) -> object:
-    """The status may be in trends."""
+    """Allow a status to trend."""
     return await _judge(context, params.id, trendable=True)
 
 
 @router.post("/api/v1/admin/trends/statuses/{id}/reject", scope="admin:write", answer=AdminStatus)
 async def reject_status(context: Context, params: One) -> object:
-    """The status is in no list of trends."""
+    """Exclude a status from trends."""
     return await _judge(context, params.id, trendable=False)
 
 
 async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
-    """Decide on a status that is visible to everyone: others cannot trend. Raises `NotFound`."""
+    """Set whether a status may trend. Only publicly visible statuses can. Raises `NotFound`."""
     front = context.deps
     found = await hydrate(front.graph, None, (id_,))
     if not found or found[0].share is not None:
@@ -120,7 +118,7 @@ async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
 
 
 async def _status(front: Front, entry: Entry, *, trendable: bool) -> object:
-    """Return a status as everyone sees it, with two more keys."""
+    """Return a status as seen by anyone, with two more keys."""
     judged = msgspec.json.encode({"trendable": trendable, "requires_review": False})
     return raw((await front.present.status(None, entry, LISTED_DATA))[:-1] + b"," + judged[1:])
 
@@ -130,7 +128,7 @@ async def _denied(front: Front) -> list[str]:
 
 
 async def _named(front: Front, text: str) -> str:
-    """Return a tag by name or id. Ids are digests of names, so they are looked up among the listed tags."""
+    """Return a tag by name or id. Ids are hashes of names, so they are looked up among the listed tags."""
     if not text.isdecimal():
         try:
             return check_tag(text)

@@ -1,8 +1,8 @@
 """Statuses and accounts as JSON: the hot path of every timeline.
 
-A status is joined from encoded fragments: its content, which changes only with an edit; its author, which changes only with the
-profile or its counts; and the current state for a viewer. The first two are cached together with the values that they were made
-of, and reused only while those are the same.
+A status is joined from encoded fragments: its content, which changes only with an edit; its author, which changes only
+with the profile or its counts; and its state for the viewer. The first two are cached together with their source
+values, and reused while these are equal.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
 WHOLE = -1
 """No limit on the data of a post."""
 _STATE = (b"favourited", b"reblogged", b"bookmarked", b"muted")
-"""The viewer's acts on a status. Their positions are the bits of the flags of a tail; two more bits follow."""
+"""The viewer's reactions to a status. Their positions are the bits of the flags of a tail; two more bits follow."""
 _PINNED, _OWN = 1 << len(_STATE), 2 << len(_STATE)
 _BOOLS = (b"false", b"true")
 
@@ -180,7 +180,7 @@ class Presenter:
         data: int,
         ranking: entities.Ranking | None = None,
     ) -> None:
-        """Append the pieces of a status: a page is joined once, at its end."""
+        """Append the encoded pieces of a status; the page joins all pieces once."""
         post, share, sharer = _as_shown(viewer, entry), entry.share, entry.sharer
         content = self._content(entry, post, whole=bool(post.json) and _fits(viewer, post, data), ranking=ranking)
         if share is None or sharer is None:

@@ -48,9 +48,9 @@ class Addresses(msgspec.Struct, frozen=True):
     """URLs below one root."""
 
     root: str
-    """`https://example.org`, without a slash at the end."""
+    """`https://example.org`, without a trailing slash."""
     domain: str
-    """Our own name in `@user@domain`."""
+    """The domain of this server in `@user@domain`."""
 
     @property
     def netloc(self) -> str:
@@ -59,7 +59,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """The path of the root, without a slash at the end: empty if it has none."""
+        """The path of the root, without a trailing slash; empty if there is none."""
         return urlsplit(self.root).path
 
     @property
@@ -181,7 +181,7 @@ VISIBILITY = {wire: visibility for visibility, wire in WIRE_VISIBILITY.items()}
 
 
 def moment(milliseconds: int) -> str:
-    """Format Unix milliseconds for clients: with three digits of a second, and a Z."""
+    """Format Unix milliseconds as ISO 8601 with milliseconds and a Z."""
     whole = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(tzinfo=None).isoformat()
     return f"{whole}.{milliseconds % 1000:03d}Z"
 
@@ -402,27 +402,27 @@ def token(made: Token, text: str) -> client_entities.Token:
 
 
 class MutedAccount(Account, kw_only=True):
-    """Somebody whom the caller mutes; null for ever."""
+    """An account that the caller mutes; `mute_expires_at` is null for a permanent mute."""
 
     mute_expires_at: str | None
 
 
 class FamiliarFollowers(msgspec.Struct):
-    """Followers of an account whom the caller follows too."""
+    """Followers of an account whom the caller also follows."""
 
     id: str
     accounts: list[Account]
 
 
 class FollowedPeriod(msgspec.Struct):
-    """A time during which one followed the other; `since` is null where it is not known, `until` while it goes on."""
+    """A period of a follow; `since` is null if it is not known, `until` while the follow lasts."""
 
     since: str | None
     until: str | None
 
 
 class RelationshipTimes(msgspec.Struct):
-    """When the caller and an account followed each other, newest first; at most 20 periods each way."""
+    """When the caller and an account followed each other, newest first; at most 20 periods in each direction."""
 
     id: str
     following: list[FollowedPeriod]
@@ -430,11 +430,11 @@ class RelationshipTimes(msgspec.Struct):
     followed_by: list[FollowedPeriod]
     """When the account followed the caller."""
     known_since: str
-    """Follows that ended before this moment are not remembered."""
+    """Follows that ended before this time are not recorded."""
 
 
 class FollowersAtDay(msgspec.Struct):
-    """Followers at the end of a day (UTC; of the last one: now), and how many follows began and ended in it."""
+    """Followers at the end of a day (UTC; for the last day, now), and the follows that began and ended in it."""
 
     day: str
     followers: int
@@ -443,7 +443,7 @@ class FollowersAtDay(msgspec.Struct):
 
 
 class FeaturedTag(msgspec.Struct, kw_only=True):
-    """A tag on a profile; `last_status_at` is a date."""
+    """A tag featured on a profile; `last_status_at` is a date."""
 
     id: str
     name: str
@@ -462,7 +462,7 @@ class UserList(msgspec.Struct, kw_only=True):
 
 
 class Preferences(msgspec.Struct, kw_only=True):
-    """How a member posts and reads, unless they say otherwise."""
+    """A member's default settings for posting and reading."""
 
     visibility: str = msgspec.field(name="posting:default:visibility")
     sensitive: bool = msgspec.field(name="posting:default:sensitive")
@@ -471,11 +471,12 @@ class Preferences(msgspec.Struct, kw_only=True):
     spoilers: bool = msgspec.field(name="reading:expand:spoilers", default=False)
     gifs: bool = msgspec.field(name="reading:autoplay:gifs", default=False)
     aggregate_reblogs: bool = msgspec.field(name="shoal:aggregate_reblogs", default=True)
-    """Whether a status stands once in home and lists; changed by `shoal[aggregate_reblogs]` of `update_credentials`."""
+    """Whether a status appears once in the home timeline and in lists; set by `shoal[aggregate_reblogs]` of
+    `update_credentials`."""
     rankable: bool = msgspec.field(name="shoal:rankable", default=True)
-    """Whether their statuses may appear in ranked feeds; changed by `shoal[rankable]` of `update_credentials`."""
+    """Whether the member's statuses may appear in ranked feeds; set by `shoal[rankable]` of `update_credentials`."""
     findable_by_email: bool = msgspec.field(name="shoal:findable_by_email", default=False)
-    """Whether those who know their e-mail address can find them by it; changed by `shoal[findable_by_email]`."""
+    """Whether people who know the member's e-mail address can find them by it; set by `shoal[findable_by_email]`."""
 
 
 def featured_tag(found: Featured, at: Addresses) -> FeaturedTag:
