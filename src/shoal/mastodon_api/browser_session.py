@@ -28,7 +28,7 @@ class Browser:
     """The browser session of one request."""
 
     def __init__(self, request: Request, *, secure: bool) -> None:
-        # The prefix keeps other hosts of our domain from setting them.
+        # The prefix keeps other hosts of the domain from setting the cookies.
         self._prefix = "__Host-" if secure else ""
         self._secure = secure
         self.login = request.cookies.get(self._prefix + _LOGIN, "")
@@ -89,7 +89,7 @@ class Browser:
             path="/",
             secure=self._secure,
             httponly=True,
-            # Not strict: an app sends its people here, and they are to be known when they arrive.
+            # Not strict: apps redirect users here, who must be recognized on arrival.
             samesite="lax",
         )
 

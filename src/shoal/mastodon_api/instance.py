@@ -312,9 +312,9 @@ async def nodeinfo(context: Context, _params: None) -> object:
         "metadata": {
             "nodeName": front.settings.title,
             "nodeDescription": front.settings.description,
-            # By this word clients of Pleroma know that a server has them.
+            # Pleroma clients detect support for emoji reactions by this name.
             "features": ["pleroma_emoji_reactions"],
-            # Clients that choose their protocol by the name of the software recognize forks of Mastodon by this.
+            # Clients that select their protocol by software recognize forks of Mastodon by this key.
             "upstream": {"name": "mastodon"},
         },
     }

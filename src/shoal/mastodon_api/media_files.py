@@ -124,7 +124,7 @@ class ShownFiles:
             return key in files_of_member(owner)
         media = nodes.get(media_id)
         if not isinstance(media, Media):
-            # From before files were named after their object, and not repaired yet; or it is just being deleted.
+            # A file older than the naming by object id that is not repaired yet, or media that is just being deleted.
             return True
         return not media.let_go and key in lasting_files_of(media) and await self._in_sight(media)
 
@@ -140,7 +140,7 @@ _PREFIX = "/media/"
 _DRAWN = {
     MISSING_AVATAR: avatar,
     MISSING_HEADER: header,
-    # Every browser asks for it, and takes a PNG.
+    # Every browser requests it, and accepts a PNG.
     "/favicon.ico": icon,
 }
 _HEADERS = {
@@ -185,7 +185,7 @@ class Files:
             await self._shown.check(key)
             return await self._chosen(key, asked)
         except InvalidInput:
-            # A path that cannot be a key names nothing.
+            # A path that is not a valid key names no file.
             raise NotFound("Record not found") from None
 
     async def _chosen(self, key: str, asked: Headers) -> Response:
@@ -202,7 +202,7 @@ class Files:
         return response
 
     async def _stored(self, key: str, asked: Headers) -> Response:
-        # A key carries a hash, so that its name identifies the bytes.
+        # A key contains a hash, so its name identifies the content.
         tag = f'"{key.rpartition("/")[2]}"'
         part = _range(asked.get("range", "")) if asked.get("if-range", tag) == tag else None
         known = {**_HEADERS, "ETag": tag}

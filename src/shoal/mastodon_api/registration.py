@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import msgspec
@@ -16,7 +16,7 @@ from shoal.commands import account_deletions, blocklists, credentials, invitatio
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded, Taken, TooLarge
 from shoal.core.model import Departure, Member, Role
-from shoal.core.signup import USUAL_SECONDS, Invitation, Invited, is_proof
+from shoal.core.signup import USUAL_SECONDS, Invitation, is_proof
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.access import access_member
 from shoal.graph.schema import email_key, user_name_key
@@ -85,7 +85,10 @@ async def join(context: Context, asked: Joining) -> Member:
     if asked.proof and front.settings.signup_work:
         await _check_proof(front, asked)
     confirms = asks_confirmation(front.settings)
-    async with hashing(context.request.scope), _use(front, asked) as invited:
+    invitation = (
+        invitations.held(front.writes, asked.invite_code, asked.username) if asked.invite_code else nullcontext()
+    )
+    async with hashing(context.request.scope), invitation as invited:
         return await members.register(
             front.writes,
             asked.username,
@@ -99,13 +102,6 @@ async def join(context: Context, asked: Joining) -> Member:
             network=network_key(client) if client else "",
             invited=invited,
         )
-
-
-def _use(front: Front, asked: Joining) -> AbstractAsyncContextManager[Invited | None]:
-    """Reserve a use of the invitation, if any, while the member is created."""
-    if not asked.invite_code:
-        return nullcontext()
-    return invitations.held(front.writes, asked.invite_code, asked.username)
 
 
 async def _check_proof(front: Front, asked: Joining) -> None:
@@ -134,7 +130,7 @@ async def _check(front: Front, asked: Joining, client: str, *, pending: bool) ->
         if email:
             await blocklists.check_email(front.writes, email, client)
     except InvalidInput as error:
-        # Whether the address is taken is not revealed.
+        # Do not reveal whether the address is taken.
         wrong.append(error)
         email = ""
     keys = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -11,7 +11,6 @@ from msgspec import UNSET, Meta, UnsetType
 from shoal.commands import scheduled_posts
 from shoal.commands.posts import Draft
 from shoal.core.model import Media, ScheduledPost
-from shoal.graph.schema import AnyNode
 from shoal.http.errors import RecordInvalid
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
@@ -72,8 +71,6 @@ class ScheduledStatus(msgspec.Struct, kw_only=True):
 Moment = Annotated[str, Meta(max_length=100)]
 """An ISO 8601 date and time."""
 
-_encode = msgspec.json.Encoder().encode
-
 
 class Rescheduled(msgspec.Struct, frozen=True):
     id: Id
@@ -86,7 +83,7 @@ async def several(context: Context, params: PageQuery) -> object:
     front = context.deps
     cursor = cursor_of(params)
     page = await waiting(front.graph, actor(context), cursor)
-    body = await _shown(front, page.posts)
+    body = await _entities(front, page.posts)
     return paged(context, body, [one.id for one in page.posts], page.next, cursor)
 
 
@@ -94,8 +91,7 @@ async def several(context: Context, params: PageQuery) -> object:
 async def one(context: Context, params: One) -> object:
     """Show a scheduled status."""
     front = context.deps
-    scheduled = await scheduled_posts.own_scheduled(front.graph, actor(context), params.id)
-    return (await _shown(front, [scheduled]))[0]
+    return await _entity(front, await scheduled_posts.own_scheduled(front.graph, actor(context), params.id))
 
 
 @router.put("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=ScheduledStatus)
@@ -103,14 +99,14 @@ async def move(context: Context, params: Rescheduled) -> object:
     """Reschedule a status."""
     front = context.deps
     at = moment_of(params.scheduled_at)
-    return (await _shown(front, [await scheduled_posts.put_off(front.writes, actor(context), params.id, at)]))[0]
+    return await _entity(front, await scheduled_posts.put_off(front.writes, actor(context), params.id, at))
 
 
 @router.delete("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=dict)
 async def cancel(context: Context, params: One) -> object:
     """Cancel a scheduled status."""
     await scheduled_posts.cancel(context.deps.writes, actor(context), params.id)
-    return None
+    return {}
 
 
 async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> object:
@@ -121,7 +117,7 @@ async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> 
         front.writes, actor(context), draft, at, request=request, app_id=context.caller.app_id
     )
     if isinstance(made, ScheduledPost):
-        return (await _shown(front, [made]))[0]
+        return await _entity(front, made)
     return await show(context, made.id)
 
 
@@ -133,37 +129,38 @@ def moment_of(text: str) -> int:
     return at
 
 
-async def _shown(front: Front, scheduled: Sequence[ScheduledPost]) -> list[ScheduledStatus]:
+async def _entity(front: Front, scheduled: ScheduledPost) -> ScheduledStatus:
+    return (await _entities(front, [scheduled]))[0]
+
+
+async def _entities(front: Front, scheduled: Sequence[ScheduledPost]) -> list[ScheduledStatus]:
     drafts = [(one, scheduled_posts.draft_of(one)) for one in scheduled]
-    pictures = await front.graph.obj_get(list({id_ for _, draft in drafts for id_ in draft.media}))
+    media = await front.graph.obj_get(list({id_ for _, draft in drafts for id_ in draft.media}))
     return [
         ScheduledStatus(
             id=str(one.id),
             scheduled_at=serializers.moment(one.at),
             params=_params(one, draft),
-            media_attachments=_attachments(front, draft, pictures),
+            media_attachments=[
+                attachment(found, front.at) for id_ in draft.media if isinstance(found := media.get(id_), Media)
+            ],
             shoal=ScheduledExtras(refused=one.refused) if one.refused else UNSET,
         )
         for one, draft in drafts
     ]
 
 
-def _attachments(front: Front, draft: Draft, pictures: Mapping[int, AnyNode]) -> list[MediaAttachment]:
-    found = (pictures.get(id_) for id_ in draft.media)
-    return [attachment(media, front.at) for media in found if isinstance(media, Media)]
-
-
 def _params(scheduled: ScheduledPost, draft: Draft) -> ScheduledParams:
-    asked = draft.poll
+    poll = draft.poll
     return ScheduledParams(
         text=draft.text,
         poll=ScheduledPoll(
-            options=list(asked.options),
-            expires_in=asked.seconds,
-            multiple=asked.multiple,
-            hide_totals=asked.hide_totals,
+            options=list(poll.options),
+            expires_in=poll.seconds,
+            multiple=poll.multiple,
+            hide_totals=poll.hide_totals,
         )
-        if asked
+        if poll
         else None,
         media_ids=list(map(str, draft.media)) or None,
         sensitive=bool(draft.sensitive),

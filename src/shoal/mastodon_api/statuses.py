@@ -165,7 +165,7 @@ async def update(context: Context, params: Edit) -> object:
     post = await own_post(front.graph, author, params.id)
     said = [(item, _said(item)) for item in params.media_attributes]
     for item, words in said:
-        # All is checked before anything is changed.
+        # Check everything before changing anything.
         held = media.described(front.writes, await media.own_media(front.writes, author, item.id), **words)
         if item.thumbnail:
             media.check_takes_thumbnail(held)
@@ -226,7 +226,7 @@ async def delete(context: Context, params: Deletion) -> object:
     if isinstance(node, Post):
         await posts.delete(front.writes, author, node.id)
         for picture in node.media if params.delete_media else ():
-            # Another status has it, or it was discarded by itself.
+            # Another status uses it, or it is deleted already.
             with contextlib.suppress(NotFound, Unfit):
                 await discard_media(front.writes, author, picture)
     else:

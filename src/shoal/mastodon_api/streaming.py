@@ -82,7 +82,7 @@ _PLAIN: dict[str, Interest] = {
     "public:local": Everybody(),
     "public:media": Everybody(only_media=True),
     "public:local:media": Everybody(only_media=True),
-    # Everybody is local here.
+    # All accounts are local.
     "public:remote": PRESENCE,
     "public:remote:media": PRESENCE,
 }
@@ -136,7 +136,7 @@ def _tag(text: str) -> str:
 
 async def _own_list(front: Front, member_id: int, list_id: int) -> int:
     if list_id == FOR_YOU_LIST and front.settings.for_you_list:
-        # Nothing is ever said on it: what is best is not what is newest.
+        # This list has no live updates, because it is not ordered by time.
         return list_id
     found = (await front.graph.obj_get((list_id,))).get(list_id)
     if not isinstance(found, MemberList) or found.owner_id != member_id:
@@ -280,7 +280,7 @@ class Sockets:
             except Exception as error:  # noqa: BLE001  # whatever it is, the table of errors answers it
                 await _refuse(reply_for(error, where="a WebSocket"), scope, send)
                 return
-            # Chromium drops a socket that does not come back with the protocol that it offered: here that is the token.
+            # Chromium closes a socket unless the response names the protocol that it offered, which is the token.
             protocol = next(iter(scope["subprotocols"]), None)
             socket = _Socket(self._front, text, caller, presence, receive, send)
             await socket.run(scope, protocol)
@@ -298,7 +298,7 @@ class Sockets:
             caller = await caller_with(self._front.uses, connection, text)
         except (Unauthenticated, NotAllowed) as error:
             failure = error
-        # Before any refusal, so that guessing tokens is limited as well.
+        # Count before any refusal, so that guessing tokens is limited as well.
         await _count(self._front, caller.member_id or rate_limits.address_of(scope))
         if failure is not None:
             raise failure
@@ -342,7 +342,7 @@ class _Socket:
                 await self._refuse(failure)
             async with aclosing(self._front.streams.attended(self._presence, check)) as attended:
                 async for _ in attended:
-                    # A ping is the sign of life here.
+                    # WebSockets have their own pings.
                     pass
         except OSError:
             self._gone = True
@@ -456,7 +456,7 @@ class _Socket:
         if self._presence.dismissed:
             code, reason = _NOT_ALLOWED, "The access token is not valid any more"
         try:
-            # Whoever reads nothing does not read this either.
+            # A client that does not read does not read this either.
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
         except OSError:

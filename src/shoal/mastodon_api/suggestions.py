@@ -7,15 +7,13 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from shoal.commands import relationships as services
+from shoal.commands import relationships
 from shoal.http.pagination import listed_data, page_size
 from shoal.http.params import Id, Limit
 from shoal.mastodon_api.context import Context, Router, actor, offset_page
 from shoal.mastodon_api.entities.statuses import Account, Status
 from shoal.mastodon_api.entities.tags import Suggestion
-from shoal.queries import members as directory_feed
-from shoal.queries import suggestions as suggestions_feed
-from shoal.queries import trends
+from shoal.queries import members, suggestions, trends
 
 router = Router()
 
@@ -63,38 +61,34 @@ class Dismissed(msgspec.Struct, frozen=True):
 @router.get("/api/v2/suggestions", scope="read:accounts", answer=list[Suggestion])
 async def suggested(context: Context, params: Count) -> object:
     """Suggest accounts to follow, best first, each with its reasons in words and numbers."""
-    front = context.deps
-    found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
-    return [
-        {
-            "source": "global" if sources[0] == _MOST_FOLLOWED else "past_interactions",
-            "sources": sources,
-            "account": msgspec.Raw(front.present.account(one.profile)),
-            "shoal": {"score": one.score, "reasons": [reason._asdict() for reason in one.reasons]},
-        }
-        for one in found
-        for sources in (_sources(one),)
-    ]
-
-
-def _sources(one: suggestions_feed.Suggestion) -> list[str]:
-    """Return Mastodon's sources of the reasons, strongest first; `most_followed` if there are no reasons."""
-    names = dict.fromkeys(_SOURCES[reason.source] for reason in one.reasons)
-    return list(names) or [_MOST_FOLLOWED]
+    return [_entity(context, one) for one in await _suggestions(context, params)]
 
 
 @router.get("/api/v1/suggestions", scope="read:accounts", answer=list[Account])
 async def suggested_accounts(context: Context, params: Count) -> object:
     """Suggest accounts to follow, without reasons."""
-    front = context.deps
-    found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
-    return front.present.accounts(one.profile for one in found)
+    return context.deps.present.accounts(one.profile for one in await _suggestions(context, params))
+
+
+async def _suggestions(context: Context, params: Count) -> list[suggestions.Suggestion]:
+    return await suggestions.suggestions(context.deps.reads, actor(context), page_size(params.limit, 40, 80))
+
+
+def _entity(context: Context, found: suggestions.Suggestion) -> dict[str, object]:
+    # An account without reasons is one of the most followed.
+    sources = list(dict.fromkeys(_SOURCES[reason.source] for reason in found.reasons)) or [_MOST_FOLLOWED]
+    return {
+        "source": "global" if sources[0] == _MOST_FOLLOWED else "past_interactions",
+        "sources": sources,
+        "account": msgspec.Raw(context.deps.present.account(found.profile)),
+        "shoal": {"score": found.score, "reasons": [reason._asdict() for reason in found.reasons]},
+    }
 
 
 @router.delete("/api/v1/suggestions/{account_id}", scope="write:accounts", answer=dict)
 async def dismiss(context: Context, params: Dismissed) -> object:
     """Never suggest this account to the caller again."""
-    await services.dismiss_suggestion(context.deps.writes, actor(context), params.account_id)
+    await relationships.dismiss_suggestion(context.deps.writes, actor(context), params.account_id)
     return {}
 
 
@@ -103,9 +97,7 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
     """List accounts that want to be discovered."""
     front = context.deps
     limit, offset = page_size(params.limit, 40, 80), min(max(0, params.offset), _DEEPEST)
-    found = await directory_feed.directory_page(
-        front.reads, context.caller.member_id, params.order or "active", limit, offset
-    )
+    found = await members.directory_page(front.reads, context.caller.member_id, params.order or "active", limit, offset)
     return offset_page(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
 
 

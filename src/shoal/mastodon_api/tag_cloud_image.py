@@ -191,7 +191,7 @@ def _settle(taken: NDArray[np.int32], index: int, room: Extent, size: float) -> 
         return None
     taken[row : row + rows, column : column + columns] = 1
     left, top = column * _CELL, row * _CELL
-    # In the middle of its cells, which are a little more than it needs.
+    # Center the word in its cells, which are slightly larger.
     x = left + round((columns * _CELL - width) / 2)
     baseline = round(top + (rows * _CELL - above - below) / 2 + above, 1)
     return PlacedWord(
@@ -273,7 +273,7 @@ def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[DrawnWord]]:
     placed = place([(text, word.level) for text, word in zip(texts, words, strict=True)])
     left, top, right, bottom = _frame(placed)
     colours = _colours(placed, words)
-    # Whoever goes from link to link, or listens, meets the first tags first.
+    # Keyboard and screen reader users reach the first tags first.
     drawn = [
         DrawnWord(one, texts[one.at], colours[one.at], _weight(words[one.at].level))
         for one in sorted(placed, key=lambda one: one.at)
@@ -338,7 +338,7 @@ def _word(drawn: DrawnWord, word: Word, href: Callable[[str], str]) -> str:
     one = drawn.place
     uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
     told = f"{uses}; {word.why}" if word.why else uses
-    # Set to the width that was reckoned with, whatever font there is.
+    # `textLength` sets the estimated width in any font.
     return (
         f'<a href="{escape(href(word.name))}"><title>{escape(told)}</title>'
         f'<text class="c{drawn.colour} {drawn.weight}" x="{one.x + one.width / 2:g}" y="{one.baseline:g}" font-size="{one.size:g}"'

@@ -15,8 +15,6 @@ from shoal.mastodon_api.context import Context, Router, actor, cursor_of, entrie
 from shoal.mastodon_api.entities.statuses import Status
 from shoal.queries import home as home_feed
 from shoal.queries import public_timelines
-from shoal.queries import public_timelines as nearby_feed
-from shoal.queries import public_timelines as public_feed
 from shoal.queries.pipeline import Page
 
 router = Router()
@@ -69,23 +67,21 @@ async def home(context: Context, params: StatusesQuery) -> object:
 @router.get("/api/v1/timelines/tag/{tag}", auth="optional", scope="read:statuses", answer=list[Status], remembered=True)
 async def tag(context: Context, params: TagTimelineQuery) -> object:
     """List the newest public statuses with a tag, or a combination of tags."""
-    name = _known(params.tag)
+    name = _valid(params.tag)
     if name is None:
         raise NotFound("Record not found")
-    cursor, every = cursor_of(params), [_known(tag) for tag in params.all]
+    cursor, viewer = cursor_of(params), context.caller.member_id
+    required = [_valid(tag) for tag in params.all]
     query = public_timelines.TagQuery(
-        any_of=frozenset((name, *_all_known(params.any))),
-        all_of=frozenset(_all_known(params.all)),
-        none_of=frozenset(_all_known(params.none)),
+        any_of=frozenset((name, *_all_valid(params.any))),
+        all_of=frozenset(_all_valid(params.all)),
+        none_of=frozenset(_all_valid(params.none)),
         only_media=params.only_media,
     )
-    # What is no tag at all is on no status.
-    nothing = params.only_remote or None in every
-    page = (
-        _EMPTY
-        if nothing
-        else await public_timelines.tag_page(context.deps.reads, context.caller.member_id, query, cursor)
-    )
+    page = _EMPTY
+    # No status has an invalid tag.
+    if not params.only_remote and None not in required:
+        page = await public_timelines.tag_page(context.deps.reads, viewer, query, cursor)
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
@@ -95,7 +91,7 @@ async def public(context: Context, params: Public) -> object:
     cursor, viewer = cursor_of(params), context.caller.member_id
     page = _EMPTY
     if not params.only_remote:
-        page = await public_feed.public_page(context.deps.reads, viewer, cursor, only_media=params.only_media)
+        page = await public_timelines.public_page(context.deps.reads, viewer, cursor, only_media=params.only_media)
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
@@ -103,17 +99,17 @@ async def public(context: Context, params: Public) -> object:
 async def nearby(context: Context, params: NearbyQuery) -> object:
     """List the newest public statuses within a radius of a place."""
     cursor, around = cursor_of(params), disk(params.latitude, params.longitude, params.radius_km)
-    page = await nearby_feed.nearby_page(
+    page = await public_timelines.nearby_page(
         context.deps.reads, context.caller.member_id, around, cursor, only_media=params.only_media
     )
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
-def _all_known(tags: Iterable[str]) -> list[str]:
-    return [known for tag in tags if (known := _known(tag)) is not None]
+def _all_valid(tags: Iterable[str]) -> list[str]:
+    return [valid for tag in tags if (valid := _valid(tag)) is not None]
 
 
-def _known(tag: str) -> str | None:
+def _valid(tag: str) -> str | None:
     """Return the canonical form of a tag; None if it is invalid."""
     try:
         return check_tag(tag)

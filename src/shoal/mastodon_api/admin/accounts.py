@@ -31,7 +31,7 @@ from shoal.queries.moderation import Members, MemberState, is_in
 router = Router(role=Role.MODERATOR)
 
 _log = logging.getLogger("shoal.moderation")
-# Always log who did what, whatever the log level is.
+# Moderation actions are logged at any log level.
 _log.setLevel(logging.INFO)
 
 _Text = Annotated[str, Meta(max_length=400)]
@@ -135,7 +135,7 @@ async def _several(
     if params.email:
         found = Members([], None)
         member = await members.find(front.writes, params.email) if "@" in params.email else None
-        # A caller who may not see the address must not learn whose it is either.
+        # A caller who may not see the address must not learn its owner either.
         seen = member is not None and _sees_address(context, member)
         if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
             found = Members([member], None)

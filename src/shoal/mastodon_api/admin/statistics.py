@@ -227,7 +227,7 @@ async def _of_tag_before(tags: TagUseReader, key: MeasureKey, tag: int, period: 
     try:
         return _of_tag(key, await tags.of(tag, period), period).total
     except InvalidInput:
-        # Too many to be counted; the requested period has few enough.
+        # Only the preceding period has too many uses to count.
         return None
 
 
@@ -398,7 +398,7 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
         period = Period(_month(period.first), _month(_month(period.last) + 31) - 1)
     starts = [day for day in period.days if params.frequency == "day" or day == _month(day)]
     figures = await _known(context.deps, period)
-    # For a million members this takes a second, during which other requests must be served.
+    # With a million members this takes a second; other requests must not wait for it.
     cohorts = await asyncio.to_thread(figures.retention, starts, period.last)
     return [
         Cohort(

@@ -114,29 +114,17 @@ class Presenter:
     async def status(self, viewer: int | None, entry: Entry, data: int = WHOLE) -> bytes:
         await self._learn_apps((entry,))
         (entry,) = await self._filtered(viewer, (entry,))
-        pieces: list[bytes] = []
-        self._write(pieces, viewer, entry, data)
-        return b"".join(pieces)
+        return self._encoded(viewer, entry, data)
 
     async def ranked_page(
         self, viewer: int, entries: Sequence[tuple[Entry, entities.Ranking | None]], data: int = 0
     ) -> bytes:
         await self._learn_apps([entry for entry, _ in entries])
-        made: list[bytes] = []
-        for entry, ranking in entries:
-            pieces: list[bytes] = []
-            self._write(pieces, viewer, entry, data, ranking)
-            made.append(b"".join(pieces))
-        return b"[%b]" % b",".join(made)
+        return b"[%b]" % b",".join(self._encoded(viewer, entry, data, ranking) for entry, ranking in entries)
 
     async def each(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> dict[int, bytes]:
         await self._learn_apps(entries)
-        made: dict[int, bytes] = {}
-        for entry in await self._filtered(viewer, entries):
-            pieces: list[bytes] = []
-            self._write(pieces, viewer, entry, data)
-            made[entry.id] = b"".join(pieces)
-        return made
+        return {entry.id: self._encoded(viewer, entry, data) for entry in await self._filtered(viewer, entries)}
 
     def present_page(self, viewer: int | None, entries: Iterable[Entry], data: int = 0) -> bytes:
         """Return a JSON array of statuses whose apps are cached already, or are not shown."""
@@ -171,6 +159,11 @@ class Presenter:
             for app in (await self._graph.obj_get(list(missing))).values():
                 if isinstance(app, App):
                     self._apps.put(app.id, app)
+
+    def _encoded(self, viewer: int | None, entry: Entry, data: int, ranking: entities.Ranking | None = None) -> bytes:
+        pieces: list[bytes] = []
+        self._write(pieces, viewer, entry, data, ranking)
+        return b"".join(pieces)
 
     def _write(
         self,

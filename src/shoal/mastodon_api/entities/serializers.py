@@ -36,7 +36,6 @@ from shoal.core.ranking.recipes import Recipe, recipe_link
 from shoal.core.text import to_html
 from shoal.core.visibility import Relation
 from shoal.i18n import language_tag
-from shoal.mastodon_api.entities import statuses as client_entities
 from shoal.mastodon_api.entities import statuses as entities
 from shoal.mastodon_api.entities.statuses import Account, MediaAttachment, MediaExtras, Meta, Original, Point, Size
 from shoal.queries.follows import FollowersOfDay, FollowPeriod, RelationshipHistory
@@ -373,15 +372,15 @@ def relationship(other_id: int, stand: Relation) -> entities.Relationship:
     )
 
 
-def application(app: App, push_key: str) -> client_entities.Application:
+def application(app: App, push_key: str) -> entities.Application:
     """Return an app without its secret. `push_key` is the server's public key for web push; empty for none."""
-    return client_entities.Application(**_application(app, push_key))
+    return entities.Application(**_application(app, push_key))
 
 
-def credential_application(app: App, secret: str, push_key: str) -> client_entities.CredentialApplication:
+def credential_application(app: App, secret: str, push_key: str) -> entities.CredentialApplication:
     """Return an app with its secret. `push_key` is the server's public key for web push; empty for none."""
     fields = _application(app, push_key)
-    return client_entities.CredentialApplication(**fields, client_id=str(app.id), client_secret=secret)
+    return entities.CredentialApplication(**fields, client_id=str(app.id), client_secret=secret)
 
 
 def _application(app: App, push_key: str) -> dict[str, Any]:
@@ -396,9 +395,9 @@ def _application(app: App, push_key: str) -> dict[str, Any]:
     }
 
 
-def token(made: Token, text: str) -> client_entities.Token:
+def token(made: Token, text: str) -> entities.Token:
     """Return a new token, whose text is only known at its creation."""
-    return client_entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)
+    return entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)
 
 
 class MutedAccount(Account, kw_only=True):
