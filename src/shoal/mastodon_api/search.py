@@ -16,14 +16,13 @@ from msgspec import Meta
 
 from shoal.core.ids import MAX_ID
 from shoal.graph.contract import MAX_TIME, Cursor
-from shoal.graph.schema import FOLLOWS_TAG, tag_id
 from shoal.http.pagination import WithData, listed_data, page_size
 from shoal.http.params import CursorId as CursorValue
 from shoal.http.params import Id, Limit
-from shoal.mastodon_api.context import Context, Front, Router, offset_page
-from shoal.mastodon_api.entities import tags as tag_entities
+from shoal.mastodon_api.context import Context, Router, offset_page
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.mastodon_api.entities.tags import Search, SearchV1
+from shoal.mastodon_api.tags import counted_tags
 from shoal.queries import search
 from shoal.queries.hydration import Entry, Profile, hydrate, profiles_by_id
 from shoal.queries.search import ResultRange
@@ -71,17 +70,23 @@ class _Found(msgspec.Struct):
 async def everything(context: Context, params: Query) -> object:
     """Search for accounts, statuses and hashtags."""
     result = await _search(context, params)
-    hashtags = await _tags(context.deps, context.caller.member_id, result.hashtags)
-    return {**await _people_and_posts(context, result, listed_data(wanted=params.with_data)), _HASHTAGS: hashtags}
+    counted = await context.deps.reads.tags.counted(result.hashtags) if result.hashtags else {}
+    return await _results(context, params, result, await counted_tags(context, result.hashtags, counted))
 
 
 @router.get("/api/v1/search", scope="read:search", answer=SearchV1)
-async def as_before(context: Context, params: Query) -> object:
+async def everything_v1(context: Context, params: Query) -> object:
     """Search for accounts, statuses and hashtags; hashtags are returned as names."""
     result = await _search(context, params)
+    return await _results(context, params, result, result.hashtags)
+
+
+async def _results(context: Context, params: Query, found: _Found, hashtags: Sequence[object]) -> dict[str, object]:
+    present, data = context.deps.present, listed_data(wanted=params.with_data)
     return {
-        **await _people_and_posts(context, result, listed_data(wanted=params.with_data)),
-        _HASHTAGS: result.hashtags,
+        _ACCOUNTS: msgspec.Raw(present.accounts(found.accounts)),
+        _STATUSES: msgspec.Raw(await present.page(context.caller.member_id, found.statuses, data)),
+        _HASHTAGS: hashtags,
     }
 
 
@@ -103,7 +108,7 @@ async def _search(context: Context, params: Query) -> _Found:
     if not text or kind not in ("", _ACCOUNTS, _STATUSES, _HASHTAGS):
         return _Found()
     if params.resolve and (named := await _at_address(context, text)) is not None:
-        return _only(named, kind)
+        return named if not kind else _Found(**{kind: getattr(named, kind)})
     part = ResultRange(page_size(params.limit), min(max(0, params.offset), search.MOST) if kind else 0)
     result = _Found()
     if kind in ("", _ACCOUNTS):
@@ -163,36 +168,3 @@ async def _at_address(context: Context, text: str) -> _Found | None:
     return _Found(
         accounts=await profiles_by_id(front.graph, context.caller.member_id, (member.id,)) if member else [],
     )
-
-
-def _only(result: _Found, kind: str) -> _Found:
-    return result if not kind else _Found(**{kind: getattr(result, kind)})
-
-
-async def _people_and_posts(context: Context, result: _Found, data: int) -> dict[str, msgspec.Raw]:
-    front = context.deps
-    return {
-        _ACCOUNTS: msgspec.Raw(front.present.accounts(result.accounts)),
-        _STATUSES: msgspec.Raw(await front.present.page(context.caller.member_id, result.statuses, data)),
-    }
-
-
-async def _tags(front: Front, viewer: int | None, names: Sequence[str]) -> list[tag_entities.Tag]:
-    if not names:
-        return []
-    counted = await front.reads.tags.counted(names)
-    followed: set[int] = set()
-    if viewer is not None:
-        found_tags = await front.graph.assoc_get(viewer, (FOLLOWS_TAG,), list(map(tag_id, names)))
-        followed = set(found_tags[FOLLOWS_TAG])
-    today = front.reads.tags.today()
-    return [
-        tag_entities.tag(
-            name,
-            front.at,
-            counted.get(name),
-            today,
-            following=None if viewer is None else tag_id(name) in followed,
-        )
-        for name in names
-    ]
