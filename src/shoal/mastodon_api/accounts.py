@@ -119,7 +119,7 @@ async def statuses(context: Context, params: Statuses) -> object:
         entries = await pinned(front.reads, context.caller.member_id, params.id, cursor, query)
         return await front.present.page(context.caller.member_id, entries, listed_data(wanted=params.with_data))
     page = await posts.authored_page(front.reads, context.caller.member_id, params.id, cursor, query)
-    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
 @router.get(

@@ -15,7 +15,7 @@ from shoal.http.responses import raw
 from shoal.mastodon_api.context import Context, One, PageOf, Router, actor, cursor_of, offset_page, paged
 from shoal.mastodon_api.entities.serializers import Addresses, attachment, moment
 from shoal.mastodon_api.entities.statuses import Account, MediaAttachment, Status
-from shoal.queries import albums as feed
+from shoal.queries import albums as queries
 from shoal.queries.albums import Cover
 
 router = Router()
@@ -102,8 +102,8 @@ class SomePhotos(msgspec.Struct, frozen=True, kw_only=True):
 async def several(context: Context, params: PageOf) -> object:
     """List the albums of an account with photos that the caller may see, newest first; of the caller, all albums."""
     front = context.deps
-    cursor = cursor_of(params, feed.PAGE, 40)
-    found = await feed.of_member(front.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
+    cursor = cursor_of(params, queries.PAGE, 40)
+    found = await queries.of_member(front.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
     body = [album_of(one, front.at) for one in found.covers]
     return paged(context, body, [one.album.id for one in found.covers], found.next, cursor)
 
@@ -112,11 +112,11 @@ async def several(context: Context, params: PageOf) -> object:
 async def one(context: Context, params: PartOfAlbum) -> object:
     """Show an album with a page of its photos, in the order of the album."""
     front, viewer = context.deps, context.caller.member_id
-    limit, offset = page_size(params.limit, feed.PHOTOS, 80), min(max(0, params.offset), _MOST_OFFSET)
-    found = await feed.page(front.reads, viewer, params.id, offset, limit)
+    limit, offset = page_size(params.limit, queries.PHOTOS, 80), min(max(0, params.offset), _MOST_OFFSET)
+    found = await queries.page(front.reads, viewer, params.id, offset, limit)
     statuses = await front.present.each(viewer, list({one.entry.id: one.entry for one in found.photos}.values()))
     made = AlbumWithPhotos(
-        **msgspec.structs.asdict(album_of(feed.Cover(found.album, found.total), front.at)),
+        **msgspec.structs.asdict(album_of(queries.Cover(found.album, found.total), front.at)),
         account=raw(front.present.account(found.owner)),
         photos=[AlbumPhoto(attachment(one.media, front.at), raw(statuses[one.entry.id])) for one in found.photos],
     )
@@ -128,7 +128,7 @@ async def create(context: Context, params: NewAlbum) -> object:
     """Create an empty album."""
     front = context.deps
     made = await albums.create(front.writes, actor(context), params.title, params.description)
-    return album_of(feed.Cover(made, 0), front.at)
+    return album_of(queries.Cover(made, 0), front.at)
 
 
 @router.put("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=Album)
@@ -170,6 +170,6 @@ async def arrange(context: Context, params: SomePhotos) -> object:
 
 async def _own(context: Context, album_id: int) -> Album:
     front = context.deps
-    found = await feed.page(front.reads, actor(context), album_id, limit=4)
+    found = await queries.page(front.reads, actor(context), album_id, limit=4)
     first = tuple(one.media for one in found.photos if one.media.preview_key)
-    return album_of(feed.Cover(found.album, found.total, first), front.at)
+    return album_of(queries.Cover(found.album, found.total, first), front.at)

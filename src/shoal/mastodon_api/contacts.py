@@ -17,7 +17,7 @@ from shoal.mastodon_api.context import FORM, Context, Router, actor
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.queries.members import ContactsFound, contacts_by_hash, followees_by_handle, followees_in_archive
 
-router = Router()
+router = Router(scope="read:follows")
 
 
 class HashTerms(msgspec.Struct, kw_only=True):
@@ -78,16 +78,14 @@ class FollowListParams(msgspec.Struct, frozen=True):
     """Such as `ann@mastodon.social`, `ann.bsky.social` or `https://instagram.com/ann`."""
 
 
-@router.get("/api/shoal/v1/contacts/salt", scope="read:follows", answer=HashTerms)
+@router.get("/api/shoal/v1/contacts/salt", answer=HashTerms)
 async def hash_terms(context: Context, _params: None) -> object:
     """Return the salt and algorithm with which clients hash e-mail addresses before sending them."""
     salt = await contact_salt(context.deps.writes)
     return HashTerms(salt=salt, algorithm=ALGORITHM, bits=BITS, most=MOST_HASHES)
 
 
-@router.post(
-    "/api/shoal/v1/contacts", scope="read:follows", limit_class="contacts", answer=FoundContacts, max_body=4 * FORM
-)
+@router.post("/api/shoal/v1/contacts", limit_class="contacts", answer=FoundContacts, max_body=4 * FORM)
 async def by_hashes(context: Context, params: HashesParams) -> object:
     """Find accounts by hashed e-mail addresses, among those that allow it."""
     return _shown(context, await contacts_by_hash(context.deps.reads, actor(context), params.hashes))

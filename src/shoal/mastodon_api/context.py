@@ -29,7 +29,7 @@ from shoal.http.connections import USUAL as USUAL_PATIENCE
 from shoal.http.connections import Patience
 from shoal.http.event_streams import USUAL, Pace, Streams
 from shoal.http.middleware import IpGuard, client_of
-from shoal.http.pagination import PageQuery, StatusesQuery, link_header, offset_links
+from shoal.http.pagination import PageQuery, StatusesQuery, link_header, listed_data, offset_links
 from shoal.http.params import Id
 from shoal.http.rate_limits import Limiter, MemoryLimiter, rules
 from shoal.http.responses import Reply, kept
@@ -267,14 +267,14 @@ def cursor_of(query: PageQuery, default: int = 20, maximum: int = 40) -> Cursor:
 
 
 async def entries_page(
-    context: Context, page: Page, cursor: Cursor, *, data: int = 0, filters_applied: bool = False
+    context: Context, page: Page, cursor: Cursor, *, with_data: bool, filters_applied: bool = False
 ) -> Reply:
-    """Return a page of statuses; those of others include their data if it has at most `data` bytes.
+    """Return a page of statuses, with their data if it is requested (see `WithData`).
 
     With `filters_applied` the entries already list the caller's filters that match them.
     """
     body = await context.deps.present.page(
-        context.caller.member_id, page.entries, data, filters_applied=filters_applied
+        context.caller.member_id, page.entries, listed_data(wanted=with_data), filters_applied=filters_applied
     )
     return paged(context, body, [entry.id for entry in page.entries], page.next, cursor)
 

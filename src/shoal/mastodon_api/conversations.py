@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.commands import conversations as verbs
+from shoal.commands import conversations as commands
 from shoal.http.pagination import StatusesQuery, listed_data
 from shoal.http.responses import raw
 from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities.notifications import Conversation
-from shoal.queries import conversations as feed
+from shoal.queries import conversations as queries
 
 router = Router()
 
@@ -19,7 +19,7 @@ async def several(context: Context, params: StatusesQuery) -> object:
     """List the caller's conversations, most recently active first."""
     front = context.deps
     cursor = cursor_of(params)
-    page = await feed.page(front.reads, actor(context), cursor)
+    page = await queries.page(front.reads, actor(context), cursor)
     body = await shown(front, actor(context), page.items, listed_data(wanted=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
@@ -39,18 +39,18 @@ async def unread(context: Context, params: One) -> object:
 @router.delete("/api/v1/conversations/{id}", scope="write:conversations", answer=dict)
 async def remove(context: Context, params: One) -> object:
     """Remove a conversation from the list, until someone replies in it."""
-    await verbs.remove(context.deps.writes, actor(context), params.id)
+    await commands.remove(context.deps.writes, actor(context), params.id)
     return {}
 
 
 async def _marked(context: Context, params: One, *, unread: bool) -> Conversation:
     front = context.deps
-    await verbs.mark(front.writes, actor(context), params.id, unread=unread)
-    found = await feed.one(front.reads, actor(context), params.id)
+    await commands.mark(front.writes, actor(context), params.id, unread=unread)
+    found = await queries.one(front.reads, actor(context), params.id)
     return (await shown(front, actor(context), (found,)))[0]
 
 
-async def shown(front: Front, viewer: int, items: Sequence[feed.Conversation], data: int = 0) -> list[Conversation]:
+async def shown(front: Front, viewer: int, items: Sequence[queries.Conversation], data: int = 0) -> list[Conversation]:
     statuses = await front.present.each(viewer, [item.last for item in items], data)
     return [
         Conversation(

@@ -66,7 +66,7 @@ def status_entity(held: values.FilterPost) -> FilterStatus:
     return FilterStatus(str(held.id), str(held.post_id))
 
 
-def whole(filter_: values.Filter) -> Filter:
+def filter_entity(filter_: values.Filter) -> Filter:
     summary = serializers.filter_summary(filter_)
     return Filter(
         **msgspec.structs.asdict(summary),
@@ -75,7 +75,7 @@ def whole(filter_: values.Filter) -> Filter:
     )
 
 
-def old(filter_: values.Filter, word: values.FilterKeyword) -> OldFilter:
+def v1_entity(filter_: values.Filter, word: values.FilterKeyword) -> OldFilter:
     return OldFilter(
         id=str(word.id),
         phrase=word.keyword,
@@ -128,7 +128,7 @@ class StatusOf(msgspec.Struct, frozen=True):
     status_id: Id
 
 
-def lasting(expires_in: int | UnsetType | None) -> int | None:
+def _seconds(expires_in: int | UnsetType | None) -> int | None:
     """Convert an expiry for `FilterChange`: None if omitted, -1 for never, else seconds."""
     if expires_in is UNSET:
         return None
@@ -140,7 +140,7 @@ def _change_of(params: FilterParams) -> FilterChange:
         title=params.title,
         contexts=params.context,
         action=params.filter_action,
-        lasts=lasting(params.expires_in),
+        lasts=_seconds(params.expires_in),
         words=[
             KeywordChange(id=word.id or 0, keyword=word.keyword, whole_word=word.whole_word, gone=word.destroy)
             for word in params.keywords_attributes
@@ -151,25 +151,25 @@ def _change_of(params: FilterParams) -> FilterChange:
 @router.get("/api/v2/filters", scope="read:filters", answer=list[Filter])
 async def several(context: Context, _params: None) -> object:
     """List the caller's filters."""
-    return [whole(filter_) for filter_ in await filters_of(context.deps.graph, actor(context))]
+    return [filter_entity(filter_) for filter_ in await filters_of(context.deps.graph, actor(context))]
 
 
 @router.post("/api/v2/filters", scope="write:filters", answer=Filter)
 async def create(context: Context, params: FilterParams) -> object:
     """Create a filter with its keywords."""
-    return whole(await filters.create(context.deps.writes, actor(context), _change_of(params)))
+    return filter_entity(await filters.create(context.deps.writes, actor(context), _change_of(params)))
 
 
 @router.get("/api/v2/filters/{id}", scope="read:filters", answer=Filter)
 async def one(context: Context, params: One) -> object:
     """Show an own filter."""
-    return whole(await filters.own_filter(context.deps.graph, actor(context), params.id))
+    return filter_entity(await filters.own_filter(context.deps.graph, actor(context), params.id))
 
 
 @router.put("/api/v2/filters/{id}", scope="write:filters", answer=Filter)
 async def update(context: Context, params: ChangedFilter) -> object:
     """Update a filter: omitted fields keep their values, and keywords are added, changed or (`_destroy`) deleted."""
-    return whole(await filters.update(context.deps.writes, actor(context), params.id, _change_of(params)))
+    return filter_entity(await filters.update(context.deps.writes, actor(context), params.id, _change_of(params)))
 
 
 @router.delete("/api/v2/filters/{id}", scope="write:filters", answer=dict)
@@ -271,7 +271,7 @@ class ChangedPhrase(PhraseParams, frozen=True, kw_only=True):
 async def several_v1(context: Context, _params: None) -> object:
     """List the caller's filters in the format of API v1, one per keyword."""
     return [
-        old(filter_, word)
+        v1_entity(filter_, word)
         for filter_ in await filters_of(context.deps.graph, actor(context))
         for word in filter_.keywords
     ]
@@ -286,13 +286,13 @@ async def create_v1(context: Context, params: PhraseParams) -> object:
         actor(context),
         _v1_change_of(params, title=params.phrase or "", irreversible=bool(params.irreversible), word=word),
     )
-    return old(made, made.keywords[0])
+    return v1_entity(made, made.keywords[0])
 
 
 @router.get("/api/v1/filters/{id}", scope="read:filters", answer=OldFilter)
 async def one_v1(context: Context, params: One) -> object:
     """Show a filter in the format of API v1."""
-    return old(*await filters.filter_of_keyword(context.deps.graph, actor(context), params.id))
+    return v1_entity(*await filters.filter_of_keyword(context.deps.graph, actor(context), params.id))
 
 
 @router.put("/api/v1/filters/{id}", scope="write:filters", answer=OldFilter)
@@ -300,18 +300,20 @@ async def update_v1(context: Context, params: ChangedPhrase) -> object:
     """Update a filter of API v1."""
     front = context.deps
     filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
-    alone = len(filter_.keywords) == 1 and not filter_.posts
-    if not alone and _changes_more(filter_, params):
+    is_only_keyword = len(filter_.keywords) == 1 and not filter_.posts
+    if not is_only_keyword and _changes_more(filter_, params):
         raise InvalidInput(_SHARED)
     word = KeywordChange(id=held.id, keyword=params.phrase, whole_word=params.whole_word)
-    change = _v1_change_of(params, title=params.phrase if alone else None, irreversible=params.irreversible, word=word)
+    change = _v1_change_of(
+        params, title=params.phrase if is_only_keyword else None, irreversible=params.irreversible, word=word
+    )
     changed = await filters.update(front.writes, actor(context), filter_.id, change)
-    return old(changed, next(word for word in changed.keywords if word.id == held.id))
+    return v1_entity(changed, next(word for word in changed.keywords if word.id == held.id))
 
 
 @router.delete("/api/v1/filters/{id}", scope="write:filters", answer=dict)
 async def delete_v1(context: Context, params: One) -> object:
-    """Delete a filter of API v1; the last keyword deletes the whole filter."""
+    """Delete a filter of API v1; deleting the last keyword deletes the whole filter."""
     front = context.deps
     member = actor(context)
     filter_, held = await filters.filter_of_keyword(front.graph, member, params.id)
@@ -335,7 +337,7 @@ def _v1_change_of(
         contexts=params.context,
         action=action,
         irreversible=irreversible,
-        lasts=lasting(params.expires_in),
+        lasts=_seconds(params.expires_in),
         words=[word],
     )
 

@@ -222,7 +222,7 @@ async def as_list(context: Context, params: StatusesOf) -> Reply:
     """Return a page of the ranked feed for clients that request it as the timeline of a list."""
     cursor = cursor_of(params)
     page, by_time = await feed.list_page(context.deps.reads, actor(context), cursor)
-    reply = await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    reply = await entries_page(context, page, cursor, with_data=params.with_data)
     return replace(reply, headers=(*reply.headers, _feed_header(by_time)))
 
 

@@ -20,7 +20,6 @@ from shoal.http.responses import Reply
 from shoal.http.routes import Body
 from shoal.mastodon_api.accounts import account_named
 from shoal.mastodon_api.context import Context, Front, Router
-from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.instance import (
     Activity,
@@ -39,7 +38,7 @@ from shoal.mastodon_api.entities.statuses import Account
 from shoal.queries.hydration import profiles_by_id
 from shoal.settings import Settings
 
-router = Router()
+router = Router(auth="public")
 
 _LANGUAGES = """
     ar العربية|bg Български|bn বাংলা|ca Català|cs Čeština|cy Cymraeg|da Dansk|de Deutsch|el Ελληνικά|en English|eo Esperanto
@@ -59,82 +58,77 @@ class Domain(msgspec.Struct, frozen=True):
     domain: Annotated[str, Meta(max_length=400)] = ""
 
 
-@router.get("/api/v1/instance/rules", auth="public", answer=list[Rule])
+@router.get("/api/v1/instance/rules", answer=list[Rule])
 async def rules(context: Context, _params: None) -> list[Rule]:
     """List the rules of this server."""
-    return moderation_entities.rules_of(context.deps.settings)
+    return rules_of(context.deps.settings)
 
 
-@router.get("/api/v1/instance/activity", auth="public", answer=list[Activity])
+@router.get("/api/v1/instance/activity", answer=list[Activity])
 async def activity(context: Context, _params: None) -> list[Activity]:
     """Return the activity of the last twelve weeks, current week first: statuses, authors and new members."""
     totals = await context.deps.network_totals.totals()
     return [Activity(str(week.began), str(week.posts), str(week.authors), str(week.members)) for week in totals.weeks]
 
 
-@router.get("/api/v1/instance/extended_description", auth="public", answer=ExtendedDescription)
+@router.get("/api/v1/instance/extended_description", answer=ExtendedDescription)
 async def extended_description(context: Context, _params: None) -> ExtendedDescription:
     """Return the server's extended description as HTML."""
     return ExtendedDescription(None, f"<p>{escape(context.deps.settings.description)}</p>")
 
 
-@router.get("/api/v1/instance/languages", auth="public", answer=list[Language])
+@router.get("/api/v1/instance/languages", answer=list[Language])
 async def languages(_context: Context, _params: None) -> list[Language]:
     """List languages for clients to offer."""
     return LANGUAGES
 
 
+@router.get("/api/v1/instance/peers", answer=list[Any], stub=True, what="Return an empty list: there is no federation.")
 @router.get(
-    "/api/v1/instance/peers",
-    auth="public",
-    answer=list[Any],
-    what="An empty list: this server talks to no other.",
-    stub=True,
-)
-@router.get(
-    "/api/v1/instance/domain_blocks",
-    auth="public",
-    answer=list[Any],
-    what="An empty list: this server blocks no other.",
-    stub=True,
+    "/api/v1/instance/domain_blocks", answer=list[Any], stub=True, what="Return an empty list: no server is blocked."
 )
 @router.get(
     "/api/v1/custom_emojis",
-    auth="public",
     answer=list[CustomEmoji],
-    what="An empty list: there are no custom emoji.",
     stub=True,
+    what="Return an empty list: there are no custom emoji.",
 )
 @router.get(
-    "/api/v1/announcements", scope="read", answer=list[Any], what="An empty list: nothing is announced.", stub=True
+    "/api/v1/announcements",
+    auth="user",
+    scope="read",
+    answer=list[Any],
+    stub=True,
+    what="Return an empty list: there are no announcements.",
 )
 @router.get(
     "/api/v1/domain_blocks",
+    auth="user",
     scope="read:blocks",
     answer=list[Any],
-    what="An empty list: there are no other servers to block.",
     stub=True,
+    what="Return an empty list: there are no other servers to block.",
 )
 async def nothing(_context: Context, _params: None) -> object:
     """Return an empty list."""
     return b"[]"
 
 
-@router.get("/api/v1/instance/translation_languages", auth="public", answer=dict, stub=True)
+@router.get("/api/v1/instance/translation_languages", answer=dict, stub=True)
 async def no_translations(_context: Context, _params: None) -> object:
     """Return an empty object: there is no translation."""
     return b"{}"
 
 
-@router.get("/api/v1/instance/privacy_policy", auth="public", answer=ExtendedDescription, refuses=(404,), stub=True)
-@router.get("/api/v1/instance/terms_of_service", auth="public", answer=ExtendedDescription, refuses=(404,), stub=True)
+@router.get("/api/v1/instance/privacy_policy", answer=ExtendedDescription, refuses=(404,), stub=True)
+@router.get("/api/v1/instance/terms_of_service", answer=ExtendedDescription, refuses=(404,), stub=True)
 async def not_written(_context: Context, _params: None) -> object:
     """Return 404: this server publishes no such text."""
     raise NotFound("Record not found")
 
 
-@router.post("/api/v1/domain_blocks", scope="write:blocks", answer=dict, stub=True)
-@router.delete("/api/v1/domain_blocks", scope="write:blocks", answer=dict, stub=True)
+@router.post("/api/v1/domain_blocks", auth="user", scope="write:blocks", answer=dict, stub=True)
+@router.delete("/api/v1/domain_blocks", auth="user", scope="write:blocks", answer=dict, stub=True)
 async def no_domain(_context: Context, _params: Domain) -> object:
     """Return an empty object: there are no other servers to block."""
     return b"{}"
@@ -159,7 +153,7 @@ _SOURCE = ""
 _NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
 
 
-@router.get("/api/v1/instance", auth="public", answer=InstanceV1)
+@router.get("/api/v1/instance", answer=InstanceV1)
 async def v1(context: Context, _params: None) -> object:
     """Show the instance in the format of API v1."""
     front = context.deps
@@ -184,12 +178,13 @@ async def v1(context: Context, _params: None) -> object:
     }
 
 
-@router.get("/api/v2/instance", auth="public", answer=InstanceV2)
+@router.get("/api/v2/instance", answer=InstanceV2)
 async def v2(context: Context, _params: None) -> object:
     """Show the instance in the format of API v2."""
     front = context.deps
     settings, totals = front.settings, await front.network_totals.totals()
     thumbnail = front.at.root + MISSING_HEADER
+    access = {"local": "public", "remote": "disabled"}
     return {
         "domain": front.at.netloc,
         "title": settings.title,
@@ -211,7 +206,7 @@ async def v2(context: Context, _params: None) -> object:
             },
             "vapid": {"public_key": front.push_key},
             "translation": {"enabled": False},
-            "timelines_access": _timelines_access(),
+            "timelines_access": {"live_feeds": access, "hashtag_feeds": access, "trending_link_feeds": access},
             "limited_federation": True,
         },
         "registrations": {
@@ -268,22 +263,17 @@ def _configuration(front: Front) -> dict[str, object]:
     }
 
 
-def _timelines_access() -> dict[str, dict[str, str]]:
-    access = {"local": "public", "remote": "disabled"}
-    return {"live_feeds": access, "hashtag_feeds": access, "trending_link_feeds": access}
-
-
 def _streaming(front: Front) -> str:
     return "ws" + front.at.root.removeprefix("http")
 
 
-@router.get("/health", auth="public", limit_class=UNLIMITED, answer=Body("text/plain"))
+@router.get("/health", limit_class=UNLIMITED, answer=Body("text/plain"))
 async def health(_context: Context, _params: None) -> object:
     """Return `OK`, for monitoring."""
     return PlainTextResponse("OK")
 
 
-@router.get("/ready", auth="public", limit_class=UNLIMITED, answer=dict[str, str], refuses=(503,))
+@router.get("/ready", limit_class=UNLIMITED, answer=dict[str, str], refuses=(503,))
 async def ready(context: Context, _params: None) -> object:
     """Return whether the stores, timelines and broker are reachable; the status is 503 if one is not."""
     parts = await context.deps.readiness.parts()
@@ -291,13 +281,13 @@ async def ready(context: Context, _params: None) -> object:
     return Reply(said, 200 if all(parts.values()) else 503)
 
 
-@router.get("/.well-known/nodeinfo", auth="public", answer=NodeinfoLinks)
+@router.get("/.well-known/nodeinfo", answer=NodeinfoLinks)
 async def nodeinfo_links(context: Context, _params: None) -> object:
     """Return the links to the nodeinfo documents."""
     return {"links": [{"rel": _NODEINFO, "href": f"{context.deps.at.root}/nodeinfo/2.0"}]}
 
 
-@router.get("/nodeinfo/2.0", auth="public", answer=Nodeinfo)
+@router.get("/nodeinfo/2.0", answer=Nodeinfo)
 async def nodeinfo(context: Context, _params: None) -> object:
     """Return the software and size of this server, in the format of nodeinfo 2.0."""
     front = context.deps
@@ -332,13 +322,13 @@ class Resource(msgspec.Struct, frozen=True):
     resource: Annotated[str, Meta(max_length=1_000)]
 
 
-@router.get("/.well-known/host-meta", auth="public", answer=Body("application/xrd+xml"))
+@router.get("/.well-known/host-meta", answer=Body("application/xrd+xml"))
 async def host_meta(context: Context, _params: None) -> Response:
     """Return the URL of WebFinger as XRD."""
     return Response(_XRD.format(root=context.deps.at.root), media_type="application/xrd+xml")
 
 
-@router.get("/.well-known/webfinger", auth="public", answer=Body("application/jrd+json", WebFinger), refuses=(404, 410))
+@router.get("/.well-known/webfinger", answer=Body("application/jrd+json", WebFinger), refuses=(404, 410))
 async def webfinger(context: Context, params: Resource) -> Response:
     """Look up an account by `acct:name@domain` or the URL of its profile."""
     front = context.deps

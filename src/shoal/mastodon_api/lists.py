@@ -12,7 +12,6 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.graph.access import access_member, own_list
 from shoal.graph.schema import LISTS
-from shoal.http.pagination import listed_data
 from shoal.http.params import Id, Limit
 from shoal.mastodon_api import for_you
 from shoal.mastodon_api.context import (
@@ -29,7 +28,7 @@ from shoal.mastodon_api.context import (
 from shoal.mastodon_api.entities import serializers as people_entities
 from shoal.mastodon_api.entities.serializers import UserList
 from shoal.mastodon_api.entities.statuses import Account, Status
-from shoal.queries import lists as feed
+from shoal.queries import lists as queries
 from shoal.queries import members
 from shoal.queries.foryou.feed import FOR_YOU_LIST, for_you_list
 
@@ -66,7 +65,7 @@ async def several(context: Context, _params: None) -> object:
     """List the caller's lists, oldest first; before them "For you", if this server provides it as a list."""
     front = context.deps
     ranked = [for_you_list(actor(context))] if front.settings.for_you_list else []
-    owned = await feed.owned(front.graph, actor(context))
+    owned = await queries.owned(front.graph, actor(context))
     return [people_entities.user_list(one) for one in (*ranked, *owned)]
 
 
@@ -133,7 +132,7 @@ async def accounts(context: Context, params: AccountsOf) -> object:
     await _own(context, params.id)
     cursor = cursor_of(params, 40, 80)
     if params.limit == 0:
-        cursor = cursor.of(feed.MAX_MEMBERS)
+        cursor = cursor.of(queries.MAX_MEMBERS)
     found = await members.page(context.deps.reads, member, params.id, LISTS, cursor, followed_by=member)
     return people_page(context, found, cursor)
 
@@ -159,15 +158,15 @@ async def with_account(context: Context, params: One) -> object:
     """List the caller's lists that contain an account."""
     front = context.deps
     await access_member(front.graph, params.id)
-    found = await feed.with_member(front.graph, actor(context), params.id)
+    found = await queries.with_member(front.graph, actor(context), params.id)
     return [people_entities.user_list(one) for one in found]
 
 
 @router.get("/api/v1/timelines/list/{id}", scope="read:lists", answer=list[Status], remembered=True)
 async def timeline(context: Context, params: StatusesOf) -> object:
-    """List the newest statuses by the accounts on an own list; for the list "For you", the ranked feed."""
+    """List the newest statuses by the accounts on an own list; for the list "For you", the ranked queries."""
     if _is_for_you(context, params.id):
         return await for_you.as_list(context, params)
     cursor = cursor_of(params)
-    page = await feed.page(context.deps.reads, actor(context), params.id, cursor)
-    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    page = await queries.page(context.deps.reads, actor(context), params.id, cursor)
+    return await entries_page(context, page, cursor, with_data=params.with_data)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta
 
-from shoal.commands import notifications as verbs
+from shoal.commands import notifications as commands
 from shoal.core.model import NoticePolicy, Treatment
 from shoal.graph.access import access_member
 from shoal.http.pagination import PageQuery
@@ -23,7 +23,7 @@ from shoal.mastodon_api.entities.notifications import (
     PolicySummary,
 )
 from shoal.mastodon_api.notifications import moment_of
-from shoal.queries import notifications as feed
+from shoal.queries import notifications as queries
 from shoal.queries.notifications import NoticeRequest
 
 router = Router()
@@ -84,7 +84,7 @@ async def change_old_policy(context: Context, params: OldPolicy) -> object:
 async def requests(context: Context, params: PageQuery) -> object:
     """List the senders of filtered notifications, most recent notification first."""
     cursor = cursor_of(params, 40, 80)
-    page = await feed.requests_page(context.deps.reads, actor(context), cursor)
+    page = await queries.requests_page(context.deps.reads, actor(context), cursor)
     shown = [await _shown(context, item) for item in page.items]
     return paged(context, shown, [item.last for item in page.items], page.next, cursor)
 
@@ -92,34 +92,34 @@ async def requests(context: Context, params: PageQuery) -> object:
 @router.get("/api/v1/notifications/requests/{id}", scope="read:notifications", answer=NotificationRequest)
 async def request(context: Context, params: One) -> object:
     """Show a sender of filtered notifications."""
-    return await _shown(context, await feed.sender_request(context.deps.reads, actor(context), params.id))
+    return await _shown(context, await queries.sender_request(context.deps.reads, actor(context), params.id))
 
 
 @router.post("/api/v1/notifications/requests/{id}/accept", scope="write:notifications", answer=dict)
 async def accept(context: Context, params: One) -> object:
     """Accept the filtered notifications of a sender, and filter none of theirs from now on."""
-    await verbs.accept_requests(context.deps.writes, actor(context), {params.id})
+    await commands.accept_requests(context.deps.writes, actor(context), {params.id})
     return {}
 
 
 @router.post("/api/v1/notifications/requests/{id}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss(context: Context, params: One) -> object:
     """Dismiss the filtered notifications of a sender."""
-    await verbs.dismiss_requests(context.deps.writes, actor(context), {params.id})
+    await commands.dismiss_requests(context.deps.writes, actor(context), {params.id})
     return {}
 
 
 @router.post("/api/v1/notifications/requests/accept", scope="write:notifications", answer=dict)
 async def accept_several(context: Context, params: RequestIds) -> object:
     """Accept the filtered notifications of several senders, and filter none of theirs from now on."""
-    await verbs.accept_requests(context.deps.writes, actor(context), {*params.id})
+    await commands.accept_requests(context.deps.writes, actor(context), {*params.id})
     return {}
 
 
 @router.post("/api/v1/notifications/requests/dismiss", scope="write:notifications", answer=dict)
 async def dismiss_several(context: Context, params: RequestIds) -> object:
     """Dismiss the filtered notifications of several senders."""
-    await verbs.dismiss_requests(context.deps.writes, actor(context), {*params.id})
+    await commands.dismiss_requests(context.deps.writes, actor(context), {*params.id})
     return {}
 
 
@@ -137,7 +137,7 @@ async def _changed(
     context: Context, params: Policy | OldPolicy, rules: Mapping[str, str], treatment: Callable[[Any], Treatment]
 ) -> NoticePolicy:
     changes = {rule: treatment(value) for name, rule in rules.items() if (value := getattr(params, name)) is not None}
-    return await verbs.set_policy(context.deps.writes, actor(context), changes)
+    return await commands.set_policy(context.deps.writes, actor(context), changes)
 
 
 def _of_old(held: bool) -> Treatment:
@@ -155,7 +155,7 @@ async def _old_policy(context: Context, policy: NoticePolicy) -> OldNotification
 
 
 async def _summary(context: Context) -> PolicySummary:
-    return PolicySummary(*await feed.held_back(context.deps.reads, actor(context)))
+    return PolicySummary(*await queries.held_back(context.deps.reads, actor(context)))
 
 
 async def _shown(context: Context, item: NoticeRequest) -> NotificationRequest:

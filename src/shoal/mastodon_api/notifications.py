@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta
 
-from shoal.commands import notifications as verbs
+from shoal.commands import notifications as commands
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID, milliseconds_of
 from shoal.core.media_files import still_of
@@ -34,7 +34,7 @@ from shoal.mastodon_api.entities.notifications import (
 )
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.push.messages import WIRE_KINDS
-from shoal.queries import notifications as feed
+from shoal.queries import notifications as queries
 from shoal.queries.hydration import Entry, Profile
 from shoal.queries.notifications import NotificationQuery
 
@@ -84,7 +84,7 @@ async def several(context: Context, params: NotificationsQuery) -> object:
     """List the caller's notifications, newest first."""
     front = context.deps
     cursor = cursor_of(params, 40, 80)
-    page = await feed.page(front.reads, actor(context), cursor, query_of(params))
+    page = await queries.page(front.reads, actor(context), cursor, query_of(params))
     body = await shown(front, actor(context), page.items, listed_data(wanted=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
@@ -93,7 +93,7 @@ async def several(context: Context, params: NotificationsQuery) -> object:
 async def one(context: Context, params: One) -> object:
     """Show a notification."""
     front = context.deps
-    found = await feed.one(front.reads, actor(context), params.id)
+    found = await queries.one(front.reads, actor(context), params.id)
     return (await shown(front, actor(context), (found,)))[0]
 
 
@@ -101,29 +101,29 @@ async def one(context: Context, params: One) -> object:
 @router.post("/api/v1/notifications/{id}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss(context: Context, params: One) -> object:
     """Dismiss a notification."""
-    await verbs.dismiss(context.deps.writes, actor(context), params.id)
+    await commands.dismiss(context.deps.writes, actor(context), params.id)
     return {}
 
 
 @router.post("/api/v1/notifications/clear", scope="write:notifications", answer=dict)
 async def clear(context: Context, _params: None) -> object:
     """Delete all notifications."""
-    await verbs.clear(context.deps.writes, actor(context))
+    await commands.clear(context.deps.writes, actor(context))
     return {}
 
 
 @router.get("/api/v1/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_count(context: Context, params: Unread) -> object:
     """Count the notifications since the marker of that timeline; up to 100, or the limit."""
-    return UnreadCount(await feed.unread(context.deps.reads, actor(context), params.most(), query_of(params)))
+    return UnreadCount(await queries.unread(context.deps.reads, actor(context), params.most(), query_of(params)))
 
 
-async def shown(front: Front, viewer: int, items: Sequence[feed.Notification], data: int = 0) -> list[Notification]:
+async def shown(front: Front, viewer: int, items: Sequence[queries.Notification], data: int = 0) -> list[Notification]:
     statuses = await front.present.each(viewer, [item.entry for item in items if item.entry], data)
     return [_notification(front, item, statuses.get(item.notice.about) if item.entry else None) for item in items]
 
 
-def _notification(front: Front, item: feed.Notification, status: bytes | None) -> Notification:
+def _notification(front: Front, item: queries.Notification, status: bytes | None) -> Notification:
     return Notification(
         id=str(item.time),
         type=WIRE_KINDS[item.notice.kind],
@@ -140,7 +140,7 @@ def moment_of(time: int) -> str:
     return serializers.moment(milliseconds_of(time))
 
 
-def reported(front: Front, item: feed.Notification) -> moderation_entities.Report | msgspec.UnsetType:
+def reported(front: Front, item: queries.Notification) -> moderation_entities.Report | msgspec.UnsetType:
     if item.report is None or item.target is None:
         return UNSET
     return moderation_entities.report(item.report, raw(front.present.account(item.target)))
@@ -186,7 +186,7 @@ async def several_groups(context: Context, params: GroupsPage) -> object:
     """List the caller's notifications in groups, most recent notification first."""
     front = context.deps
     cursor = cursor_of(params, 40, 80)
-    page = await feed.grouped(front.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types))
+    page = await queries.grouped(front.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types))
     results = await _results(
         front, actor(context), page.groups, params.expand_accounts, listed_data(wanted=params.with_data)
     )
@@ -197,7 +197,7 @@ async def several_groups(context: Context, params: GroupsPage) -> object:
 async def one_group(context: Context, params: OneGroup) -> object:
     """Show a group of notifications."""
     group, items = await _found(context, params.group_key)
-    return await _results(context.deps, actor(context), (feed.Grouped(group, items),), "full")
+    return await _results(context.deps, actor(context), (queries.Grouped(group, items),), "full")
 
 
 @router.get("/api/v2/notifications/{group_key}/accounts", scope="read:notifications", answer=list[Account])
@@ -213,9 +213,9 @@ async def dismiss_group(context: Context, params: OneGroup) -> object:
     front = context.deps
     key = _parsed(params.group_key)
     if isinstance(key, Group):
-        await verbs.dismiss_group(front.writes, actor(context), key)
+        await commands.dismiss_group(front.writes, actor(context), key)
     else:
-        await verbs.dismiss(front.writes, actor(context), key)
+        await commands.dismiss(front.writes, actor(context), key)
     return {}
 
 
@@ -223,19 +223,19 @@ async def dismiss_group(context: Context, params: OneGroup) -> object:
 async def unread_group_count(context: Context, params: UnreadGroups) -> object:
     """Count the groups of notifications since the marker of that timeline; up to 100, or the limit."""
     kinds = _kinds(params.grouped_types)
-    return UnreadCount(await feed.unread(context.deps.reads, actor(context), params.most(), query_of(params), kinds))
+    return UnreadCount(await queries.unread(context.deps.reads, actor(context), params.most(), query_of(params), kinds))
 
 
 def _kinds(types: Sequence[str]) -> frozenset[Kind]:
     return GROUPED & kinds_of(types) if types else GROUPED
 
 
-async def _found(context: Context, text: str) -> tuple[Group | None, list[feed.Notification]]:
+async def _found(context: Context, text: str) -> tuple[Group | None, list[queries.Notification]]:
     front = context.deps
     key = _parsed(text)
     if isinstance(key, Group):
-        return key, await feed.of_group(front.reads, actor(context), key)
-    return None, [await feed.one(front.reads, actor(context), key)]
+        return key, await queries.of_group(front.reads, actor(context), key)
+    return None, [await queries.one(front.reads, actor(context), key)]
 
 
 def _parsed(text: str) -> Group | int:
@@ -250,7 +250,7 @@ def _parsed(text: str) -> Group | int:
 
 
 async def _results(
-    front: Front, viewer: int, groups: Sequence[feed.Grouped], expand: Expand, data: int = 0
+    front: Front, viewer: int, groups: Sequence[queries.Grouped], expand: Expand, data: int = 0
 ) -> GroupedNotificationsResults:
     samples = [_people(group.items)[:_SAMPLE] for group in groups]
     every = {profile.member.id: profile for sample in samples for profile in sample}
@@ -267,7 +267,7 @@ async def _results(
     )
 
 
-def _group(front: Front, found: feed.Grouped, sample: Sequence[Profile]) -> NotificationGroup:
+def _group(front: Front, found: queries.Grouped, sample: Sequence[Profile]) -> NotificationGroup:
     newest, oldest = found.items[0], found.items[-1]
     return NotificationGroup(
         group_key=key_of(found.group, newest.time),
@@ -284,7 +284,7 @@ def _group(front: Front, found: feed.Grouped, sample: Sequence[Profile]) -> Noti
     )
 
 
-def _people(items: Sequence[feed.Notification]) -> list[Profile]:
+def _people(items: Sequence[queries.Notification]) -> list[Profile]:
     """Return each account once, newest first."""
     return list({item.actor.member.id: item.actor for item in items}.values())
 
@@ -330,7 +330,7 @@ async def mark(context: Context, params: MarkerPositions) -> object:
     """Set markers, and return their new values."""
     given = {HOME: params.home, NOTIFICATIONS: params.notifications}
     read = {name: place.last_read_id for name, place in given.items() if place and place.last_read_id is not None}
-    return _markers(await verbs.set_markers(context.deps.writes, actor(context), read))
+    return _markers(await commands.set_markers(context.deps.writes, actor(context), read))
 
 
 def _markers(found: Mapping[str, Mark]) -> dict[str, Marker]:

@@ -97,11 +97,11 @@ async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
         )
     try:
         _check_protocol(params)
-        asked = authentication.check_subset(authentication.parse(params.scope), app.scopes)
+        requested = authentication.check_subset(authentication.parse(params.scope), app.scopes)
     except (InvalidInput, OAuthRefused) as error:
         code = error.code if isinstance(error, OAuthRefused) else "invalid_scope"
         raise SentBack(params.redirect_uri, error=code, error_description=str(error), state=params.state) from None
-    return AuthorizeRequest(app, params.redirect_uri, asked, params.state, params.code_challenge)
+    return AuthorizeRequest(app, params.redirect_uri, requested, params.state, params.code_challenge)
 
 
 def issuer_of(at: Addresses) -> str:
@@ -131,10 +131,10 @@ def _authority(uri: str) -> str:
 
 def address_of(at: Addresses, params: Authorization) -> str:
     """Return the URL of the authorize page with this request, to return to after login."""
-    fields = msgspec.structs.asdict(params)
-    # The browser has just logged in.
-    del fields["force_login"]
-    return f"{at.path}/oauth/authorize?{urlencode({name: value for name, value in fields.items() if value})}"
+    # `params` may be of a subclass with a password; `force_login` has been satisfied.
+    names = [name for name in Authorization.__struct_fields__ if name != "force_login"]
+    query = {name: value for name in names if (value := getattr(params, name))}
+    return f"{at.path}/oauth/authorize?{urlencode(query)}"
 
 
 async def _app(graph: Reader, client_id: str) -> App:
@@ -287,14 +287,14 @@ async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken
 async def _by_password(context: Context, app: App, params: TokenRequest) -> NewToken:
     if not params.username or not params.password:
         raise OAuthRefused("invalid_request", "Missing required parameter: username and password")
-    asked = _scopes(params.scope, app)
+    requested = _scopes(params.scope, app)
     try:
         member = await login_attempts.log_in(context, params.username, params.password)
     except (Unauthenticated, NotAllowed) as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
     origin = origin_of_request(context.request)
     return await oauth.issue_token(
-        context.deps.writes, app.id, member.id, asked, generation=member.generation, origin=origin
+        context.deps.writes, app.id, member.id, requested, generation=member.generation, origin=origin
     )
 
 
@@ -364,9 +364,9 @@ def _basic(header: str) -> tuple[str, str]:
     return unquote_plus(name), unquote_plus(secret)
 
 
-def _scopes(asked: str, app: App) -> tuple[str, ...]:
+def _scopes(requested: str, app: App) -> tuple[str, ...]:
     try:
-        return authentication.check_subset(authentication.parse(asked), app.scopes)
+        return authentication.check_subset(authentication.parse(requested), app.scopes)
     except InvalidInput as error:
         raise OAuthRefused("invalid_scope", str(error)) from None
 

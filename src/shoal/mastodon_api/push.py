@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -22,6 +21,8 @@ from shoal.push.messages import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, WIRE_KIND
 router = Router()
 
 _Word = Annotated[str, Meta(max_length=200)]
+_WITHOUT_ALERT = frozenset({Kind.REACTION, Kind.VERDICT, Kind.UNPUBLISHED})
+"""Kinds that clients cannot select."""
 
 
 class PushKeys(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up"
 
         Emoji reactions follow favourites and report outcomes follow polls, because clients do not know these types.
         """
-        wanted = {
+        selected = {
             Kind.MENTION: self.mention,
             Kind.POST: self.status,
             Kind.SHARE: self.reblog,
@@ -76,7 +77,7 @@ class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up"
             Kind.REGISTRATION: self.sign_up,
             Kind.REPORT: self.report,
         }
-        return [kind for kind, is_wanted in wanted.items() if is_wanted]
+        return [kind for kind, is_selected in selected.items() if is_selected]
 
 
 class PushData(msgspec.Struct, frozen=True):
@@ -101,9 +102,8 @@ class PushChanges(msgspec.Struct, frozen=True):
 async def show(context: Context, _params: None) -> object:
     """Show the push subscription of the caller's session."""
     key = _key(context.deps)
-    return _shown(
-        context, await push_subscriptions.found(context.deps.graph, actor(context), context.caller.token_id), key
-    )
+    found = await push_subscriptions.found(context.deps.graph, actor(context), context.caller.token_id)
+    return _shown(context, found, key)
 
 
 @router.post("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
@@ -113,7 +113,7 @@ async def subscribe(context: Context, params: PushParams) -> object:
     key = _key(front)
     if not target.endpoint:
         raise InvalidInput("subscription[endpoint] is missing", field="endpoint")
-    wanted = PushSubscription(
+    subscription = PushSubscription(
         endpoint=target.endpoint,
         key=messages.check_bytes(target.keys.p256dh, KEY_BYTES, "p256dh"),
         secret=messages.check_bytes(target.keys.auth, SECRET_BYTES, "auth"),
@@ -123,8 +123,8 @@ async def subscribe(context: Context, params: PushParams) -> object:
         language=language_for(context.request.headers.get("accept-language", "")),
         sealed=key.seal(bearer_of(context.request) or ""),
     )
-    await push_subscriptions.subscribe(front.writes, actor(context), context.caller.token_id, wanted)
-    return _shown(context, wanted, key)
+    await push_subscriptions.subscribe(front.writes, actor(context), context.caller.token_id, subscription)
+    return _shown(context, subscription, key)
 
 
 @router.put("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
@@ -133,8 +133,10 @@ async def change(context: Context, params: PushChanges) -> object:
     key = _key(context.deps)
     alerts = params.data.alerts.kinds if params.data.alerts else None
     policy = params.data.policy or params.policy
-    caller = actor(context), context.caller.token_id
-    return _shown(context, await push_subscriptions.change(context.deps.writes, *caller, alerts, policy), key)
+    changed = await push_subscriptions.change(
+        context.deps.writes, actor(context), context.caller.token_id, alerts, policy
+    )
+    return _shown(context, changed, key)
 
 
 @router.delete("/api/v1/push/subscription", scope="push", answer=dict)
@@ -152,16 +154,11 @@ def _key(front: Front) -> ServerKey:
 
 
 def _shown(context: Context, found: PushSubscription, key: ServerKey) -> WebPushSubscription:
-    wanted: Mapping[str, bool] = {
-        WIRE_KINDS[kind]: kind in found.alerts
-        for kind in Kind
-        if kind not in {Kind.REACTION, Kind.VERDICT, Kind.UNPUBLISHED}
-    }
     return WebPushSubscription(
         id=str(context.caller.token_id),
         endpoint=found.endpoint,
         standard=found.standard,
-        alerts=dict(wanted),
+        alerts={WIRE_KINDS[kind]: kind in found.alerts for kind in Kind if kind not in _WITHOUT_ALERT},
         policy=found.policy,
         server_key=key.public,
     )

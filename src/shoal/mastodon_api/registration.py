@@ -70,33 +70,31 @@ def asks_confirmation(settings: Settings) -> bool:
     return bool(settings.mail) and settings.email_confirmation != "none"
 
 
-async def join(context: Context, asked: Joining) -> Member:
+async def join(context: Context, form: Joining) -> Member:
     """Create a member, who is `pending` if they need approval.
 
     Raises `NotAllowed` if sign-up is closed, `InvalidInput` for an invalid or expired invitation, and `SeveralErrors`
     with all errors found, each with its field.
     """
     front = context.deps
-    if asked.invite_code:
-        await invitations.offered(front.writes, asked.invite_code)
-    pending = needs_approval(context, invited=bool(asked.invite_code), proven=bool(asked.proof))
+    if form.invite_code:
+        await invitations.offered(front.writes, form.invite_code)
+    pending = needs_approval(context, invited=bool(form.invite_code), proven=bool(form.proof))
     client = address_of(context.request.scope)
-    await _check(front, asked, client, pending=pending)
-    if asked.proof and front.settings.signup_work:
-        await _check_proof(front, asked)
+    await _check(front, form, client, pending=pending)
+    if form.proof and front.settings.signup_work:
+        await _check_proof(front, form)
     confirms = asks_confirmation(front.settings)
-    invitation = (
-        invitations.held(front.writes, asked.invite_code, asked.username) if asked.invite_code else nullcontext()
-    )
+    invitation = invitations.held(front.writes, form.invite_code, form.username) if form.invite_code else nullcontext()
     async with hashing(context.request.scope), invitation as invited:
         return await members.register(
             front.writes,
-            asked.username,
-            password=asked.password,
-            email=asked.email,
-            language=asked.language,
+            form.username,
+            password=form.password,
+            email=form.email,
+            language=form.language,
             pending=pending,
-            reason=asked.reason if pending else "",
+            reason=form.reason if pending else "",
             unconfirmed=confirms and front.settings.email_confirmation == "required",
             confirms=confirms,
             network=network_key(client) if client else "",
@@ -104,34 +102,34 @@ async def join(context: Context, asked: Joining) -> Member:
         )
 
 
-async def _check_proof(front: Front, asked: Joining) -> None:
+async def _check_proof(front: Front, form: Joining) -> None:
     """Raise `InvalidInput` for a wrong or expired proof, so that the client can retry instead of waiting for approval."""
     domain, bits, now = front.at.netloc, front.settings.signup_work, time.time_ns() // 1_000_000_000
-    if not await asyncio.to_thread(is_proof, asked.proof, domain, asked.username, bits, now):
+    if not await asyncio.to_thread(is_proof, form.proof, domain, form.username, bits, now):
         raise InvalidInput(f"proof: not one of {bits} bits for this name, or older than an hour", field="proof")
 
 
-async def _check(front: Front, asked: Joining, client: str, *, pending: bool) -> None:
-    wrong: list[InvalidInput] = []
-    name = _checked(wrong, "username", asked.username, check_user_name)
+async def _check(front: Front, form: Joining, client: str, *, pending: bool) -> None:
+    errors: list[InvalidInput] = []
+    name = _validated(errors, "username", form.username, check_user_name)
     try:
         if name:
             await blocklists.check_name(front.graph, name)
     except InvalidInput as error:
-        wrong.append(error)
+        errors.append(error)
         name = ""
-    email = _checked(wrong, "email", asked.email, check_email)
-    _checked(wrong, "password", asked.password, lambda text: members.check_password(front.writes, text))
-    if not asked.agreement:
-        wrong.append(NotAccepted("Service agreement must be accepted", field="agreement"))
-    if pending and len(asked.reason) > (most := front.writes.limits.reason):
-        wrong.append(TooLarge(f"Reason is too long (maximum is {most} characters)", field="reason"))
+    email = _validated(errors, "email", form.email, check_email)
+    _validated(errors, "password", form.password, lambda text: members.check_password(front.writes, text))
+    if not form.agreement:
+        errors.append(NotAccepted("Service agreement must be accepted", field="agreement"))
+    if pending and len(form.reason) > (most := front.writes.limits.reason):
+        errors.append(TooLarge(f"Reason is too long (maximum is {most} characters)", field="reason"))
     try:
         if email:
             await blocklists.check_email(front.writes, email, client)
     except InvalidInput as error:
         # Do not reveal whether the address is taken.
-        wrong.append(error)
+        errors.append(error)
         email = ""
     keys = {
         field: key(text)
@@ -139,22 +137,22 @@ async def _check(front: Front, asked: Joining, client: str, *, pending: bool) ->
         if text
     }
     taken = await front.graph.key_get(list(keys.values())) if keys else {}
-    wrong += [
+    errors += [
         Taken(f"{field.title()} has already been taken", field=field) for field, key in keys.items() if key in taken
     ]
-    if wrong:
-        raise SeveralErrors(wrong)
+    if errors:
+        raise SeveralErrors(errors)
 
 
-def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
-    """Return the value as it will be stored. If it is invalid, append the error to `wrong` and return an empty text."""
+def _validated(errors: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
+    """Return the value as it will be stored. If it is invalid, append the error to `errors` and return an empty text."""
     if not text.strip():
-        wrong.append(Blank(f"{field.title()} can't be blank", field=field))
+        errors.append(Blank(f"{field.title()} can't be blank", field=field))
         return ""
     try:
         return check(text)
     except InvalidInput as error:
-        wrong.append(error)
+        errors.append(error)
         return ""
 
 
@@ -340,8 +338,8 @@ async def leave(context: Context, params: OwnPassword) -> object:
 
     All sessions are logged out, including this one.
     """
-    told = await login_attempts.leave(context, actor(context), params.password)
-    return FarewellEntity(**_fields(told.departure), receipt=told.receipt)
+    farewell = await login_attempts.leave(context, actor(context), params.password)
+    return FarewellEntity(**_fields(farewell.departure), receipt=farewell.receipt)
 
 
 @router.post("/api/shoal/v1/come_back", auth="public", limit_class="login", answer=dict, refuses=(401, 403))

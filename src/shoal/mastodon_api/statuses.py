@@ -36,7 +36,7 @@ from shoal.mastodon_api.entities import statuses as entities
 from shoal.mastodon_api.entities.serializers import attachment
 from shoal.mastodon_api.entities.statuses import Status, StatusContext, StatusEdit, StatusSource
 from shoal.mastodon_api.polls import PollParams
-from shoal.queries import threads as thread_feed
+from shoal.queries import threads
 from shoal.queries.hydration import hydrate, profiles_by_id
 from shoal.queries.posts import media_then, revisions
 
@@ -163,21 +163,21 @@ async def update(context: Context, params: Edit) -> object:
     _refuse_quotes(params)
     author = actor(context)
     post = await own_post(front.graph, author, params.id)
-    said = [(item, _said(item)) for item in params.media_attributes]
-    for item, words in said:
+    media_changes = [(item, _changes_of(item)) for item in params.media_attributes]
+    for item, changes in media_changes:
         # Check everything before changing anything.
-        held = media.described(front.writes, await media.own_media(front.writes, author, item.id), **words)
+        held = media.described(front.writes, await media.own_media(front.writes, author, item.id), **changes)
         if item.thumbnail:
             media.check_takes_thumbnail(held)
     narrower = serializers.VISIBILITY[params.shoal.visibility] if params.shoal.visibility else None
     await posts.update(front.writes, author, post.id, _edited(post, params), visibility=narrower)
-    for item, words in said:
+    for item, changes in media_changes:
         thumbnail = item.thumbnail.data if item.thumbnail else None
-        await media.describe(front.writes, author, item.id, thumbnail=thumbnail, **words)
+        await media.describe(front.writes, author, item.id, thumbnail=thumbnail, **changes)
     return await show(context, post.id)
 
 
-def _said(item: MediaParams) -> dict[str, Any]:
+def _changes_of(item: MediaParams) -> dict[str, Any]:
     return {"description": item.description, "focus": focus_of(item.focus) if item.focus else None}
 
 
@@ -222,7 +222,7 @@ async def delete(context: Context, params: Deletion) -> object:
     node = (await front.graph.obj_get((params.id,))).get(params.id)
     if not isinstance(node, Post | Share) or node.author_id != author:
         raise NotFound("Record not found")
-    gone = await show_taken_back(context, node.id)
+    deleted = await show_taken_back(context, node.id)
     if isinstance(node, Post):
         await posts.delete(front.writes, author, node.id)
         for picture in node.media if params.delete_media else ():
@@ -232,7 +232,7 @@ async def delete(context: Context, params: Deletion) -> object:
     else:
         await reactions.unshare(front.writes, author, node.id)
     text = node.text if isinstance(node, Post) else ""
-    return b'%b,"text":%b}' % (gone[:-1], msgspec.json.encode(text))
+    return b'%b,"text":%b}' % (deleted[:-1], msgspec.json.encode(text))
 
 
 @router.get("/api/v1/statuses/{id}", auth="optional", scope="read:statuses", answer=Status, remembered=True)
@@ -258,13 +258,13 @@ async def around(context: Context, params: Around) -> object:
     front = context.deps
     viewer = context.caller.member_id
     above, below = (60, 60) if viewer is None else (4_096, 4_096)
-    talk = await thread_feed.thread(front.reads, viewer, params.id, above=above, below=below)
-    rest = entities.ContextExtras(f"{front.at.root}/api/shoal/v1/statuses/{params.id}/replies")
+    thread = await threads.thread(front.reads, viewer, params.id, above=above, below=below)
+    extras = entities.ContextExtras(f"{front.at.root}/api/shoal/v1/statuses/{params.id}/replies")
     data = listed_data(wanted=params.with_data)
     return b'{"ancestors":%b,"descendants":%b%b}' % (
-        await front.present.page(viewer, talk.above, data),
-        await front.present.page(viewer, talk.below, data),
-        b',"shoal":' + msgspec.json.encode(rest) if talk.more else b"",
+        await front.present.page(viewer, thread.above, data),
+        await front.present.page(viewer, thread.below, data),
+        b',"shoal":' + msgspec.json.encode(extras) if thread.more else b"",
     )
 
 
@@ -272,8 +272,8 @@ async def around(context: Context, params: Around) -> object:
 async def replies(context: Context, params: StatusesOf) -> object:
     """List the direct replies to a status, newest first."""
     cursor = cursor_of(params)
-    page = await thread_feed.replies(context.deps.reads, context.caller.member_id, params.id, cursor)
-    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    page = await threads.replies(context.deps.reads, context.caller.member_id, params.id, cursor)
+    return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
 @router.get("/api/v1/statuses/{id}/source", scope="read:statuses", answer=StatusSource)
@@ -290,21 +290,23 @@ async def history(context: Context, params: One) -> object:
     entry = await entry_of(context, params.id)
     post = entry.post
     wordings = await revisions(front.graph, context.caller.member_id, params.id)
-    pictures = await front.graph.obj_get(list({id_ for wording in wordings for id_ in wording.media} | set(post.media)))
+    media_by_id = await front.graph.obj_get(
+        list({id_ for wording in wordings for id_ in wording.media} | set(post.media))
+    )
     account = raw(front.present.account(entry.author))
-    asks = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
-    marked = entry.author.member.sensitized and context.caller.member_id != post.author_id
+    options_now = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
+    sensitized = entry.author.member.sensitized and context.caller.member_id != post.author_id
 
     def edit(wording: Revision | Post, written: int) -> entities.StatusEdit:
-        options = wording.options if isinstance(wording, Revision) else asks
+        options = wording.options if isinstance(wording, Revision) else options_now
         return entities.StatusEdit(
             content=front.at.html(wording.text, post.mentions),
             spoiler_text=wording.spoiler,
-            sensitive=wording.sensitive or (marked and bool(wording.media)),
+            sensitive=wording.sensitive or (sensitized and bool(wording.media)),
             created_at=serializers.moment(written),
             account=account,
             poll=entities.PollEdit(list(map(entities.PollEditOption, options))) if options else UNSET,
-            media_attachments=[attachment(each, front.at) for each in media_then(wording, pictures).values()],
+            media_attachments=[attachment(each, front.at) for each in media_then(wording, media_by_id).values()],
         )
 
     return [*(edit(wording, wording.written) for wording in wordings), edit(post, post.edited_at or post.created_at)]

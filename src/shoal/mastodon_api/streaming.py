@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -17,9 +17,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated, Unavailable
-from shoal.core.model import MemberList
-from shoal.core.text import check_tag
+from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated, Unavailable
+from shoal.graph.access import own_list
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.schema import tag_id
 from shoal.http import rate_limits
@@ -32,6 +31,7 @@ from shoal.http.responses import Reply, encode, start
 from shoal.http.routes import ANONYMOUS, Body, Caller
 from shoal.mastodon_api import conversations, notifications
 from shoal.mastodon_api.context import Context, Front, Router
+from shoal.mastodon_api.tags import tag_named
 from shoal.observability.tracing import AUTHENTICATE, enter, name_member, name_route
 from shoal.queries import conversations as talks
 from shoal.queries import notifications as notices
@@ -53,28 +53,8 @@ from shoal.streaming.subscriptions import (
 router = Router()
 
 
-async def notification_json(front: Front, viewer: int, time: int, data: int = 0) -> bytes | None:
-    """Return the viewer's notification by its time; None if it is no longer visible to them."""
-    try:
-        found = await notices.one(front.reads, viewer, time)
-    except NotFound:
-        return None
-    return encode((await notifications.shown(front, viewer, (found,), data))[0])
-
-
-async def conversation_json(front: Front, viewer: int, root_id: int, data: int = 0) -> bytes | None:
-    """Return the viewer's conversation by its first post; None if they may see nothing of it."""
-    try:
-        found = await talks.one(front.reads, viewer, root_id)
-    except NotFound:
-        return None
-    return encode((await conversations.shown(front, viewer, (found,), data))[0])
-
-
-NOTIFIED = "read:notifications"
-_ENTRIES = "read:statuses"
-_SCOPES = {"user:notification": NOTIFIED}
-_PLAIN: dict[str, Interest] = {
+_NOTIFICATIONS_SCOPE = "read:notifications"
+_WITHOUT_PARAMETER: dict[str, Interest] = {
     "user": HOME,
     "user:notification": NOTIFICATIONS,
     "direct": CONVERSATIONS,
@@ -110,38 +90,27 @@ async def stream_of(front: Front, caller: Caller, asked: StreamName) -> Stream:
     """Return the requested stream. Raises `NotFound`, `Malformed`, or `OutsideScopes` if the token does not allow it."""
     if caller.member_id is None:
         raise NeedsMember
-    if not granted(caller.scopes, _SCOPES.get(asked.stream, _ENTRIES)):
+    if not granted(caller.scopes, _NOTIFICATIONS_SCOPE if asked.stream == "user:notification" else "read:statuses"):
         raise OutsideScopes
-    if (plain := _PLAIN.get(asked.stream)) is not None:
+    if (plain := _WITHOUT_PARAMETER.get(asked.stream)) is not None:
         return Stream((asked.stream,), plain)
     if asked.stream in {"hashtag", "hashtag:local"}:
-        return Stream((asked.stream, asked.tag), TagInterest(tag_id(_tag(asked.tag))))
+        if not asked.tag:
+            raise Malformed("Missing tag name parameter")
+        return Stream((asked.stream, asked.tag), TagInterest(tag_id(tag_named(asked.tag))))
     if asked.stream == "list":
         if asked.list is None:
             raise Malformed("Missing list name parameter")
-        return Stream(
-            (asked.stream, str(int(asked.list))), Listed(await _own_list(front, caller.member_id, asked.list))
-        )
+        list_id = int(await _list_id(front, caller.member_id, asked.list))
+        return Stream((asked.stream, str(list_id)), Listed(list_id))
     raise Malformed("Unknown stream type")
 
 
-def _tag(text: str) -> str:
-    if not text:
-        raise Malformed("Missing tag name parameter")
-    try:
-        return check_tag(text)
-    except InvalidInput:
-        raise NotFound("Record not found") from None
-
-
-async def _own_list(front: Front, member_id: int, list_id: int) -> int:
+async def _list_id(front: Front, member_id: int, list_id: int) -> int:
     if list_id == FOR_YOU_LIST and front.settings.for_you_list:
         # This list has no live updates, because it is not ordered by time.
         return list_id
-    found = (await front.graph.obj_get((list_id,))).get(list_id)
-    if not isinstance(found, MemberList) or found.owner_id != member_id:
-        raise NotFound("Record not found")
-    return found.id
+    return (await own_list(front.graph, member_id, list_id)).id
 
 
 REFRESH = "refresh"
@@ -160,26 +129,36 @@ async def events(
     front: Front, caller: Caller, connection: Connection, heard: Sequence[PlacedUpdate | Missed], data: int
 ) -> list[StreamEvent]:
     """Convert updates to events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
-    told = await streaming.told(front.reads, connection, heard)
+    updates = await streaming.told(front.reads, connection, heard)
+    found: list[StreamEvent] = []
     with another_request():
-        made = [await _event(front, caller, connection.viewer, one, data) for one in told]
-    return [event for event in made if event is not None]
+        for update in updates:
+            # Notifications and conversations may no longer be visible.
+            with suppress(NotFound):
+                event = await _event(front, caller, connection.viewer, update, data)
+                found += [event] if event is not None else []
+    return found
 
 
 async def _event(
     front: Front, caller: Caller, viewer: int, one: streaming.News | streaming.OfViewer, data: int
 ) -> StreamEvent | None:
+    """Return the event of an update; None if the token does not allow it. Raises `NotFound` if it is no longer visible."""
     if isinstance(one, streaming.Arrived | streaming.Edited):
         name = "update" if isinstance(one, streaming.Arrived) else "status.update"
         return StreamEvent(name, await front.present.status(viewer, one.entry, data), one.position)
     if isinstance(one, streaming.Removed):
         return StreamEvent("delete", b"%d" % one.id, one.position)
     if isinstance(one, streaming.Notified):
-        known = await notification_json(front, viewer, one.time, data) if granted(caller.scopes, NOTIFIED) else None
-        return StreamEvent("notification", known, one.position) if known is not None else None
+        if not granted(caller.scopes, _NOTIFICATIONS_SCOPE):
+            return None
+        notification = await notices.one(front.reads, viewer, one.time)
+        (shown,) = await notifications.shown(front, viewer, (notification,), data)
+        return StreamEvent("notification", encode(shown), one.position)
     if isinstance(one, streaming.Conversed):
-        talk = await conversation_json(front, viewer, one.root_id, data)
-        return StreamEvent("conversation", talk, one.position) if talk is not None else None
+        conversation = await talks.one(front.reads, viewer, one.root_id)
+        (talk,) = await conversations.shown(front, viewer, (conversation,), data)
+        return StreamEvent("conversation", encode(talk), one.position)
     return StreamEvent("filters_changed" if isinstance(one, streaming.Refiltered) else REFRESH, None, one.position)
 
 
@@ -246,7 +225,7 @@ for _stream in (
 _log = logging.getLogger(__name__)
 
 _PATHS = ("/api/v1/streaming", "/api/v1/streaming/")
-_MOST = 50
+_MAX_STREAMS = 50
 """Maximum number of streams per socket."""
 _CLOSE_SECONDS = 5.0
 _GOING_AWAY, _NOT_ALLOWED, _FAILED, _COME_AGAIN = 1001, 1008, 1011, 1013
@@ -256,7 +235,7 @@ class SocketFrame(StreamName, frozen=True, kw_only=True):
     type: Literal["subscribe", "unsubscribe"]
 
 
-class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
+class _ServerMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     stream: tuple[str, ...]
     event: str
     payload: str | None = None
@@ -277,7 +256,7 @@ class Sockets:
                     text, caller = await self._admit(scope)
                 listening = self._front.streams.listening(caller, PRESENCE)
                 presence = await stack.enter_async_context(listening)
-            except Exception as error:  # noqa: BLE001  # whatever it is, the table of errors answers it
+            except Exception as error:  # noqa: BLE001  # any error has a response
                 await _refuse(reply_for(error, where="a WebSocket"), scope, send)
                 return
             # Chromium closes a socket unless the response names the protocol that it offered, which is the token.
@@ -328,13 +307,13 @@ class _Socket:
     async def run(self, scope: Scope, protocol: str | None) -> None:
         """Serve until either end closes. A stream named in the URL receives all events after the handshake."""
         connection = HTTPConnection(scope)
-        failure = await self._first(connection.query_params)
+        failure = await self._subscribe_from_url(connection.query_params)
 
         async def check() -> None:
             self._front.ip_guard.check(scope)
             await caller_with(self._front.uses, connection, self._text)
 
-        reading = asyncio.create_task(self._read())
+        reading = asyncio.create_task(self._receive_messages())
         try:
             await self._send({"type": "websocket.accept", "subprotocol": protocol})
             self._accepted.set()
@@ -354,7 +333,7 @@ class _Socket:
         if not self._gone:
             await self._close()
 
-    async def _first(self, query: Mapping[str, str]) -> ShoalError | None:
+    async def _subscribe_from_url(self, query: Mapping[str, str]) -> ShoalError | None:
         if not query.get("stream"):
             return None
         try:
@@ -363,12 +342,12 @@ class _Socket:
             return error
         return None
 
-    async def _read(self) -> None:
+    async def _receive_messages(self) -> None:
         await self._accepted.wait()
         try:
             while (message := await self._receive())["type"] != "websocket.disconnect":
                 try:
-                    await self._do(message)
+                    await self._handle(message)
                 except ShoalError as error:
                     await self._refuse(error)
             self._gone = True
@@ -376,11 +355,11 @@ class _Socket:
         except OSError:
             self._gone = True
             self._presence.end()
-        except Exception:  # noqa: BLE001  # it may be the last of the socket, never of the process
+        except Exception:  # noqa: BLE001  # it ends the socket, not the process
             _log.exception("what came over a WebSocket could not be worked off")
             self._end(_FAILED, "Something went wrong on our side")
 
-    async def _do(self, message: Message) -> None:
+    async def _handle(self, message: Message) -> None:
         await _count(self._front, self._presence.viewer)
         frame = convert(_decoded(message), SocketFrame)
         if frame.type == "subscribe":
@@ -394,21 +373,21 @@ class _Socket:
         key = _key(asked)
         if key in self._streams:
             return
-        if len(self._streams) >= _MOST:
+        if len(self._streams) >= _MAX_STREAMS:
             raise TooMany("Too many streams on one socket", retry_after=1)
         with another_request():
             stream = await stream_of(self._front, self._caller, asked)
         connected = asyncio.Event()
-        task = self._streams[key] = asyncio.create_task(self._tell(stream, asked, connected))
+        task = self._streams[key] = asyncio.create_task(self._run_stream(stream, asked, connected))
         waiting = asyncio.create_task(connected.wait())
         try:
             await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
 
-    async def _tell(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
+    async def _run_stream(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
         try:
-            await self._hear(stream, asked, connected)
+            await self._send_events(stream, asked, connected)
         except Unavailable as error:
             self._end(_COME_AGAIN, str(error))
         except OSError:
@@ -418,7 +397,7 @@ class _Socket:
             _log.exception("a stream on a WebSocket could not go on")
             self._end(_FAILED, "Something went wrong on our side")
 
-    async def _hear(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
+    async def _send_events(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
         hub, caller, after = self._front.streams.hub, self._caller, asked.last_event_id
         position = Position(after) if after else None
         connecting = hub.connect(self._presence.viewer, position, to=stream.interest, session=caller.token_id)
@@ -430,19 +409,19 @@ class _Socket:
                     if event.name == REFRESH and after is None:
                         self._end(_COME_AGAIN, "Something may have been missed")
                         return
-                    await self._say(stream, event, numbered=after is not None)
+                    await self._send_event(stream, event, numbered=after is not None)
 
-    async def _say(self, stream: Stream, event: StreamEvent, *, numbered: bool) -> None:
+    async def _send_event(self, stream: Stream, event: StreamEvent, *, numbered: bool) -> None:
         payload = None if event.payload is None else event.payload.decode()
-        said = _Said(stream.label, event.name, payload, event.position if numbered else None)
-        await self._write(said)
+        message = _ServerMessage(stream.label, event.name, payload, event.position if numbered else None)
+        await self._send_json(message)
 
     async def _refuse(self, error: ShoalError) -> None:
         reply = reply_for(error, where="a WebSocket")
         body = {**reply.body, "status": reply.status} if isinstance(reply.body, dict) else {"status": reply.status}
-        await self._write(body)
+        await self._send_json(body)
 
-    async def _write(self, body: object) -> None:
+    async def _send_json(self, body: object) -> None:
         """Send a message. Raises `OSError` if the client is gone or does not read."""
         async with asyncio.timeout(self._front.streams.pace.patience):
             await self._send({"type": "websocket.send", "text": encode(body).decode()})

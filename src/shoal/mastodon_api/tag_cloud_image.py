@@ -153,30 +153,31 @@ class PlacedWord(NamedTuple):
 
 def place(words: Sequence[tuple[str, int]]) -> list[PlacedWord]:
     """Place words with their levels (1 to 9), most important first. Words that do not fit are omitted."""
-    rooms = [extent(word) for word, _ in words]
-    sizes = _sizes(rooms, [level for _, level in words])
+    extents = [extent(word) for word, _ in words]
+    sizes = _sizes(extents, [level for _, level in words])
     order = sorted(range(len(words)), key=lambda index: (-sizes[index], index))
     taken = np.zeros((_ROWS, _COLUMNS), dtype=np.int32)
-    found = (_settle(taken, index, rooms[index], sizes[index]) for index in order)
+    found = (_settle(taken, index, extents[index], sizes[index]) for index in order)
     return [placed for placed in found if placed is not None]
 
 
-def _sizes(rooms: Sequence[Extent], levels: Sequence[int]) -> list[float]:
+def _sizes(extents: Sequence[Extent], levels: Sequence[int]) -> list[float]:
     """Return font sizes in pixels: the fewer words, the larger; none is wider than the image allows."""
-    wanted = [_STEPS ** ((level - 1) / 8) for level in levels]
+    relative = [_STEPS ** ((level - 1) / 8) for level in levels]
     area = sum(
-        (room.width + 40) * (room.above + room.below + 20) / 10_000 * size * size
-        for room, size in zip(rooms, wanted, strict=True)
+        (space.width + 40) * (space.above + space.below + 20) / 10_000 * size * size
+        for space, size in zip(extents, relative, strict=True)
     )
     scale = math.sqrt(_INK / area) if area else 1.0
-    scale = min(scale, _GREATEST / max(wanted, default=1.0))
+    scale = min(scale, _GREATEST / max(relative, default=1.0))
     return [
-        min(max(_SMALLEST, scale * size), _WIDEST * 100 / room.width) for room, size in zip(rooms, wanted, strict=True)
+        min(max(_SMALLEST, scale * size), _WIDEST * 100 / space.width)
+        for space, size in zip(extents, relative, strict=True)
     ]
 
 
-def _settle(taken: NDArray[np.int32], index: int, room: Extent, size: float) -> PlacedWord | None:
-    width, above, below = (part * size / 100 for part in room)
+def _settle(taken: NDArray[np.int32], index: int, space: Extent, size: float) -> PlacedWord | None:
+    width, above, below = (part * size / 100 for part in space)
     columns, rows = math.ceil((width + 2 * _GAP_X) / _CELL), math.ceil((above + below + 2 * _GAP_Y) / _CELL)
     if columns > _COLUMNS or rows > _ROWS:
         return None
@@ -337,10 +338,10 @@ def _weight(level: int) -> str:
 def _word(drawn: DrawnWord, word: Word, href: Callable[[str], str]) -> str:
     one = drawn.place
     uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
-    told = f"{uses}; {word.why}" if word.why else uses
+    tooltip = f"{uses}; {word.why}" if word.why else uses
     # `textLength` sets the estimated width in any font.
     return (
-        f'<a href="{escape(href(word.name))}"><title>{escape(told)}</title>'
+        f'<a href="{escape(href(word.name))}"><title>{escape(tooltip)}</title>'
         f'<text class="c{drawn.colour} {drawn.weight}" x="{one.x + one.width / 2:g}" y="{one.baseline:g}" font-size="{one.size:g}"'
         f' text-anchor="middle" textLength="{one.width:g}" lengthAdjust="spacingAndGlyphs">{escape(drawn.text)}</text></a>'
     )

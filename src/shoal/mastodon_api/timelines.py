@@ -10,7 +10,7 @@ from msgspec import Meta
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.places import DEFAULT_RADIUS_KM, MAX_RADIUS_KM, MIN_RADIUS_KM, disk
 from shoal.core.text import check_tag
-from shoal.http.pagination import StatusesQuery, listed_data
+from shoal.http.pagination import StatusesQuery
 from shoal.mastodon_api.context import Context, Router, actor, cursor_of, entries_page
 from shoal.mastodon_api.entities.statuses import Status
 from shoal.queries import home as home_feed
@@ -60,8 +60,7 @@ async def home(context: Context, params: StatusesQuery) -> object:
     """List the newest statuses by the caller, by followed accounts and with followed tags."""
     cursor = cursor_of(params)
     page = await home_feed.page(context.deps.reads, actor(context), cursor)
-    data = listed_data(wanted=params.with_data)
-    return await entries_page(context, page, cursor, data=data, filters_applied=True)
+    return await entries_page(context, page, cursor, with_data=params.with_data, filters_applied=True)
 
 
 @router.get("/api/v1/timelines/tag/{tag}", auth="optional", scope="read:statuses", answer=list[Status], remembered=True)
@@ -82,7 +81,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
     # No status has an invalid tag.
     if not params.only_remote and None not in required:
         page = await public_timelines.tag_page(context.deps.reads, viewer, query, cursor)
-    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
 @router.get("/api/v1/timelines/public", auth="optional", scope="read:statuses", answer=list[Status], remembered=True)
@@ -92,7 +91,7 @@ async def public(context: Context, params: Public) -> object:
     page = _EMPTY
     if not params.only_remote:
         page = await public_timelines.public_page(context.deps.reads, viewer, cursor, only_media=params.only_media)
-    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
 @router.get("/api/shoal/v1/timelines/nearby", auth="optional", scope="read:statuses", answer=list[Status])
@@ -102,7 +101,7 @@ async def nearby(context: Context, params: NearbyQuery) -> object:
     page = await public_timelines.nearby_page(
         context.deps.reads, context.caller.member_id, around, cursor, only_media=params.only_media
     )
-    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
 def _all_valid(tags: Iterable[str]) -> list[str]:

@@ -111,8 +111,8 @@ def _states(params: AccountsQuery) -> list[MemberState]:
 
 
 def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
-    wanted = {role for role in Role if serializers.role(role).id in ids}
-    return frozenset(wanted | ({Role.MODERATOR, Role.ADMIN} if staff else set()))
+    roles = {role for role in Role if serializers.role(role).id in ids}
+    return frozenset(roles | ({Role.MODERATOR, Role.ADMIN} if staff else set()))
 
 
 async def _several(
@@ -241,10 +241,10 @@ _add("approve", moderation.approve, "Approve an account that waits for approval.
 async def reject(context: Context, params: One) -> object:
     """Reject and delete an account that waits for approval. Its name and e-mail address become available again."""
     target = await _target(context, params.id)
-    told = (await shown(context, [target]))[0]
+    entity = (await shown(context, [target]))[0]
     await moderation.reject(context.deps.writes, target.id)
     _log.info("%s: reject %s (%s)", actor(context), target.name, target.id)
-    return told
+    return entity
 
 
 async def _target(context: Context, id_: int) -> Member:

@@ -34,7 +34,7 @@ async def several(context: Context, params: AuditQuery) -> object:
     A page may be short; follow its link for more.
     """
     cursor = cursor_of(params, 40, 100)
-    wanted = WantedEntries(params.actor_id, params.target_id, frozenset(params.verb))
-    found, after = await moderation.audit_page(context.deps.graph, cursor, wanted)
+    query = WantedEntries(params.actor_id, params.target_id, frozenset(params.verb))
+    found, after = await moderation.audit_page(context.deps.graph, cursor, query)
     body = [record_of(one) for one in found]
     return paged(context, body, [one.id for one in found], after, cursor)

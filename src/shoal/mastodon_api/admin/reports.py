@@ -56,8 +56,8 @@ class Resolving(msgspec.Struct, frozen=True, kw_only=True):
 async def several(context: Context, params: ReportsQuery) -> object:
     """List open (or `resolved`) reports, newest first."""
     cursor = cursor_of(params, 100, 200)
-    wanted = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
-    found, after = await moderation.reports_page(context.deps.graph, cursor, wanted)
+    query = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
+    found, after = await moderation.reports_page(context.deps.graph, cursor, query)
     return paged(context, await _shown(context, found), [one.id for one in found], after, cursor)
 
 

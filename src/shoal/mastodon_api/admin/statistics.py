@@ -124,19 +124,19 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
 
     def tag(self, key: str) -> int:
         """Return the id of the tag of a measure or dimension. Raises `InvalidInput` if it is missing."""
-        asked = self.of_tags()[key]
-        if asked is None:
+        subject = self.of_tags()[key]
+        if subject is None:
             raise InvalidInput(f"{key}: the id of a tag is missing", field=key)
-        if asked.id.isascii() and asked.id.isdecimal():
-            return -min(int(asked.id), _MAX_ID)
-        return tag_id(check_tag(asked.id))
+        if subject.id.isascii() and subject.id.isdecimal():
+            return -min(int(subject.id), _MAX_ID)
+        return tag_id(check_tag(subject.id))
 
     def check_elsewhere(self, key: str, front: Front) -> None:
         """Raise `InvalidInput` unless a server other than this one is named."""
-        asked = self.of_servers()[key]
-        if asked is None:
+        subject = self.of_servers()[key]
+        if subject is None:
             raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
-        if asked.domain.lower() == front.at.netloc.lower():
+        if subject.domain.lower() == front.at.netloc.lower():
             raise InvalidInput(f"{key}: this is the server itself, which the other keys are about", field=key)
 
 
@@ -423,10 +423,10 @@ async def _known(front: Front, period: Period) -> Figures:
     return figures
 
 
-def _period(asked: StatisticsPeriod) -> Period:
+def _period(params: StatisticsPeriod) -> Period:
     today = time.time_ns() // 1_000_000 // DAY_MS
-    last = _day(asked.end_at, "end_at") if asked.end_at else today
-    first = _day(asked.start_at, "start_at") if asked.start_at else last - _DEFAULT_DAYS + 1
+    last = _day(params.end_at, "end_at") if params.end_at else today
+    first = _day(params.start_at, "start_at") if params.start_at else last - _DEFAULT_DAYS + 1
     if last < first:
         raise InvalidInput("end_at: a period ends after its beginning", field="end_at")
     if last - first >= PERIOD_DAYS:

@@ -50,7 +50,7 @@ class AdminTrendsQuery(msgspec.Struct, frozen=True):
     limit: Limit = Limit(0)
 
 
-class Which(msgspec.Struct, frozen=True):
+class TagParams(msgspec.Struct, frozen=True):
     """A tag by id, for listed tags, or by name."""
 
     id: Annotated[str, Meta(max_length=400)]
@@ -66,23 +66,25 @@ async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
 
 
 @router.post("/api/v1/admin/trends/tags/{id}/approve", scope="admin:write", answer=AdminTag)
-async def approve(context: Context, params: Which) -> AdminTag:
+async def approve(context: Context, params: TagParams) -> AdminTag:
     """Allow a tag."""
-    front = context.deps
-    name = await _named(front, params.id)
-    await tag_rules.lay_down(front.writes, front.reads.tags, tag_rules.allowing(name))
-    _log.info("%s: allow #%s", actor(context), name)
-    return _tag(front, name, await front.reads.tags.tag(name), trendable=True)
+    return await _review_tag(context, params.id, trendable=True)
 
 
 @router.post("/api/v1/admin/trends/tags/{id}/reject", scope="admin:write", answer=AdminTag)
-async def reject(context: Context, params: Which) -> AdminTag:
+async def reject(context: Context, params: TagParams) -> AdminTag:
     """Deny a tag, which excludes it from trends, the cloud and lists of tags."""
+    return await _review_tag(context, params.id, trendable=False)
+
+
+async def _review_tag(context: Context, text: str, *, trendable: bool) -> AdminTag:
     front = context.deps
-    name = await _named(front, params.id)
-    await tag_rules.lay_down(front.writes, front.reads.tags, tag_rules.denying(name))
-    _log.info("%s: deny #%s", actor(context), name)
-    return _tag(front, name, None, trendable=False)
+    name = await _named(front, text)
+    rule = tag_rules.allowing(name) if trendable else tag_rules.denying(name)
+    await tag_rules.lay_down(front.writes, front.reads.tags, rule)
+    _log.info("%s: %s #%s", actor(context), "allow" if trendable else "deny", name)
+    counted = await front.reads.tags.tag(name) if trendable else None
+    return _tag(front, name, counted, trendable=trendable)
 
 
 @router.get("/api/v1/admin/trends/statuses", scope="admin:read", answer=list[AdminStatus])
@@ -97,16 +99,16 @@ async def statuses(context: Context, params: Position) -> list[object]:
 @router.post("/api/v1/admin/trends/statuses/{id}/approve", scope="admin:write", answer=AdminStatus)
 async def approve_status(context: Context, params: One) -> object:
     """Allow a status to trend."""
-    return await _judge(context, params.id, trendable=True)
+    return await _review_status(context, params.id, trendable=True)
 
 
 @router.post("/api/v1/admin/trends/statuses/{id}/reject", scope="admin:write", answer=AdminStatus)
 async def reject_status(context: Context, params: One) -> object:
     """Exclude a status from trends."""
-    return await _judge(context, params.id, trendable=False)
+    return await _review_status(context, params.id, trendable=False)
 
 
-async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
+async def _review_status(context: Context, id_: int, *, trendable: bool) -> object:
     """Set whether a status may trend. Only publicly visible statuses can. Raises `NotFound`."""
     front = context.deps
     found = await hydrate(front.graph, None, (id_,))
@@ -119,8 +121,8 @@ async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
 
 async def _status(front: Front, entry: Entry, *, trendable: bool) -> object:
     """Return a status as seen by anyone, with two more keys."""
-    judged = msgspec.json.encode({"trendable": trendable, "requires_review": False})
-    return raw((await front.present.status(None, entry, LISTED_DATA))[:-1] + b"," + judged[1:])
+    review = msgspec.json.encode({"trendable": trendable, "requires_review": False})
+    return raw((await front.present.status(None, entry, LISTED_DATA))[:-1] + b"," + review[1:])
 
 
 async def _denied(front: Front) -> list[str]:
