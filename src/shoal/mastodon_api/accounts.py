@@ -63,14 +63,14 @@ class Statuses(StatusesQuery, frozen=True, kw_only=True):
 
 
 @router.get("/api/v1/accounts", auth="optional", scope="read:accounts", answer=list[Account])
-async def several(context: Context, params: AccountIds) -> object:
+async def list_accounts(context: Context, params: AccountIds) -> object:
     """List accounts by id, without those that no longer exist."""
     front = context.deps
     return front.present.accounts(await profiles_by_id(front.graph, context.caller.member_id, params.id))
 
 
 @router.get("/api/v1/accounts/{id}", auth="optional", scope="read:accounts", answer=Account, remembered=True)
-async def one(context: Context, params: One) -> object:
+async def get_account(context: Context, params: One) -> object:
     """Show an account by id."""
     front = context.deps
     await access_member(front.graph, params.id)

@@ -99,7 +99,7 @@ class SomePhotos(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @router.get("/api/shoal/v1/accounts/{id}/albums", auth="optional", scope="read:accounts", answer=list[Album])
-async def several(context: Context, params: PageOf) -> object:
+async def list_albums(context: Context, params: PageOf) -> object:
     """List the albums of an account with photos that the caller may see, newest first; of the caller, all albums."""
     front = context.deps
     cursor = cursor_of(params, queries.PAGE, 40)
@@ -109,7 +109,7 @@ async def several(context: Context, params: PageOf) -> object:
 
 
 @router.get("/api/shoal/v1/albums/{id}", auth="optional", scope="read:statuses", answer=AlbumWithPhotos)
-async def one(context: Context, params: PartOfAlbum) -> object:
+async def get_album(context: Context, params: PartOfAlbum) -> object:
     """Show an album with a page of its photos, in the order of the album."""
     front, viewer = context.deps, context.caller.member_id
     limit, offset = page_size(params.limit, queries.PHOTOS, 80), min(max(0, params.offset), _MOST_OFFSET)
@@ -148,21 +148,21 @@ async def delete(context: Context, params: One) -> object:
 
 
 @router.post("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
-async def put_in(context: Context, params: NewPhotos) -> object:
+async def add_photos(context: Context, params: NewPhotos) -> object:
     """Append media of an own status to an own album."""
     await albums.put_in(context.deps.writes, actor(context), params.id, params.status_id, params.media_ids)
     return await _own(context, params.id)
 
 
 @router.delete("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
-async def take_out(context: Context, params: SomePhotos) -> object:
+async def remove_photos(context: Context, params: SomePhotos) -> object:
     """Remove media from an own album."""
     await albums.take_out(context.deps.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 
 
 @router.put("/api/shoal/v1/albums/{id}/order", scope="write:accounts", answer=Album)
-async def arrange(context: Context, params: SomePhotos) -> object:
+async def reorder_photos(context: Context, params: SomePhotos) -> object:
     """Move media of an own album to its start, in this order; the others keep their order."""
     await albums.arrange(context.deps.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)

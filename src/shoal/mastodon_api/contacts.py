@@ -79,26 +79,25 @@ class FollowListParams(msgspec.Struct, frozen=True):
 
 
 @router.get("/api/shoal/v1/contacts/salt", answer=HashTerms)
-async def hash_terms(context: Context, _params: None) -> object:
+async def get_hash_terms(context: Context, _params: None) -> object:
     """Return the salt and algorithm with which clients hash e-mail addresses before sending them."""
     salt = await contact_salt(context.deps.writes)
     return HashTerms(salt=salt, algorithm=ALGORITHM, bits=BITS, most=MOST_HASHES)
 
 
 @router.post("/api/shoal/v1/contacts", limit_class="contacts", answer=FoundContacts, max_body=4 * FORM)
-async def by_hashes(context: Context, params: HashesParams) -> object:
+async def find_by_hashes(context: Context, params: HashesParams) -> object:
     """Find accounts by hashed e-mail addresses, among those that allow it."""
     return _shown(context, await contacts_by_hash(context.deps.reads, actor(context), params.hashes))
 
 
 @router.post(
     "/api/shoal/v1/contacts/archive",
-    scope="read:follows",
     limit_class="archives",
     answer=FoundContacts,
     max_body=MAX_ARCHIVE_BYTES + FORM,
 )
-async def in_archive(context: Context, params: FollowListParams) -> object:
+async def find_in_archive(context: Context, params: FollowListParams) -> object:
     """Find accounts of people whom the caller follows on another network, by a file of its archive or by handles."""
     front, viewer = context.deps, actor(context)
     if (params.file is None) is not bool(params.handles):

@@ -15,7 +15,7 @@ router = Router()
 
 
 @router.get("/api/v1/conversations", scope="read:statuses", answer=list[Conversation])
-async def several(context: Context, params: StatusesQuery) -> object:
+async def list_conversations(context: Context, params: StatusesQuery) -> object:
     """List the caller's conversations, most recently active first."""
     front = context.deps
     cursor = cursor_of(params)

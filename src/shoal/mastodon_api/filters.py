@@ -149,7 +149,7 @@ def _change_of(params: FilterParams) -> FilterChange:
 
 
 @router.get("/api/v2/filters", scope="read:filters", answer=list[Filter])
-async def several(context: Context, _params: None) -> object:
+async def list_filters(context: Context, _params: None) -> object:
     """List the caller's filters."""
     return [filter_entity(filter_) for filter_ in await filters_of(context.deps.graph, actor(context))]
 
@@ -161,7 +161,7 @@ async def create(context: Context, params: FilterParams) -> object:
 
 
 @router.get("/api/v2/filters/{id}", scope="read:filters", answer=Filter)
-async def one(context: Context, params: One) -> object:
+async def get_filter(context: Context, params: One) -> object:
     """Show an own filter."""
     return filter_entity(await filters.own_filter(context.deps.graph, actor(context), params.id))
 
@@ -180,7 +180,7 @@ async def delete(context: Context, params: One) -> object:
 
 
 @router.get("/api/v2/filters/{id}/keywords", scope="read:filters", answer=list[FilterKeyword])
-async def keywords(context: Context, params: One) -> object:
+async def list_keywords(context: Context, params: One) -> object:
     """List the keywords of a filter."""
     filter_ = await filters.own_filter(context.deps.graph, actor(context), params.id)
     return [keyword_entity(word) for word in filter_.keywords]
@@ -195,7 +195,7 @@ async def add_keyword(context: Context, params: KeywordOf) -> object:
 
 
 @router.get("/api/v2/filters/keywords/{id}", scope="read:filters", answer=FilterKeyword)
-async def keyword(context: Context, params: One) -> object:
+async def get_keyword(context: Context, params: One) -> object:
     """Show a keyword of a filter."""
     return keyword_entity((await filters.filter_of_keyword(context.deps.graph, actor(context), params.id))[1])
 
@@ -222,7 +222,7 @@ async def remove_keyword(context: Context, params: One) -> object:
 
 
 @router.get("/api/v2/filters/{id}/statuses", scope="read:filters", answer=list[FilterStatus])
-async def statuses(context: Context, params: One) -> object:
+async def list_statuses(context: Context, params: One) -> object:
     """List the statuses of a filter."""
     filter_ = await filters.own_filter(context.deps.graph, actor(context), params.id)
     return [status_entity(held) for held in filter_.posts]
@@ -235,7 +235,7 @@ async def add_status(context: Context, params: StatusOf) -> object:
 
 
 @router.get("/api/v2/filters/statuses/{id}", scope="read:filters", answer=FilterStatus)
-async def status(context: Context, params: One) -> object:
+async def get_status(context: Context, params: One) -> object:
     """Show a status of a filter by its id within filters."""
     return status_entity((await filters.filter_of_post(context.deps.graph, actor(context), params.id))[1])
 
@@ -268,7 +268,7 @@ class ChangedPhrase(PhraseParams, frozen=True, kw_only=True):
 
 
 @router.get("/api/v1/filters", scope="read:filters", answer=list[OldFilter])
-async def several_v1(context: Context, _params: None) -> object:
+async def list_v1(context: Context, _params: None) -> object:
     """List the caller's filters in the format of API v1, one per keyword."""
     return [
         v1_entity(filter_, word)
@@ -290,7 +290,7 @@ async def create_v1(context: Context, params: PhraseParams) -> object:
 
 
 @router.get("/api/v1/filters/{id}", scope="read:filters", answer=OldFilter)
-async def one_v1(context: Context, params: One) -> object:
+async def get_v1(context: Context, params: One) -> object:
     """Show a filter in the format of API v1."""
     return v1_entity(*await filters.filter_of_keyword(context.deps.graph, actor(context), params.id))
 

@@ -227,7 +227,7 @@ async def as_list(context: Context, params: StatusesOf) -> Reply:
 
 
 @router.get("/api/shoal/v1/timelines/catch_up", scope="read:statuses", answer=CatchUp)
-async def caught_up(context: Context, params: CatchUpQuery) -> object:
+async def get_catch_up(context: Context, params: CatchUpQuery) -> object:
     """Return the best of what the caller's followees posted and shared since the caller was last here."""
     front, viewer = context.deps, actor(context)
     since = moment_of_text(params.since) if params.since else None
@@ -250,7 +250,7 @@ async def caught_up(context: Context, params: CatchUpQuery) -> object:
 
 
 @router.get("/api/shoal/v1/ranking", scope="read:accounts", answer=RankingChoices)
-async def ranking(context: Context, _params: None) -> object:
+async def get_ranking(context: Context, _params: None) -> object:
     """Show the recipe by which statuses are ranked for the caller, and the presets."""
     front = context.deps
     found = await tastes_of(front.graph, actor(context))
@@ -268,7 +268,7 @@ async def ranking(context: Context, _params: None) -> object:
 async def set_recipe(context: Context, params: RecipeChange) -> object:
     """Set the caller's ranking recipe."""
     await ranking_commands.set_recipe(context.deps.writes, actor(context), _recipe(params))
-    return await ranking(context, None)
+    return await get_ranking(context, None)
 
 
 def _recipe(params: RecipeChange) -> Recipe:
@@ -291,18 +291,18 @@ def _recipe(params: RecipeChange) -> Recipe:
 async def reset_recipe(context: Context, _params: None) -> object:
     """Reset the caller's ranking recipe to that of the server."""
     await ranking_commands.set_recipe(context.deps.writes, actor(context), None)
-    return await ranking(context, None)
+    return await get_ranking(context, None)
 
 
 @router.put("/api/shoal/v1/ranking/switch", scope="write:accounts", answer=RankingChoices)
-async def switch(context: Context, params: RankingSwitch) -> object:
+async def switch_ranking(context: Context, params: RankingSwitch) -> object:
     """Enable or disable ranking for the caller."""
     await ranking_commands.switch(context.deps.writes, actor(context), off=not params.on)
-    return await ranking(context, None)
+    return await get_ranking(context, None)
 
 
 @router.post("/api/shoal/v1/seen", scope="write:accounts", answer=dict)
-async def seen(context: Context, params: SeenStatuses) -> object:
+async def report_seen(context: Context, params: SeenStatuses) -> object:
     """Report statuses that the caller has seen, which lowers their rank."""
     await ranking_commands.add_seen_posts(context.deps.writes, actor(context), params.ids)
     return {}
@@ -344,7 +344,7 @@ class Untap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @router.get("/api/shoal/v1/interests", scope="read:accounts", answer=list[Interest])
-async def interests(context: Context, params: OffersQuery) -> object:
+async def list_interests(context: Context, params: OffersQuery) -> object:
     """List tags to pick as interests, each with an image: picked tags first, then the most used lately."""
     front, viewer = context.deps, actor(context)
     found = await offers(front.reads, viewer, page_size(params.limit, 40, 80))
@@ -362,26 +362,26 @@ async def interests(context: Context, params: OffersQuery) -> object:
 
 
 @router.put("/api/shoal/v1/interests", scope="write:accounts", answer=list[Interest])
-async def pick(context: Context, params: PickedTags) -> object:
+async def set_interests(context: Context, params: PickedTags) -> object:
     """Replace the caller's interests with these tags."""
     await ranking_commands.pick_tags(context.deps.writes, actor(context), params.tags)
-    return await interests(context, OffersQuery())
+    return await list_interests(context, OffersQuery())
 
 
 @router.delete("/api/shoal/v1/interests", scope="write:accounts", answer=list[Interest])
-async def unpick(context: Context, _params: None) -> object:
+async def delete_interests(context: Context, _params: None) -> object:
     """Delete the caller's interests."""
-    return await pick(context, PickedTags(tags=()))
+    return await set_interests(context, PickedTags(tags=()))
 
 
 @router.post("/api/shoal/v1/statuses/{id}/feedback", scope="write:accounts", answer=FeedbackGiven)
-async def give(context: Context, params: Tap) -> object:
+async def give_feedback(context: Context, params: Tap) -> object:
     """Ask for more or less of a status's author or of one of its tags, and return the effect."""
     return await _given(context, params.id, _STEPS[params.direction], params.tag)
 
 
 @router.delete("/api/shoal/v1/statuses/{id}/feedback", scope="write:accounts", answer=FeedbackGiven)
-async def take_back(context: Context, params: Untap) -> object:
+async def withdraw_feedback(context: Context, params: Untap) -> object:
     """Withdraw feedback about the author of a status or one of its tags."""
     return await _given(context, params.id, 0, params.tag)
 
@@ -406,7 +406,7 @@ async def _given(context: Context, status_id: int, step: int, tag: str) -> Feedb
 
 
 @router.get("/api/shoal/v1/feedback", scope="read:accounts", answer=Feedback)
-async def given(context: Context, _params: None) -> object:
+async def list_feedback(context: Context, _params: None) -> object:
     """List all feedback that the caller has given."""
     front, viewer = context.deps, actor(context)
     wishes = (await tastes_of(front.graph, viewer)).wishes
@@ -421,7 +421,7 @@ async def given(context: Context, _params: None) -> object:
 
 
 @router.delete("/api/shoal/v1/feedback", scope="write:accounts", answer=Feedback)
-async def forget(context: Context, _params: None) -> object:
+async def delete_feedback(context: Context, _params: None) -> object:
     """Delete all feedback that the caller has given."""
     await ranking_commands.forget_taps(context.deps.writes, actor(context))
-    return await given(context, None)
+    return await list_feedback(context, None)

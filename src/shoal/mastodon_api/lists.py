@@ -61,7 +61,7 @@ class AccountsOf(PageOf, frozen=True, kw_only=True):
 
 
 @router.get("/api/v1/lists", scope="read:lists", answer=list[UserList])
-async def several(context: Context, _params: None) -> object:
+async def list_lists(context: Context, _params: None) -> object:
     """List the caller's lists, oldest first; before them "For you", if this server provides it as a list."""
     front = context.deps
     ranked = [for_you_list(actor(context))] if front.settings.for_you_list else []
@@ -88,7 +88,7 @@ def _check_changeable(context: Context, list_id: int) -> None:
 
 
 @router.get("/api/v1/lists/{id}", scope="read:lists", answer=UserList)
-async def one(context: Context, params: One) -> object:
+async def get_list(context: Context, params: One) -> object:
     """Show an own list."""
     return people_entities.user_list(await _own(context, params.id))
 
@@ -126,7 +126,7 @@ async def delete(context: Context, params: One) -> object:
 
 
 @router.get("/api/v1/lists/{id}/accounts", scope="read:lists", answer=list[Account])
-async def accounts(context: Context, params: AccountsOf) -> object:
+async def list_accounts(context: Context, params: AccountsOf) -> object:
     """List the accounts on an own list, newest first; a limit of 0 returns all of them."""
     member = actor(context)
     await _own(context, params.id)
@@ -138,7 +138,7 @@ async def accounts(context: Context, params: AccountsOf) -> object:
 
 
 @router.post("/api/v1/lists/{id}/accounts", scope="write:lists", answer=dict)
-async def put_on(context: Context, params: Accounts) -> object:
+async def add_accounts(context: Context, params: Accounts) -> object:
     """Add followed accounts to an own list: all of them, or none."""
     _check_changeable(context, params.id)
     await lists.put_on(context.deps.writes, actor(context), params.id, params.account_ids)
@@ -146,7 +146,7 @@ async def put_on(context: Context, params: Accounts) -> object:
 
 
 @router.delete("/api/v1/lists/{id}/accounts", scope="write:lists", answer=dict)
-async def take_off(context: Context, params: Accounts) -> object:
+async def remove_accounts(context: Context, params: Accounts) -> object:
     """Remove accounts from an own list."""
     _check_changeable(context, params.id)
     await lists.take_off(context.deps.writes, actor(context), params.id, params.account_ids)
@@ -154,7 +154,7 @@ async def take_off(context: Context, params: Accounts) -> object:
 
 
 @router.get("/api/v1/accounts/{id}/lists", scope="read:lists", answer=list[UserList])
-async def with_account(context: Context, params: One) -> object:
+async def lists_with_account(context: Context, params: One) -> object:
     """List the caller's lists that contain an account."""
     front = context.deps
     await access_member(front.graph, params.id)

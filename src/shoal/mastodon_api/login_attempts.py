@@ -1,6 +1,7 @@
 """Password checks of HTTP requests, limited by account and network, and limits on requested mails.
 
-Hashing runs outside the admission gate.
+The functions below `Attempt` call the command of the same name and raise its errors. Hashing runs outside the admission
+gate.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Attempt:
         """Count a wrong attempt before it is made. Raises `TooMany`."""
         if self.network:
             await self._take(RateKey("network_guesses", self.network))
-        counted_as = "code_guesses" if code else "account_guesses"
-        await self._take(RateKey(counted_as, f"{account}@{self.network}" if known else account))
+        limit_class = "code_guesses" if code else "account_guesses"
+        await self._take(RateKey(limit_class, f"{account}@{self.network}" if known else account))
 
     async def take_back(self) -> None:
         """Uncount an attempt that was successful."""
@@ -68,29 +69,26 @@ class Attempt:
 
 
 async def log_in(context: Context, name: str, password: str) -> Member:
-    """Return the member with this name or address and password, who has no second factor. Raises as `members.log_in`."""
+    """Log in without a second factor."""
     async with hashing(context.request.scope):
         return await members.log_in(context.deps.writes, name, password, _attempt(context))
 
 
 async def knows_password(context: Context, name: str, password: str) -> Member:
-    """Return the member with this name or address and password, who may still need a code. Raises as `members.log_in`."""
+    """Check a name and password, without the second factor."""
     async with hashing(context.request.scope):
         return await members.knows_password(context.deps.writes, name, password, _attempt(context))
 
 
 async def code_counts(context: Context, member: Member, code: str) -> bool:
-    """Return whether a code of the member's second factor is valid. Raises `TooMany`."""
     return await authentication.code_counts(context.deps.writes, member, code, _attempt(context))
 
 
 async def by_passkey(context: Context, answer: str) -> Member:
-    """Return the member of a passkey assertion. Raises as `members.by_passkey`."""
     return await members.by_passkey(context.deps.writes, answer, _attempt(context))
 
 
 async def turn_on_by_passkey(context: Context, member_id: int, password: str, answer: str) -> list[str]:
-    """Enable a second factor with passkeys, and return its recovery codes. Raises as `second_factor.turn_on`."""
     async with hashing(context.request.scope):
         return await second_factor.turn_on_by_passkey(
             context.deps.writes, member_id, password, answer, _attempt(context)
@@ -98,39 +96,33 @@ async def turn_on_by_passkey(context: Context, member_id: int, password: str, an
 
 
 async def add_passkey(context: Context, member_id: int, name: str, answer: str, password: str, code: str) -> None:
-    """Add a passkey. Raises as `passkeys.add`."""
     async with hashing(context.request.scope):
         await passkeys.add(context.deps.writes, member_id, name, answer, password, code, _attempt(context))
 
 
 async def remove_passkey(context: Context, member_id: int, id_: str, password: str, code: str) -> None:
-    """Remove a passkey. Raises as `passkeys.remove`."""
     async with hashing(context.request.scope):
         await passkeys.remove(context.deps.writes, member_id, id_, password, code, _attempt(context))
 
 
 async def turn_on(context: Context, member_id: int, password: str, key: str, code: str) -> list[str]:
-    """Enable a second factor, and return its recovery codes. Raises as `second_factor.turn_on`."""
     async with hashing(context.request.scope):
         return await second_factor.turn_on(context.deps.writes, member_id, password, key, code, _attempt(context))
 
 
 async def turn_off(context: Context, member_id: int, password: str, code: str) -> None:
-    """Disable the second factor. Raises as `second_factor.turn_off`."""
-    front = context.deps
+    required = context.deps.settings.staff_second_factor
     async with hashing(context.request.scope):
         await second_factor.turn_off(
-            front.writes, member_id, password, code, _attempt(context), required=front.settings.staff_second_factor
+            context.deps.writes, member_id, password, code, _attempt(context), required=required
         )
 
 
 async def new_codes(context: Context, member_id: int, code: str) -> list[str]:
-    """Replace the recovery codes. Raises as `second_factor.new_codes`."""
     return await second_factor.new_codes(context.deps.writes, member_id, code, _attempt(context))
 
 
 async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
-    """Change a member's password. Raises as `credentials.change_password`."""
     async with hashing(context.request.scope):
         await credentials.change_password(context.deps.writes, member_id, current, password, _attempt(context))
 
@@ -143,7 +135,6 @@ async def ask_email_change(context: Context, member_id: int, password: str, addr
 
 
 async def reset_password(context: Context, proof: str, password: str) -> Member:
-    """Set a new password with the link of a mail. Raises as `credentials.reset_password`."""
     async with hashing(context.request.scope):
         return await credentials.reset_password(context.deps.writes, proof, password, _attempt(context))
 
@@ -162,13 +153,11 @@ async def count_mail(context: Context, account: str = "", member_id: int = 0) ->
 
 
 async def leave(context: Context, member_id: int, password: str) -> Farewell:
-    """Schedule the deletion of an account. Raises as `account_deletions.leave`."""
     async with hashing(context.request.scope):
         return await account_deletions.leave(context.deps.writes, member_id, password, _attempt(context))
 
 
 async def come_back(context: Context, name: str, password: str) -> Member:
-    """Cancel the deletion of an account. Raises as `account_deletions.come_back`."""
     async with hashing(context.request.scope):
         return await account_deletions.come_back(context.deps.writes, name, password, _attempt(context))
 

@@ -81,7 +81,7 @@ async def upload_and_wait(context: Context, params: NewMedia) -> object:
 
 
 @router.get("/api/v1/media/{id}", also=((206, "It is still being processed."),))
-async def one(context: Context, params: One) -> object:
+async def get_media(context: Context, params: One) -> object:
     """Show an own file; the status is 206 while it is being processed."""
     return _shown(context, await media.own_media(context.deps.writes, actor(context), params.id), 206)
 

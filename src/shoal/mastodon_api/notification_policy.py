@@ -57,7 +57,7 @@ class RequestIds(msgspec.Struct, frozen=True):
 
 
 @router.get("/api/v2/notifications/policy", scope="read:notifications", answer=NotificationPolicy)
-async def policy(context: Context, _params: None) -> object:
+async def get_policy(context: Context, _params: None) -> object:
     """Show the notification policy, and how many notifications it has filtered."""
     return await _policy(context, await _own(context))
 
@@ -69,19 +69,19 @@ async def change_policy(context: Context, params: Policy) -> object:
 
 
 @router.get("/api/v1/notifications/policy", scope="read:notifications", answer=OldNotificationPolicy)
-async def old_policy(context: Context, _params: None) -> object:
+async def get_policy_v1(context: Context, _params: None) -> object:
     """Show the notification policy in the format of API v1."""
     return await _old_policy(context, await _own(context))
 
 
 @router.patch("/api/v1/notifications/policy", scope="write:notifications", answer=OldNotificationPolicy)
-async def change_old_policy(context: Context, params: OldPolicy) -> object:
+async def change_policy_v1(context: Context, params: OldPolicy) -> object:
     """Change the notification policy in the format of API v1."""
     return await _old_policy(context, await _changed(context, params, _OLD_RULES, _of_old))
 
 
 @router.get("/api/v1/notifications/requests", scope="read:notifications", answer=list[NotificationRequest])
-async def requests(context: Context, params: PageQuery) -> object:
+async def list_requests(context: Context, params: PageQuery) -> object:
     """List the senders of filtered notifications, most recent notification first."""
     cursor = cursor_of(params, 40, 80)
     page = await queries.requests_page(context.deps.reads, actor(context), cursor)
@@ -90,7 +90,7 @@ async def requests(context: Context, params: PageQuery) -> object:
 
 
 @router.get("/api/v1/notifications/requests/{id}", scope="read:notifications", answer=NotificationRequest)
-async def request(context: Context, params: One) -> object:
+async def get_request(context: Context, params: One) -> object:
     """Show a sender of filtered notifications."""
     return await _shown(context, await queries.sender_request(context.deps.reads, actor(context), params.id))
 
@@ -110,14 +110,14 @@ async def dismiss(context: Context, params: One) -> object:
 
 
 @router.post("/api/v1/notifications/requests/accept", scope="write:notifications", answer=dict)
-async def accept_several(context: Context, params: RequestIds) -> object:
+async def accept_requests(context: Context, params: RequestIds) -> object:
     """Accept the filtered notifications of several senders, and filter none of theirs from now on."""
     await commands.accept_requests(context.deps.writes, actor(context), {*params.id})
     return {}
 
 
 @router.post("/api/v1/notifications/requests/dismiss", scope="write:notifications", answer=dict)
-async def dismiss_several(context: Context, params: RequestIds) -> object:
+async def dismiss_requests(context: Context, params: RequestIds) -> object:
     """Dismiss the filtered notifications of several senders."""
     await commands.dismiss_requests(context.deps.writes, actor(context), {*params.id})
     return {}

@@ -80,7 +80,7 @@ def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
 
 
 @router.get("/api/v1/notifications", scope="read:notifications", answer=list[Notification], remembered=True)
-async def several(context: Context, params: NotificationsQuery) -> object:
+async def list_notifications(context: Context, params: NotificationsQuery) -> object:
     """List the caller's notifications, newest first."""
     front = context.deps
     cursor = cursor_of(params, 40, 80)
@@ -90,7 +90,7 @@ async def several(context: Context, params: NotificationsQuery) -> object:
 
 
 @router.get("/api/v1/notifications/{id}", scope="read:notifications", answer=Notification)
-async def one(context: Context, params: One) -> object:
+async def get_notification(context: Context, params: One) -> object:
     """Show a notification."""
     front = context.deps
     found = await queries.one(front.reads, actor(context), params.id)
@@ -182,7 +182,7 @@ class OneGroup(msgspec.Struct, frozen=True):
 
 
 @router.get("/api/v2/notifications", scope="read:notifications", answer=GroupedNotificationsResults)
-async def several_groups(context: Context, params: GroupsPage) -> object:
+async def list_groups(context: Context, params: GroupsPage) -> object:
     """List the caller's notifications in groups, most recent notification first."""
     front = context.deps
     cursor = cursor_of(params, 40, 80)
@@ -194,14 +194,14 @@ async def several_groups(context: Context, params: GroupsPage) -> object:
 
 
 @router.get("/api/v2/notifications/{group_key}", scope="read:notifications", answer=GroupedNotificationsResults)
-async def one_group(context: Context, params: OneGroup) -> object:
+async def get_group(context: Context, params: OneGroup) -> object:
     """Show a group of notifications."""
     group, items = await _found(context, params.group_key)
     return await _results(context.deps, actor(context), (queries.Grouped(group, items),), "full")
 
 
 @router.get("/api/v2/notifications/{group_key}/accounts", scope="read:notifications", answer=list[Account])
-async def accounts(context: Context, params: OneGroup) -> object:
+async def group_accounts(context: Context, params: OneGroup) -> object:
     """List the accounts in a group of notifications, newest first."""
     _, items = await _found(context, params.group_key)
     return context.deps.present.accounts(_people(items))
@@ -319,14 +319,14 @@ class MarkerPositions(msgspec.Struct, frozen=True):
 
 
 @router.get("/api/v1/markers", scope="read:statuses", answer=dict[str, Marker])
-async def show(context: Context, params: MarkersQuery) -> object:
+async def get_markers(context: Context, params: MarkersQuery) -> object:
     """Show the markers of these timelines (`home`, `notifications`). A marker that was never set is omitted."""
     names = [name for name in (HOME, NOTIFICATIONS) if name in params.timeline]
     return _markers(await marks(context.deps.graph, actor(context), names))
 
 
 @router.post("/api/v1/markers", scope="write:statuses", answer=dict[str, Marker])
-async def mark(context: Context, params: MarkerPositions) -> object:
+async def set_markers(context: Context, params: MarkerPositions) -> object:
     """Set markers, and return their new values."""
     given = {HOME: params.home, NOTIFICATIONS: params.notifications}
     read = {name: place.last_read_id for name, place in given.items() if place and place.last_read_id is not None}

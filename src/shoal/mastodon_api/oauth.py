@@ -180,7 +180,7 @@ class AppForm(msgspec.Struct, frozen=True):
 
 
 @router.post("/api/v1/apps", auth="public", limit_class="apps", answer=CredentialApplication)
-async def register(context: Context, params: AppForm) -> object:
+async def register_app(context: Context, params: AppForm) -> object:
     """Register an app, and return it with its secret."""
     front = context.deps
     website = params.website.strip()
@@ -197,7 +197,7 @@ async def register(context: Context, params: AppForm) -> object:
 
 
 @router.get("/api/v1/apps/verify_credentials", auth="app", answer=Application)
-async def verify(context: Context, _params: None) -> object:
+async def verify_app(context: Context, _params: None) -> object:
     """Show the app of the access token."""
     front = context.deps
     return serializers.application(await app_of(front, context.caller.app_id), front.push_key)
@@ -257,7 +257,7 @@ class Revocation(msgspec.Struct, frozen=True):
 
 
 @router.post("/oauth/token", auth="public", limit_class="login", answer=Token, once=True)
-async def token(context: Context, params: TokenRequest) -> object:
+async def issue_token(context: Context, params: TokenRequest) -> object:
     """Create an access token. Each request returns a new one."""
     front = context.deps
     grant = _GRANTS.get(params.grant_type)
@@ -317,7 +317,7 @@ def grant_types(settings: Settings) -> list[str]:
 
 
 @router.post("/oauth/revoke", auth="public", answer=dict, once=True)
-async def revoke(context: Context, params: Revocation) -> object:
+async def revoke_token(context: Context, params: Revocation) -> object:
     """Revoke an access token. An unknown token is reported as revoked; an app cannot revoke a token of another."""
     front = context.deps
     app = await _client(front, context.request, params)

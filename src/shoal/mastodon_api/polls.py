@@ -53,7 +53,7 @@ class Votes(msgspec.Struct, frozen=True):
 
 
 @router.get("/api/v1/polls/{id}", auth="optional", scope="read:statuses", answer=Poll)
-async def one(context: Context, params: One) -> object:
+async def get_poll(context: Context, params: One) -> object:
     """Show a poll by id."""
     return await _shown(context, params.id)
 

@@ -99,7 +99,7 @@ class PushChanges(msgspec.Struct, frozen=True):
 
 
 @router.get("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
-async def show(context: Context, _params: None) -> object:
+async def get_subscription(context: Context, _params: None) -> object:
     """Show the push subscription of the caller's session."""
     key = _key(context.deps)
     found = await push_subscriptions.found(context.deps.graph, actor(context), context.caller.token_id)
@@ -128,7 +128,7 @@ async def subscribe(context: Context, params: PushParams) -> object:
 
 
 @router.put("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
-async def change(context: Context, params: PushChanges) -> object:
+async def change_subscription(context: Context, params: PushChanges) -> object:
     """Change the types and senders of push messages."""
     key = _key(context.deps)
     alerts = params.data.alerts.kinds if params.data.alerts else None
@@ -140,7 +140,7 @@ async def change(context: Context, params: PushChanges) -> object:
 
 
 @router.delete("/api/v1/push/subscription", scope="push", answer=dict)
-async def end(context: Context, _params: None) -> object:
+async def unsubscribe(context: Context, _params: None) -> object:
     """Delete the push subscription of the caller's session."""
     await push_subscriptions.end(context.deps.writes, actor(context), context.caller.token_id)
     return {}

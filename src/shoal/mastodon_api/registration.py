@@ -211,7 +211,7 @@ def _language(locale: str) -> str:
 
 
 @router.post("/api/v1/emails/confirmations", scope="write:accounts", answer=dict)
-async def confirm(context: Context, _params: None) -> object:
+async def resend_confirmation(context: Context, _params: None) -> object:
     """Resend the mail with which the caller confirms their address.
 
     Refused if the address is confirmed or missing, and if the server requires no confirmation.
@@ -252,14 +252,14 @@ class InviteEntity(msgspec.Struct, kw_only=True):
 
 
 @router.get("/api/shoal/v1/invites", scope="read:accounts", answer=list[InviteEntity])
-async def several(context: Context, _params: None) -> object:
+async def list_invites(context: Context, _params: None) -> object:
     """List the caller's invitations, newest first, including expired and used-up ones."""
     front = context.deps
     return [_shown(front, one) for one in await invitations.of_member(front.writes, actor(context))]
 
 
 @router.post("/api/shoal/v1/invites", scope="write:accounts", answer=InviteEntity)
-async def create(context: Context, params: NewInvite) -> object:
+async def create_invite(context: Context, params: NewInvite) -> object:
     """Create an invitation. The setting `invitations` determines who may."""
     front = context.deps
     for_staff = invitations.is_for_staff(front.writes, uses=params.max_uses, seconds=params.expires_in)
@@ -272,7 +272,7 @@ async def create(context: Context, params: NewInvite) -> object:
 
 
 @router.delete("/api/shoal/v1/invites/{id}", scope="write:accounts", answer=dict)
-async def end(context: Context, params: One) -> object:
+async def revoke_invite(context: Context, params: One) -> object:
     """Revoke an own invitation; moderators and admins with the scope `admin:write:accounts` may revoke those of others."""
     front, caller = context.deps, context.caller
     guarded_staff = caller.role is not Role.NONE and not caller.unguarded
@@ -333,7 +333,7 @@ class FarewellEntity(DepartureEntity, frozen=True):
 
 
 @router.post("/api/shoal/v1/leave", scope="write:accounts", limit_class="login", answer=FarewellEntity)
-async def leave(context: Context, params: OwnPassword) -> object:
+async def delete_account(context: Context, params: OwnPassword) -> object:
     """Delete the caller's account: it is hidden now and deleted after a grace period.
 
     All sessions are logged out, including this one.
@@ -343,14 +343,14 @@ async def leave(context: Context, params: OwnPassword) -> object:
 
 
 @router.post("/api/shoal/v1/come_back", auth="public", limit_class="login", answer=dict, refuses=(401, 403))
-async def come_back(context: Context, params: NameAndPassword) -> object:
+async def cancel_deletion(context: Context, params: NameAndPassword) -> object:
     """Cancel the deletion of an account, which can then log in again."""
     await login_attempts.come_back(context, params.username, params.password)
     return {}
 
 
 @router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DepartureEntity)
-async def receipt(context: Context, params: ReceiptPath) -> object:
+async def get_receipt(context: Context, params: ReceiptPath) -> object:
     """Show the deletion of an account to the holder of its receipt, for a year."""
     return DepartureEntity(**_fields(await account_deletions.receipt(context.deps.writes, params.receipt)))
 

@@ -60,7 +60,7 @@ class AccountIds(msgspec.Struct, frozen=True):
 
 
 @router.get("/api/v1/accounts/relationships", scope="read:follows", answer=list[Relationship])
-async def several(context: Context, params: AccountIds) -> object:
+async def list_relationships(context: Context, params: AccountIds) -> object:
     """List the caller's relationships to these accounts, in the order of the ids."""
     ids = tuple(dict.fromkeys(params.id))
     relations = await full_relations(context.deps.graph, actor(context), ids)

@@ -78,7 +78,7 @@ class Rescheduled(msgspec.Struct, frozen=True):
 
 
 @router.get("/api/v1/scheduled_statuses", scope="read:statuses", answer=list[ScheduledStatus])
-async def several(context: Context, params: PageQuery) -> object:
+async def list_scheduled(context: Context, params: PageQuery) -> object:
     """List the caller's scheduled statuses, most recently created first."""
     front = context.deps
     cursor = cursor_of(params)
@@ -88,14 +88,14 @@ async def several(context: Context, params: PageQuery) -> object:
 
 
 @router.get("/api/v1/scheduled_statuses/{id}", scope="read:statuses", answer=ScheduledStatus)
-async def one(context: Context, params: One) -> object:
+async def get_scheduled(context: Context, params: One) -> object:
     """Show a scheduled status."""
     front = context.deps
     return await _entity(front, await scheduled_posts.own_scheduled(front.graph, actor(context), params.id))
 
 
 @router.put("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=ScheduledStatus)
-async def move(context: Context, params: Rescheduled) -> object:
+async def reschedule(context: Context, params: Rescheduled) -> object:
     """Reschedule a status."""
     front = context.deps
     at = moment_of(params.scheduled_at)

@@ -67,7 +67,7 @@ class _Found(msgspec.Struct):
 
 
 @router.get("/api/v2/search", auth="optional", scope="read:search", answer=Search)
-async def everything(context: Context, params: Query) -> object:
+async def search_all(context: Context, params: Query) -> object:
     """Search for accounts, statuses and hashtags."""
     result = await _search(context, params)
     counted = await context.deps.reads.tags.counted(result.hashtags) if result.hashtags else {}
@@ -75,7 +75,7 @@ async def everything(context: Context, params: Query) -> object:
 
 
 @router.get("/api/v1/search", scope="read:search", answer=SearchV1)
-async def everything_v1(context: Context, params: Query) -> object:
+async def search_all_v1(context: Context, params: Query) -> object:
     """Search for accounts, statuses and hashtags; hashtags are returned as names."""
     result = await _search(context, params)
     return await _results(context, params, result, result.hashtags)

@@ -71,7 +71,7 @@ class NewPassword(msgspec.Struct, frozen=True):
 
 
 @router.get("/api/shoal/v1/sessions", scope="read:accounts", answer=list[SessionEntity])
-async def listed(context: Context, params: PageQuery) -> object:
+async def list_sessions(context: Context, params: PageQuery) -> object:
     """List the caller's sessions, newest first."""
     cursor = cursor_of(params, 40, 80)
     page = await sessions.page(context.deps.writes, actor(context), cursor)
@@ -80,14 +80,14 @@ async def listed(context: Context, params: PageQuery) -> object:
 
 
 @router.delete("/api/shoal/v1/sessions/{id}", scope="write:accounts", answer=dict)
-async def end(context: Context, params: One) -> object:
+async def revoke_session(context: Context, params: One) -> object:
     """Log out a session. Its token is revoked."""
     await sessions.end(context.deps.writes, actor(context), params.id)
     return {}
 
 
 @router.delete("/api/shoal/v1/sessions", scope="write:accounts", answer=dict)
-async def end_others(context: Context, _params: None) -> object:
+async def revoke_other_sessions(context: Context, _params: None) -> object:
     """Log out all other sessions."""
     await sessions.end_others(context.deps.writes, actor(context), context.caller.token_id)
     return {}

@@ -236,13 +236,13 @@ async def delete(context: Context, params: Deletion) -> object:
 
 
 @router.get("/api/v1/statuses/{id}", auth="optional", scope="read:statuses", answer=Status, remembered=True)
-async def one(context: Context, params: One) -> object:
+async def get_status(context: Context, params: One) -> object:
     """Show a status by id."""
     return await show(context, params.id)
 
 
 @router.get("/api/v1/statuses", auth="optional", scope="read:statuses", answer=list[Status])
-async def several(context: Context, params: StatusIds) -> object:
+async def list_statuses(context: Context, params: StatusIds) -> object:
     """List statuses by id, without those that the caller may not see."""
     front = context.deps
     viewer = context.caller.member_id
@@ -253,7 +253,7 @@ async def several(context: Context, params: StatusIds) -> object:
 @router.get(
     "/api/v1/statuses/{id}/context", auth="optional", scope="read:statuses", answer=StatusContext, remembered=True
 )
-async def around(context: Context, params: Around) -> object:
+async def thread_context(context: Context, params: Around) -> object:
     """Return the ancestors and descendants of a status in its thread."""
     front = context.deps
     viewer = context.caller.member_id

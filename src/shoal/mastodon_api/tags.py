@@ -39,7 +39,7 @@ class NewTag(msgspec.Struct, frozen=True):
 
 
 @router.get("/api/v1/tags/{name}", auth="optional", scope="read:follows", answer=Tag, remembered=True, by_owner=True)
-async def one(context: Context, params: ByName) -> object:
+async def get_tag(context: Context, params: ByName) -> object:
     """Show a tag, used or unused."""
     return await _shown(context, tag_named(params.name))
 
@@ -73,7 +73,7 @@ async def unfeature(context: Context, params: ByName) -> object:
 
 
 @router.get("/api/v1/followed_tags", scope="read:follows", answer=list[Tag])
-async def followed(context: Context, params: PageQuery) -> object:
+async def list_followed(context: Context, params: PageQuery) -> object:
     """List the tags that the caller follows, most recently followed first."""
     cursor = cursor_of(params, 100, 200)
     found = await tag_queries.followed(context.deps.reads, actor(context), cursor)
@@ -123,7 +123,7 @@ async def counted_tags(context: Context, names: Sequence[str], counted: Mapping[
 
 
 @router.get("/api/v1/featured_tags", scope="read:accounts", answer=list[FeaturedTag])
-async def mine(context: Context, _params: None) -> object:
+async def list_featured(context: Context, _params: None) -> object:
     """List the tags that the caller features."""
     return await _featured(context, actor(context))
 
@@ -131,14 +131,14 @@ async def mine(context: Context, _params: None) -> object:
 @account_router.get(
     "/api/v1/accounts/{id}/featured_tags", auth="optional", scope="read:accounts", answer=list[FeaturedTag]
 )
-async def of_account(context: Context, params: One) -> object:
+async def list_featured_by(context: Context, params: One) -> object:
     """List the tags that an account features, with the number of its statuses with each."""
     await access_member(context.deps.graph, params.id)
     return await _featured(context, params.id)
 
 
 @router.post("/api/v1/featured_tags", scope="write:accounts", answer=FeaturedTag)
-async def add(context: Context, params: NewTag) -> object:
+async def add_featured(context: Context, params: NewTag) -> object:
     """Feature a tag on the caller's profile; at most ten."""
     front, member = context.deps, actor(context)
     held = await tags.feature(front.writes, member, params.name)
@@ -146,7 +146,7 @@ async def add(context: Context, params: NewTag) -> object:
 
 
 @router.delete("/api/v1/featured_tags/{id}", scope="write:accounts", answer=dict)
-async def remove(context: Context, params: One) -> object:
+async def remove_featured(context: Context, params: One) -> object:
     """Stop featuring a tag."""
     await tags.unfeature_at(context.deps.writes, actor(context), params.id)
     return {}

@@ -63,7 +63,7 @@ async def cloud(context: Context, params: CloudQuery) -> object:
 
 
 @router.get("/api/shoal/v1/tags/cloud.svg", auth="optional", scope="read:follows", answer=Body("image/svg+xml"))
-async def picture(context: Context, params: CloudQuery) -> object:
+async def cloud_image(context: Context, params: CloudQuery) -> object:
     """Return the tag cloud as an SVG whose words are links."""
     front = context.deps
     shown = await _cloud(context, params)
@@ -74,7 +74,7 @@ async def picture(context: Context, params: CloudQuery) -> object:
 
 
 @router.get("/api/shoal/v1/tags/{name}/related", auth="public", answer=list[AlikeTag], remembered=True, by_owner=True)
-async def alike(context: Context, params: RelatedQuery) -> object:
+async def related_tags(context: Context, params: RelatedQuery) -> object:
     """List tags that occur in the same posts as a tag."""
     front = context.deps
     found = await tag_queries.related(

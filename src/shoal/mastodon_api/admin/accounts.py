@@ -88,7 +88,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @router.get("/api/v1/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
-async def several(context: Context, params: AccountsQuery) -> object:
+async def list_accounts(context: Context, params: AccountsQuery) -> object:
     """List accounts, newest first. A page may be short; follow its link for more."""
     if params.remote or params.ip or params.by_domain:
         # There are no remote accounts, and IP addresses are not stored.
@@ -97,7 +97,7 @@ async def several(context: Context, params: AccountsQuery) -> object:
 
 
 @router.get("/api/v2/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
-async def several_v2(context: Context, params: AccountsQueryV2) -> object:
+async def list_accounts_v2(context: Context, params: AccountsQueryV2) -> object:
     """List accounts, newest first, with the parameters of API v2. A page may be short; follow its link for more."""
     if params.origin == "remote" or params.ip or params.by_domain:
         return b"[]"
@@ -178,7 +178,7 @@ def _sees_address(context: Context, member: Member) -> bool:
 
 
 @router.get("/api/v1/admin/accounts/{id}", scope="admin:read:accounts", answer=AdminAccount)
-async def one(context: Context, params: One) -> object:
+async def get_account(context: Context, params: One) -> object:
     """Show an account in any state."""
     return (await shown(context, [await _member(context, params.id)]))[0]
 

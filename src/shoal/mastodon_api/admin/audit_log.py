@@ -28,7 +28,7 @@ class AuditQuery(PageQuery, frozen=True, kw_only=True):
 
 
 @router.get("/api/v1/admin/audit_log", scope="admin:read", answer=list[AuditRecord])
-async def several(context: Context, params: AuditQuery) -> object:
+async def list_entries(context: Context, params: AuditQuery) -> object:
     """List audit log entries, newest first: actor, action, target, reason and address.
 
     A page may be short; follow its link for more.

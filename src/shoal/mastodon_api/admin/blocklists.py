@@ -73,7 +73,7 @@ class Tested(msgspec.Struct, frozen=True):
 @router.get(
     "/api/v1/admin/email_domain_blocks", scope="admin:read:email_domain_blocks", answer=list[AdminEmailDomainBlock]
 )
-async def domains(context: Context, params: PageQuery) -> object:
+async def list_domains(context: Context, params: PageQuery) -> object:
     """List the blocked e-mail domains, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL_DOMAIN, EmailDomainBlock, cursor)
@@ -84,7 +84,7 @@ async def domains(context: Context, params: PageQuery) -> object:
 @router.get(
     "/api/v1/admin/email_domain_blocks/{id}", scope="admin:read:email_domain_blocks", answer=AdminEmailDomainBlock
 )
-async def domain(context: Context, params: One) -> AdminEmailDomainBlock:
+async def get_domain(context: Context, params: One) -> AdminEmailDomainBlock:
     """Show a blocked e-mail domain, with the sign-ups it refused."""
     return _domain(await blocklists.access_email_block(context.deps.graph, EmailDomainBlock, params.id))
 
@@ -112,7 +112,7 @@ async def unblock_domain(context: Context, params: One) -> object:
     scope="admin:read:canonical_email_blocks",
     answer=list[AdminCanonicalEmailBlock],
 )
-async def addresses(context: Context, params: PageQuery) -> object:
+async def list_addresses(context: Context, params: PageQuery) -> object:
     """List the hashes of blocked e-mail addresses, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL, CanonicalEmailBlock, cursor)
@@ -125,7 +125,7 @@ async def addresses(context: Context, params: PageQuery) -> object:
     scope="admin:read:canonical_email_blocks",
     answer=AdminCanonicalEmailBlock,
 )
-async def address(context: Context, params: One) -> AdminCanonicalEmailBlock:
+async def get_address(context: Context, params: One) -> AdminCanonicalEmailBlock:
     """Show the hash of a blocked e-mail address."""
     return _address(await blocklists.access_email_block(context.deps.graph, CanonicalEmailBlock, params.id))
 
@@ -218,7 +218,7 @@ class ChangedIpBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @router.get("/api/v1/admin/ip_blocks", scope="admin:read:ip_blocks", answer=list[AdminIpBlock])
-async def several(context: Context, params: PageQuery) -> object:
+async def list_networks(context: Context, params: PageQuery) -> object:
     """List the blocked networks, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_IP, IpBlock, cursor)
@@ -227,13 +227,13 @@ async def several(context: Context, params: PageQuery) -> object:
 
 
 @router.get("/api/v1/admin/ip_blocks/{id}", scope="admin:read:ip_blocks", answer=AdminIpBlock)
-async def one(context: Context, params: One) -> AdminIpBlock:
+async def get_network(context: Context, params: One) -> AdminIpBlock:
     """Show a blocked network."""
     return _shown(await blocklists.access_ip_block(context.deps.graph, params.id))
 
 
 @router.post("/api/v1/admin/ip_blocks", scope="admin:write:ip_blocks", answer=AdminIpBlock)
-async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
+async def block_network(context: Context, params: NewIpBlock) -> AdminIpBlock:
     """Block a network, or sign-ups from it. The caller's own address cannot be blocked."""
     if not params.ip.strip():
         raise Blank("Ip can't be blank", field="ip")
@@ -247,7 +247,7 @@ async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
 
 
 @router.put("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=AdminIpBlock)
-async def update(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
+async def update_network(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
     """Update a block. The caller's own address cannot be blocked."""
     front = context.deps
     before = await blocklists.access_ip_block(front.graph, params.id)
@@ -260,7 +260,7 @@ async def update(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
 
 
 @router.delete("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=dict)
-async def delete(context: Context, params: One) -> object:
+async def unblock_network(context: Context, params: One) -> object:
     """Unblock a network."""
     await _done(context, "unblock", await blocklists.unblock_ip(context.deps.writes, params.id))
     return {}

@@ -53,7 +53,7 @@ class Resolving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @router.get("/api/v1/admin/reports", scope="admin:read:reports", answer=list[AdminReport])
-async def several(context: Context, params: ReportsQuery) -> object:
+async def list_reports(context: Context, params: ReportsQuery) -> object:
     """List open (or `resolved`) reports, newest first."""
     cursor = cursor_of(params, 100, 200)
     query = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
@@ -62,13 +62,13 @@ async def several(context: Context, params: ReportsQuery) -> object:
 
 
 @router.get("/api/v1/admin/reports/{id}", scope="admin:read:reports", answer=AdminReport)
-async def one(context: Context, params: One) -> object:
+async def get_report(context: Context, params: One) -> object:
     """Show a report with its statuses."""
     return await _answer(context, await reports.access_report(context.deps.graph, params.id))
 
 
 @router.put("/api/v1/admin/reports/{id}", scope="admin:write:reports", answer=AdminReport)
-async def sort(context: Context, params: Sorted) -> object:
+async def categorize(context: Context, params: Sorted) -> object:
     """Change the category and rules of a report."""
     front = context.deps
     changed = await reports.sort(

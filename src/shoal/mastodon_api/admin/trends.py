@@ -57,7 +57,7 @@ class TagParams(msgspec.Struct, frozen=True):
 
 
 @router.get("/api/v1/admin/trends/tags", scope="admin:read", answer=list[AdminTag])
-async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
+async def list_tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
     """List trending and denied tags."""
     front = context.deps
     words = await trends.trending(front.reads, page_size(params.limit, 10, 20), 0)
@@ -66,13 +66,13 @@ async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
 
 
 @router.post("/api/v1/admin/trends/tags/{id}/approve", scope="admin:write", answer=AdminTag)
-async def approve(context: Context, params: TagParams) -> AdminTag:
+async def approve_tag(context: Context, params: TagParams) -> AdminTag:
     """Allow a tag."""
     return await _review_tag(context, params.id, trendable=True)
 
 
 @router.post("/api/v1/admin/trends/tags/{id}/reject", scope="admin:write", answer=AdminTag)
-async def reject(context: Context, params: TagParams) -> AdminTag:
+async def reject_tag(context: Context, params: TagParams) -> AdminTag:
     """Deny a tag, which excludes it from trends, the cloud and lists of tags."""
     return await _review_tag(context, params.id, trendable=False)
 
@@ -88,7 +88,7 @@ async def _review_tag(context: Context, text: str, *, trendable: bool) -> AdminT
 
 
 @router.get("/api/v1/admin/trends/statuses", scope="admin:read", answer=list[AdminStatus])
-async def statuses(context: Context, params: Position) -> list[object]:
+async def list_statuses(context: Context, params: Position) -> list[object]:
     """List trending statuses, including rejected ones."""
     front = context.deps
     limit, offset = page_size(params.limit), max(0, params.offset)
