@@ -164,7 +164,7 @@ async def lists_with_account(context: Context, params: One) -> object:
 
 @router.get("/api/v1/timelines/list/{id}", scope="read:lists", answer=list[Status], remembered=True)
 async def timeline(context: Context, params: StatusesOf) -> object:
-    """List the newest statuses by the accounts on an own list; for the list "For you", the ranked queries."""
+    """List the newest statuses by the accounts on an own list; for the list "For you", the ranked feed."""
     if _is_for_you(context, params.id):
         return await for_you.as_list(context, params)
     cursor = cursor_of(params)
