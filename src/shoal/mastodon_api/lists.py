@@ -25,8 +25,7 @@ from shoal.mastodon_api.context import (
     entries_page,
     people_page,
 )
-from shoal.mastodon_api.entities import serializers as people_entities
-from shoal.mastodon_api.entities.serializers import UserList
+from shoal.mastodon_api.entities.serializers import UserList, user_list
 from shoal.mastodon_api.entities.statuses import Account, Status
 from shoal.queries import lists as queries
 from shoal.queries import members
@@ -66,7 +65,7 @@ async def list_lists(context: Context, _params: None) -> object:
     front = context.deps
     ranked = [for_you_list(actor(context))] if front.settings.for_you_list else []
     owned = await queries.owned(front.graph, actor(context))
-    return [people_entities.user_list(one) for one in (*ranked, *owned)]
+    return [user_list(one) for one in (*ranked, *owned)]
 
 
 def _is_for_you(context: Context, list_id: int) -> bool:
@@ -90,7 +89,7 @@ def _check_changeable(context: Context, list_id: int) -> None:
 @router.get("/api/v1/lists/{id}", scope="read:lists", answer=UserList)
 async def get_list(context: Context, params: One) -> object:
     """Show an own list."""
-    return people_entities.user_list(await _own(context, params.id))
+    return user_list(await _own(context, params.id))
 
 
 @router.post("/api/v1/lists", scope="write:lists", answer=UserList)
@@ -99,7 +98,7 @@ async def create(context: Context, params: NewList) -> object:
     made = await lists.create(
         context.deps.writes, actor(context), params.title, replies=params.replies_policy, exclusive=params.exclusive
     )
-    return people_entities.user_list(made)
+    return user_list(made)
 
 
 @router.put("/api/v1/lists/{id}", scope="write:lists", answer=UserList)
@@ -114,7 +113,7 @@ async def update(context: Context, params: ListChanges) -> object:
         replies=params.replies_policy,
         exclusive=params.exclusive,
     )
-    return people_entities.user_list(changed)
+    return user_list(changed)
 
 
 @router.delete("/api/v1/lists/{id}", scope="write:lists", answer=dict)
@@ -159,7 +158,7 @@ async def lists_with_account(context: Context, params: One) -> object:
     front = context.deps
     await access_member(front.graph, params.id)
     found = await queries.with_member(front.graph, actor(context), params.id)
-    return [people_entities.user_list(one) for one in found]
+    return [user_list(one) for one in found]
 
 
 @router.get("/api/v1/timelines/list/{id}", scope="read:lists", answer=list[Status], remembered=True)

@@ -17,7 +17,7 @@ from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID, milliseconds_of
 from shoal.core.media_files import still_of
 from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
-from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind, Notice, group_of
+from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind, group_of
 from shoal.http.pagination import StatusesQuery, listed_data, page_size
 from shoal.http.params import Id, Limit
 from shoal.http.responses import raw
@@ -127,7 +127,7 @@ def _notification(front: Front, item: queries.Notification, status: bytes | None
     return Notification(
         id=str(item.time),
         type=WIRE_KINDS[item.notice.kind],
-        group_key=group_key(item.notice, item.time),
+        group_key=key_of(group_of(item.notice, item.time), item.time),
         created_at=moment_of(item.time),
         account=raw(front.present.account(item.actor)),
         status=UNSET if status is None else raw(status),
@@ -144,10 +144,6 @@ def reported(front: Front, item: queries.Notification) -> moderation_entities.Re
     if item.report is None or item.target is None:
         return UNSET
     return moderation_entities.report(item.report, raw(front.present.account(item.target)))
-
-
-def group_key(notice: Notice, time: int) -> str:
-    return key_of(group_of(notice, time), time)
 
 
 def key_of(group: Group | None, time: int) -> str:

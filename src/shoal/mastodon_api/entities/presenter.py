@@ -114,17 +114,17 @@ class Presenter:
     async def status(self, viewer: int | None, entry: Entry, data: int = WHOLE) -> bytes:
         await self._learn_apps((entry,))
         (entry,) = await self._filtered(viewer, (entry,))
-        return self._encoded(viewer, entry, data)
+        return self._status(viewer, entry, data)
 
     async def ranked_page(
         self, viewer: int, entries: Sequence[tuple[Entry, entities.Ranking | None]], data: int = 0
     ) -> bytes:
         await self._learn_apps([entry for entry, _ in entries])
-        return b"[%b]" % b",".join(self._encoded(viewer, entry, data, ranking) for entry, ranking in entries)
+        return b"[%b]" % b",".join(self._status(viewer, entry, data, ranking) for entry, ranking in entries)
 
     async def each(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> dict[int, bytes]:
         await self._learn_apps(entries)
-        return {entry.id: self._encoded(viewer, entry, data) for entry in await self._filtered(viewer, entries)}
+        return {entry.id: self._status(viewer, entry, data) for entry in await self._filtered(viewer, entries)}
 
     def present_page(self, viewer: int | None, entries: Iterable[Entry], data: int = 0) -> bytes:
         """Return a JSON array of statuses whose apps are cached already, or are not shown."""
@@ -160,7 +160,7 @@ class Presenter:
                 if isinstance(app, App):
                     self._apps.put(app.id, app)
 
-    def _encoded(self, viewer: int | None, entry: Entry, data: int, ranking: entities.Ranking | None = None) -> bytes:
+    def _status(self, viewer: int | None, entry: Entry, data: int, ranking: entities.Ranking | None = None) -> bytes:
         pieces: list[bytes] = []
         self._write(pieces, viewer, entry, data, ranking)
         return b"".join(pieces)

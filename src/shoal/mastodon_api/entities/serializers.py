@@ -124,15 +124,15 @@ def _meta(media: Media) -> Meta:
     if media.kind is MediaKind.IMAGE:
         return Meta(original=Original(**_pixels(media)), small=small, focus=focus)
     sound = _sound(media)
-    plays: dict[str, Any] = {"duration": media.duration, "bitrate": media.bitrate}
+    playback: dict[str, Any] = {"duration": media.duration, "bitrate": media.bitrate}
     if media.kind is MediaKind.AUDIO:
-        said = {name: text for name, text in sound.items() if name != "audio_channels"}
-        original = Original(**plays, **said)
+        codec = {name: text for name, text in sound.items() if name != "audio_channels"}
+        original = Original(**playback, **codec)
         return Meta(
             original=original, small=small, focus=focus, length=_length(media), duration=media.duration, **sound
         )
     return Meta(
-        original=Original(width=media.width, height=media.height, frame_rate=media.frame_rate, **plays),
+        original=Original(width=media.width, height=media.height, frame_rate=media.frame_rate, **playback),
         small=small,
         focus=focus,
         length=_length(media),
@@ -352,23 +352,23 @@ def filter_result(match: Filtered) -> entities.FilterResult:
     )
 
 
-def relationship(other_id: int, stand: Relation) -> entities.Relationship:
+def relationship(other_id: int, relation: Relation) -> entities.Relationship:
     return entities.Relationship(
         id=str(other_id),
-        following=stand.following,
-        showing_reblogs=(stand.following or stand.requested) and stand.shares,
-        notifying=stand.watching,
-        languages=list(filter(language_tag, stand.languages)) or None,
-        followed_by=stand.followed_by,
-        blocking=stand.blocking,
-        blocked_by=stand.blocked_by,
-        muting=stand.muting,
-        muting_notifications=stand.muting_notifications,
-        muting_expires_at=moment(stand.muted_until) if stand.muted_until else None,
-        requested=stand.requested,
-        requested_by=stand.requested_by,
-        endorsed=stand.endorsed,
-        note=stand.note,
+        following=relation.following,
+        showing_reblogs=(relation.following or relation.requested) and relation.shares,
+        notifying=relation.watching,
+        languages=list(filter(language_tag, relation.languages)) or None,
+        followed_by=relation.followed_by,
+        blocking=relation.blocking,
+        blocked_by=relation.blocked_by,
+        muting=relation.muting,
+        muting_notifications=relation.muting_notifications,
+        muting_expires_at=moment(relation.muted_until) if relation.muted_until else None,
+        requested=relation.requested,
+        requested_by=relation.requested_by,
+        endorsed=relation.endorsed,
+        note=relation.note,
     )
 
 
@@ -504,12 +504,12 @@ def preferences(member: Member) -> Preferences:
     )
 
 
-def relationship_times(id_: int, told: RelationshipHistory) -> RelationshipTimes:
+def relationship_times(id_: int, history: RelationshipHistory) -> RelationshipTimes:
     return RelationshipTimes(
         id=str(id_),
-        following=list(map(_followed, told.following)),
-        followed_by=list(map(_followed, told.followed_by)),
-        known_since=moment(told.known_since),
+        following=list(map(_followed, history.following)),
+        followed_by=list(map(_followed, history.followed_by)),
+        known_since=moment(history.known_since),
     )
 
 
@@ -518,5 +518,5 @@ def _followed(period: FollowPeriod) -> FollowedPeriod:
     return FollowedPeriod(since, until)
 
 
-def followers_at_day(told: FollowersOfDay) -> FollowersAtDay:
-    return FollowersAtDay(told.day.isoformat(), told.followers, told.gained, told.lost)
+def followers_at_day(day: FollowersOfDay) -> FollowersAtDay:
+    return FollowersAtDay(day.day.isoformat(), day.followers, day.gained, day.lost)
