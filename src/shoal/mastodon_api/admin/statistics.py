@@ -67,9 +67,7 @@ class Dimension(msgspec.Struct):
 
 
 class CohortPeriod(msgspec.Struct):
-    """How many members of a cohort posted in the period that begins on `date`; `rate` is their fraction of the cohort,
-    0 to 1.
-    """
+    """How many members of a cohort posted in the period from `date`; `rate` is their fraction of the cohort, 0 to 1."""
 
     date: str
     rate: float
@@ -114,18 +112,13 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
     tag_servers: OfTag | None = None
     instance_accounts: OfServer | None = None
 
-    def of_tags(self) -> dict[str, OfTag | None]:
-        """Return the tags in the request, by the key of the measure or dimension."""
-        return {"tag_servers": self.tag_servers}
-
-    def of_servers(self) -> dict[str, OfServer | None]:
-        """Return the servers in the request, by the key of the measure or dimension."""
-        return {"instance_accounts": self.instance_accounts}
+    def by_key(self) -> dict[str, OfTag | OfServer | None]:
+        return {"tag_servers": self.tag_servers, "instance_accounts": self.instance_accounts}
 
     def tag(self, key: str) -> int:
         """Return the id of the tag of a measure or dimension. Raises `InvalidInput` if it is missing."""
-        subject = self.of_tags()[key]
-        if subject is None:
+        subject = self.by_key()[key]
+        if not isinstance(subject, OfTag):
             raise InvalidInput(f"{key}: the id of a tag is missing", field=key)
         if subject.id.isascii() and subject.id.isdecimal():
             return -min(int(subject.id), _MAX_ID)
@@ -133,8 +126,8 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
 
     def check_elsewhere(self, key: str, front: Front) -> None:
         """Raise `InvalidInput` unless a server other than this one is named."""
-        subject = self.of_servers()[key]
-        if subject is None:
+        subject = self.by_key()[key]
+        if not isinstance(subject, OfServer):
             raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
         if subject.domain.lower() == front.at.netloc.lower():
             raise InvalidInput(f"{key}: this is the server itself, which the other keys are about", field=key)
@@ -343,12 +336,11 @@ class Measures(Subjects, frozen=True, kw_only=True):
     instance_follows: OfServer | None = None
     instance_followers: OfServer | None = None
 
-    def of_tags(self) -> dict[str, OfTag | None]:
-        return {**super().of_tags(), "tag_accounts": self.tag_accounts, "tag_uses": self.tag_uses}
-
-    def of_servers(self) -> dict[str, OfServer | None]:
+    def by_key(self) -> dict[str, OfTag | OfServer | None]:
         return {
-            **super().of_servers(),
+            **super().by_key(),
+            "tag_accounts": self.tag_accounts,
+            "tag_uses": self.tag_uses,
             "instance_media_attachments": self.instance_media_attachments,
             "instance_reports": self.instance_reports,
             "instance_statuses": self.instance_statuses,
@@ -363,11 +355,12 @@ class Dimensions(Subjects, frozen=True, kw_only=True):
     tag_languages: OfTag | None = None
     instance_languages: OfServer | None = None
 
-    def of_tags(self) -> dict[str, OfTag | None]:
-        return {**super().of_tags(), "tag_languages": self.tag_languages}
-
-    def of_servers(self) -> dict[str, OfServer | None]:
-        return {**super().of_servers(), "instance_languages": self.instance_languages}
+    def by_key(self) -> dict[str, OfTag | OfServer | None]:
+        return {
+            **super().by_key(),
+            "tag_languages": self.tag_languages,
+            "instance_languages": self.instance_languages,
+        }
 
 
 class Retention(StatisticsPeriod, frozen=True, kw_only=True):
