@@ -194,7 +194,7 @@ async def delete(context: Context, params: One) -> object:
 async def act(context: Context, params: Act) -> object:
     """Suspend, silence, mark as sensitive or disable an account, or only resolve a report about it (`none`).
 
-    No e-mail is sent.
+    No e-mail is sent; a request for one is ignored, because Mastodon.py asks for it by default.
     """
     front = context.deps
     if params.warning_preset_id:
