@@ -1,6 +1,6 @@
-"""A row and its handler agree, or a type checker says so: each `type: ignore` below is a mistake that it finds.
+"""A route takes its parameters from the annotation of its handler, and a type checker finds mistakes in its declaration.
 
-mypy refuses one that is not needed, so a mistake that it finds no more fails `make check`.
+mypy refuses a `type: ignore` that is not needed, so a mistake that it no longer finds fails `make check`.
 """
 
 from __future__ import annotations
@@ -8,21 +8,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from shoal import mastodon_api as api_package
 from shoal.core.model import Role
-from shoal.http.pagination import PageQuery, StatusesQuery
 from shoal.http.routes import Route
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One
-
-
-class Named(msgspec.Struct, frozen=True):
-    """Parameters without an id."""
-
-    name: str
+from shoal.mastodon_api.context import Context, One, Router
+from shoal.settings import Settings
 
 
 async def about_nothing(context: Context, _params: None) -> object:
@@ -35,32 +27,37 @@ async def about_one(_context: Context, params: One) -> object:
     return params.id
 
 
-async def a_page(_context: Context, params: PageQuery) -> object:
-    """Take the place of a page."""
-    return params.limit
+def declared(router: Router, settings: Settings | None = None) -> list[Route]:
+    """Return the routes of a router."""
+    return list(router.routes(settings or Settings()))
 
 
-def test_a_kind_hands_its_words_on_and_a_row_may_say_something_else() -> None:
-    staff = endpoints.staff.having(scope="admin:read")
-    assert staff("GET", "/a", about_nothing, answer=dict) == Route(
-        "GET", "/a", about_nothing, limit_class="api", role=Role.MODERATOR, scope="admin:read", answer=dict
-    )
-    changed = staff("GET", "/a", about_nothing, role=Role.ADMIN, limit_class="login", answer=dict)
-    assert (changed.role, changed.limit_class, changed.scope) == (Role.ADMIN, "login", "admin:read")
+def test_a_route_takes_the_parameters_that_its_handler_names() -> None:
+    router = Router()
+    router.get("/a", scope="read", answer=dict)(about_nothing)
+    router.delete("/a/{id}", scope="write", answer=dict)(about_one)
+    assert declared(router) == [
+        Route("GET", "/a", about_nothing, limit_class="api", scope="read", answer=dict),
+        Route("DELETE", "/a/{id}", about_one, limit_class="api", scope="write", params=One, answer=dict),
+    ]
 
 
-def test_a_kind_that_takes_parameters_gives_them_to_each_row() -> None:
-    one = endpoints.route.taking(One).having(scope="read")
-    assert one("GET", "/a/{id}", about_one, answer=dict) == endpoints.route(
-        "GET", "/a/{id}", about_one, params=One, scope="read", answer=dict
-    )
+def test_options_of_a_router_are_defaults_that_a_route_overrides() -> None:
+    router = Router(role=Role.MODERATOR, scope="admin:read", answer=dict)
+    router.get("/a")(about_nothing)
+    router.post("/a", role=Role.ADMIN, limit_class="login")(about_nothing)
+    first, second = declared(router)
+    assert (first.role, first.limit_class, first.scope) == (Role.MODERATOR, "api", "admin:read")
+    assert (second.role, second.limit_class, second.scope) == (Role.ADMIN, "login", "admin:read")
 
 
-def test_a_handler_may_take_less_than_its_row_declares() -> None:
-    assert endpoints.route("GET", "/a", a_page, params=StatusesQuery, scope="read", answer=dict).params is StatusesQuery
+def test_a_maximum_may_depend_on_the_settings() -> None:
+    router = Router(scope="read", answer=dict)
+    router.post("/a", max_body=lambda settings: 2 * settings.max_upload_bytes)(about_nothing)
+    assert declared(router, Settings(max_upload_bytes=1_000))[0].max_body == 2_000
 
 
-def test_no_row_is_made_without_a_kind() -> None:
+def test_no_route_is_made_without_a_router() -> None:
     """A bare `Route` takes any handler with any parameters."""
     api = Path(api_package.__file__).parent
     made = re.compile(r"(?<!class )\bRoute\(|partial\(Route\b")
@@ -68,19 +65,18 @@ def test_no_row_is_made_without_a_kind() -> None:
     assert bare == {"context.py"}
 
 
-def test_a_type_checker_finds_a_handler_that_its_row_does_not_fit() -> None:
-    endpoints.route("GET", "/a/{id}", about_one, scope="read", answer=dict)  # type: ignore[arg-type]
-    endpoints.route("GET", "/a/{id}", about_one, params=Named, scope="read", answer=dict)  # type: ignore[arg-type]
-    endpoints.route("GET", "/a", about_nothing, params=Named, scope="read", answer=dict)  # type: ignore[arg-type]
-    endpoints.statuses_page("GET", "/a/{id}", about_one, scope="read")  # type: ignore[arg-type]
-
-
-def test_a_type_checker_finds_what_a_row_or_the_bundle_does_not_have() -> None:
+def test_a_type_checker_finds_what_a_route_or_the_context_does_not_have() -> None:
+    router = Router(scopes="read")  # type: ignore[call-arg]
+    router.get("/a", answer=dict)(about_nothing)
     with pytest.raises(TypeError, match="Unexpected keyword argument 'scopes'"):
-        endpoints.public("GET", "/a", about_nothing, scopes="read")  # type: ignore[call-overload]
+        declared(router)
 
+    @router.get("/b/{id}")
     async def too_curious(context: Context, params: One) -> object:
         password = context.deps.password  # type: ignore[attr-defined]
         return password, params.name  # type: ignore[attr-defined]
 
-    assert too_curious.__name__ in str(endpoints.one("GET", "/a/{id}", too_curious, scope="read", answer=dict).handler)
+    async def about_a_path(path: Path, params: One) -> object:
+        return path / str(params.id)
+
+    router.get("/c/{id}")(about_a_path)  # type: ignore[type-var]

@@ -78,6 +78,16 @@ def test_a_hash_finds_hashtags_alone_by_how_much_they_are_used(w: World) -> None
     assert names(search(w, "#hashtag", ann, type="accounts")) == ([], [], [])
 
 
+def test_a_hashtag_says_whether_the_caller_features_it(w: World) -> None:
+    ann, ben = w.join("featurer"), w.join("passerby")
+    post(w, ann, "#lantern")
+    w.settle()
+    w.json("POST", "/api/v1/tags/lantern/feature", ann)
+    assert search(w, "#lantern", ann)["hashtags"][0]["featuring"] is True
+    assert search(w, "#lantern", ben)["hashtags"][0]["featuring"] is False
+    assert "featuring" not in search(w, "#lantern")["hashtags"][0]
+
+
 def test_statuses_are_found_by_members_only(w: World) -> None:
     ann, ben = w.join("writer"), w.join("reader")
     status = post(w, ann, "a quixotic evening")

@@ -10,18 +10,27 @@ from msgspec import Meta
 from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import Gone, NotFound
-from shoal.core.model import QuotePolicy
+from shoal.core.model import Member, QuotePolicy
 from shoal.core.places import PlacePrecision
 from shoal.core.text import canonical_tag
 from shoal.graph.access import access_member
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REQUESTED_BY, AssocType
 from shoal.http.pagination import StatusesQuery, listed_data
 from shoal.http.params import Id, Upload
-from shoal.http.routes import Route
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, PageOf, actor, cursor_of, entries_page, people_page, profile_of
+from shoal.mastodon_api.context import (
+    FORM,
+    Context,
+    Front,
+    One,
+    PageOf,
+    Router,
+    actor,
+    cursor_of,
+    entries_page,
+    people_page,
+    profile_of,
+)
 from shoal.mastodon_api.entities import serializers
-from shoal.mastodon_api.entities import serializers as people_entities
 from shoal.mastodon_api.entities import statuses as entities
 from shoal.mastodon_api.entities.serializers import Preferences
 from shoal.mastodon_api.entities.statuses import Account, CredentialAccount, Received, Status
@@ -29,24 +38,22 @@ from shoal.queries import members as member_queries
 from shoal.queries import posts
 from shoal.queries.hydration import profiles_by_id
 from shoal.queries.posts import MemberFeedQuery, pinned
-from shoal.settings import Settings
+
+router = Router()
+credentials_router = Router()
 
 
 class AccountIds(msgspec.Struct, frozen=True):
-    """Ids of several accounts."""
-
     id: Annotated[tuple[Id, ...], Meta(max_length=100)] = ()
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """A name as people write it: `ann`, `@ann`, `ann@our.domain`."""
+    """A user name with or without a domain: `ann`, `@ann`, `ann@our.domain`."""
 
     acct: Annotated[str, Meta(max_length=400)]
 
 
 class Statuses(StatusesQuery, frozen=True, kw_only=True):
-    """An account, and which of its statuses to list."""
-
     id: Id
     only_media: bool = False
     exclude_replies: bool = False
@@ -55,33 +62,45 @@ class Statuses(StatusesQuery, frozen=True, kw_only=True):
     tagged: Annotated[str, Meta(max_length=400)] = ""
 
 
-async def several(context: Context, params: AccountIds) -> object:
-    """List accounts by id; those that do not exist any more are left out."""
+@router.get("/api/v1/accounts", auth="optional", scope="read:accounts", answer=list[Account])
+async def list_accounts(context: Context, params: AccountIds) -> object:
+    """List accounts by id, without those that no longer exist."""
     front = context.deps
     return front.present.accounts(await profiles_by_id(front.graph, context.caller.member_id, params.id))
 
 
-async def one(context: Context, params: One) -> object:
+@router.get("/api/v1/accounts/{id}", auth="optional", scope="read:accounts", answer=Account, remembered=True)
+async def get_account(context: Context, params: One) -> object:
     """Show an account by id."""
     front = context.deps
     await access_member(front.graph, params.id)
     return front.present.account(await profile_of(context, params.id))
 
 
+@router.get("/api/v1/accounts/lookup", auth="optional", scope="read:accounts", answer=Account)
 async def lookup(context: Context, params: Lookup) -> object:
     """Show an account by name."""
     front = context.deps
     name, _, domain = params.acct.strip().removeprefix("@").partition("@")
-    if domain.lower() not in {"", front.at.domain.lower(), front.at.netloc.lower()}:
+    if domain and domain.lower() not in front.at.names:
         raise NotFound("Record not found")
+    member = await account_named(front, name)
+    return front.present.account(await profile_of(context, member.id))
+
+
+async def account_named(front: Front, name: str) -> Member:
+    """Return a member by user name. Raises `NotFound`, or `Gone` if they are suspended."""
     member = await members.find(front.writes, name)
     if member is None or member.pending:
         raise NotFound("Record not found")
     if member.suspended:
         raise Gone
-    return front.present.account(await profile_of(context, member.id))
+    return member
 
 
+@router.get(
+    "/api/v1/accounts/{id}/statuses", auth="optional", scope="read:statuses", answer=list[Status], remembered=True
+)
 async def statuses(context: Context, params: Statuses) -> object:
     """List the statuses that an account posted and shared, or those that it pinned."""
     front = context.deps
@@ -100,16 +119,22 @@ async def statuses(context: Context, params: Statuses) -> object:
         entries = await pinned(front.reads, context.caller.member_id, params.id, cursor, query)
         return await front.present.page(context.caller.member_id, entries, listed_data(wanted=params.with_data))
     page = await posts.authored_page(front.reads, context.caller.member_id, params.id, cursor, query)
-    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
+@router.get(
+    "/api/v1/accounts/{id}/followers", auth="optional", scope="read:accounts", answer=list[Account], remembered=True
+)
 async def followers(context: Context, params: PageOf) -> object:
-    """List the followers of an account, newest first; none where the account hides them."""
+    """List the followers of an account, newest first; empty if the account hides them."""
     return await _connections(context, params, FOLLOWED_BY)
 
 
+@router.get(
+    "/api/v1/accounts/{id}/following", auth="optional", scope="read:accounts", answer=list[Account], remembered=True
+)
 async def following(context: Context, params: PageOf) -> object:
-    """List the accounts that an account follows, newest first; none where it hides them."""
+    """List the accounts that an account follows, newest first; empty if it hides them."""
     return await _connections(context, params, FOLLOWS)
 
 
@@ -122,76 +147,13 @@ async def _connections(context: Context, params: PageOf, atype: AssocType) -> ob
     return people_page(context, await member_queries.page(front.reads, viewer, params.id, atype, cursor), cursor)
 
 
+@router.get("/api/shoal/v1/accounts/{id}/received", auth="optional", scope="read:accounts", answer=Received)
 async def received(context: Context, params: One) -> object:
-    """Count the likes and shares of the posts of an account that the caller may find: `{"likes": n, "shares": n}`."""
+    """Count the likes and shares of the posts of an account that the caller can find: `{"likes": n, "shares": n}`."""
     front = context.deps
     await access_member(front.graph, params.id)
     found = await member_queries.received(front.reads, context.caller.member_id, params.id)
     return {"likes": found.likes, "shares": found.shares}
-
-
-LOOKUP_ROUTES = (
-    endpoints.seen(
-        "GET",
-        "/api/v1/accounts",
-        several,
-        scope="read:accounts",
-        params=AccountIds,
-        answer=list[Account],
-    ),
-    endpoints.seen(
-        "GET",
-        "/api/v1/accounts/lookup",
-        lookup,
-        scope="read:accounts",
-        params=Lookup,
-        answer=Account,
-    ),
-)
-
-ROUTES = (
-    endpoints.seen(
-        "GET", "/api/v1/accounts/{id}", one, scope="read:accounts", params=One, answer=Account, remembered=True
-    ),
-    endpoints.seen(
-        "GET",
-        "/api/v1/accounts/{id}/statuses",
-        statuses,
-        scope="read:statuses",
-        params=Statuses,
-        answer=list[Status],
-        remembered=True,
-    ),
-    endpoints.seen(
-        "GET",
-        "/api/v1/accounts/{id}/followers",
-        followers,
-        scope="read:accounts",
-        params=PageOf,
-        answer=list[Account],
-        remembered=True,
-    ),
-    endpoints.seen(
-        "GET",
-        "/api/v1/accounts/{id}/following",
-        following,
-        scope="read:accounts",
-        params=PageOf,
-        answer=list[Account],
-        remembered=True,
-    ),
-)
-
-RECEIVED_ROUTES = (
-    endpoints.seen(
-        "GET",
-        "/api/shoal/v1/accounts/{id}/received",
-        received,
-        scope="read:accounts",
-        params=One,
-        answer=Received,
-    ),
-)
 
 
 _Text = Annotated[str, Meta(max_length=20_000)]
@@ -211,27 +173,25 @@ class SourceParams(msgspec.Struct, frozen=True):
     sensitive: bool | None = None
     language: Annotated[str, Meta(max_length=35)] | None = None
     quote_policy: QuotePolicy | None = None
-    """Kept for clients that show it; there are no quotes here."""
+    """Stored for clients that show it; this server has no quotes."""
 
 
 class ShoalProfileParams(msgspec.Struct, frozen=True):
-    """How the caller reads, as far as the server decides it, and how exactly places are kept."""
+    """Preferences that Mastodon does not have."""
 
     aggregate_reblogs: bool | None = None
-    """Whether a status stands once in home and lists: a reblog is left out where the status or an older reblog of it stands
-    among the 40 below."""
+    """Whether a status appears once in the home timeline and in lists: a reblog is omitted if the status or an older
+    reblog of it is among the 40 statuses below."""
     place_precision: PlacePrecision | None = None
-    """How exactly the places of new statuses are stored: rounded to so many metres, not at all, or as they are. Statuses that
-    are there stay as they are."""
+    """The precision with which places of new statuses are stored: rounded to a number of metres, exact, or not at all.
+    Existing statuses do not change."""
     rankable: bool | None = None
-    """Whether the caller's statuses may appear in feeds that are ranked by interest."""
+    """Whether the caller's statuses may appear in feeds ranked by interest."""
     findable_by_email: bool | None = None
-    """Whether those who know the caller's e-mail address can find them by it."""
+    """Whether people who know the caller's e-mail address can find them by it."""
 
 
 class CredentialChanges(msgspec.Struct, frozen=True):
-    """Changes to the caller's profile. A field that is None keeps its value."""
-
     display_name: _Text | None = None
     note: _Text | None = None
     avatar: Upload | None = None
@@ -243,19 +203,25 @@ class CredentialChanges(msgspec.Struct, frozen=True):
     indexable: bool | None = None
     fields_attributes: Annotated[tuple[FieldParams, ...], Meta(max_length=100)] | None = None
     attribution_domains: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=200)] | None = None
-    """Websites that may name the caller as an author."""
+    """Websites that may credit the caller as an author."""
     source: SourceParams = SourceParams()
     shoal: ShoalProfileParams = ShoalProfileParams()
 
 
+@credentials_router.get("/api/v1/accounts/verify_credentials", scope="read:accounts", answer=CredentialAccount)
 async def verify(context: Context, _params: None) -> object:
-    """The caller's account, with what only they see of it."""
+    """Show the caller's account with its private fields."""
     return await _shown(context)
 
 
+@credentials_router.patch(
+    "/api/v1/accounts/update_credentials",
+    scope="write:accounts",
+    answer=CredentialAccount,
+    max_body=lambda settings: 2 * settings.max_upload_bytes + 2 * FORM,
+)
 async def update(context: Context, params: CredentialChanges) -> object:
-    """Change the profile."""
-    front = context.deps
+    """Update the caller's profile."""
     fields, source = params.fields_attributes, params.source
     changes = ProfileChange(
         display_name=params.display_name,
@@ -278,28 +244,28 @@ async def update(context: Context, params: CredentialChanges) -> object:
         avatar=params.avatar.data if params.avatar else None,
         header=params.header.data if params.header else None,
     )
-    await members.update_profile(front.writes, actor(context), changes)
+    await members.update_profile(context.deps.writes, actor(context), changes)
     return await _shown(context)
 
 
+@router.delete("/api/v1/profile/avatar", scope="write:accounts", answer=CredentialAccount)
 async def remove_avatar(context: Context, _params: None) -> object:
-    """Take the picture of the profile away."""
-    front = context.deps
-    await members.remove_picture(front.writes, actor(context), "avatar")
+    """Delete the caller's avatar."""
+    await members.remove_picture(context.deps.writes, actor(context), "avatar")
     return await _shown(context)
 
 
+@router.delete("/api/v1/profile/header", scope="write:accounts", answer=CredentialAccount)
 async def remove_header(context: Context, _params: None) -> object:
-    """Take the picture at the head of the profile away."""
-    front = context.deps
-    await members.remove_picture(front.writes, actor(context), "header")
+    """Delete the caller's header image."""
+    await members.remove_picture(context.deps.writes, actor(context), "header")
     return await _shown(context)
 
 
+@router.get("/api/v1/preferences", scope="read:accounts", answer=Preferences)
 async def preferences(context: Context, _params: None) -> object:
-    """How the caller posts and reads, unless they say otherwise."""
-    front = context.deps
-    return people_entities.preferences(await access_member(front.graph, actor(context)))
+    """Show the caller's default settings for posting and reading."""
+    return serializers.preferences(await access_member(context.deps.graph, actor(context)))
 
 
 async def _shown(context: Context) -> entities.CredentialAccount:
@@ -307,44 +273,3 @@ async def _shown(context: Context) -> entities.CredentialAccount:
     member = actor(context)
     asking = (await front.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
     return serializers.credential_account(await profile_of(context, member), front.at, asking)
-
-
-PROFILE_ROUTES = (
-    endpoints.route(
-        "DELETE",
-        "/api/v1/profile/avatar",
-        remove_avatar,
-        scope="write:accounts",
-        answer=CredentialAccount,
-    ),
-    endpoints.route(
-        "DELETE",
-        "/api/v1/profile/header",
-        remove_header,
-        scope="write:accounts",
-        answer=CredentialAccount,
-    ),
-    endpoints.route("GET", "/api/v1/preferences", preferences, scope="read:accounts", answer=Preferences),
-)
-
-
-def routes(settings: Settings) -> tuple[Route, ...]:
-    """The rows; the settings say how large a picture may be."""
-    return (
-        endpoints.route(
-            "GET",
-            "/api/v1/accounts/verify_credentials",
-            verify,
-            scope="read:accounts",
-            answer=CredentialAccount,
-        ),
-        endpoints.route(
-            "PATCH",
-            "/api/v1/accounts/update_credentials",
-            update,
-            scope="write:accounts",
-            params=CredentialChanges,
-            max_body=2 * settings.max_upload_bytes + 2 * endpoints.FORM,
-            answer=CredentialAccount,
-        ),
-    )

@@ -9,47 +9,46 @@ from msgspec import Meta
 
 from shoal.commands import albums
 from shoal.core.ids import milliseconds_of
-from shoal.http.pagination import PageQuery, offset_links, page_size
+from shoal.http.pagination import page_size
 from shoal.http.params import Id, Limit
-from shoal.http.responses import Reply, raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, actor, address_of, cursor_of, paged
+from shoal.http.responses import raw
+from shoal.mastodon_api.context import Context, One, PageOf, Router, actor, cursor_of, offset_page, paged
 from shoal.mastodon_api.entities.serializers import Addresses, attachment, moment
 from shoal.mastodon_api.entities.statuses import Account, MediaAttachment, Status
-from shoal.queries import albums as feed
+from shoal.queries import albums as queries
 from shoal.queries.albums import Cover
+
+router = Router()
 
 
 class Album(msgspec.Struct, kw_only=True):
-    """An album."""
-
     id: str
     account_id: str
     title: str
     description: str
     created_at: str
     photos_count: int
-    """Photos that the caller may see."""
+    """The number of photos that the caller may see."""
     covers: list[MediaAttachment]
     """The first few photos."""
 
 
 class AlbumPhoto(msgspec.Struct):
-    """A photo in an album, and the status that it is from."""
+    """A photo in an album, and its status."""
 
     media_attachment: MediaAttachment
     status: Status
 
 
 class AlbumWithPhotos(Album, kw_only=True):
-    """An album with a part of its photos, in its order."""
+    """An album with a page of its photos, in the order of the album."""
 
     account: Account
     photos: list[AlbumPhoto]
 
 
 def album_of(cover: Cover, at: Addresses) -> Album:
-    """Return an album as it stands in a list."""
+    """Return an album without its photos."""
     album = cover.album
     return Album(
         id=str(album.id),
@@ -62,7 +61,6 @@ def album_of(cover: Cover, at: Addresses) -> Album:
     )
 
 
-_ALBUMS = "/api/shoal/v1/albums"
 _MOST_OFFSET = 1_000
 
 _Title = Annotated[str, Meta(max_length=20_000)]
@@ -71,36 +69,24 @@ _Media = Annotated[tuple[Id, ...], Meta(max_length=200)]
 
 
 class NewAlbum(msgspec.Struct, frozen=True, kw_only=True):
-    """An album to be made."""
-
     title: _Title = ""
     description: _Description = ""
 
 
 class AlbumChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to an album. A field that is None keeps its value."""
-
     id: Id
     title: _Title | None = None
     description: _Description | None = None
 
 
-class PageOfAlbums(PageQuery, frozen=True, kw_only=True):
-    """A page of the albums of an account."""
-
-    id: Id
-
-
 class PartOfAlbum(msgspec.Struct, frozen=True, kw_only=True):
-    """An album, and the part of its photos that is wanted, by position."""
-
     id: Id
     offset: Limit = Limit(0)
     limit: Limit = Limit(0)
 
 
 class NewPhotos(msgspec.Struct, frozen=True, kw_only=True):
-    """Media of an own status that come to an album; all of them where none is named."""
+    """The media of an own status to add to an album; all of them if none are named."""
 
     id: Id
     status_id: Id
@@ -108,97 +94,82 @@ class NewPhotos(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SomePhotos(msgspec.Struct, frozen=True, kw_only=True):
-    """Media in an album."""
-
     id: Id
     media_ids: _Media = ()
 
 
-async def several(context: Context, params: PageOfAlbums) -> object:
-    """List the albums of an account in which the caller may see something, newest first; of their own, all."""
+@router.get("/api/shoal/v1/accounts/{id}/albums", auth="optional", scope="read:accounts", answer=list[Album])
+async def list_albums(context: Context, params: PageOf) -> object:
+    """List the albums of an account with photos that the caller may see, newest first; of the caller, all albums."""
     front = context.deps
-    cursor = cursor_of(params, feed.PAGE, 40)
-    found = await feed.of_member(front.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
-    body = msgspec.json.encode([album_of(one, front.at) for one in found.covers])
+    cursor = cursor_of(params, queries.PAGE, 40)
+    found = await queries.of_member(front.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
+    body = [album_of(one, front.at) for one in found.covers]
     return paged(context, body, [one.album.id for one in found.covers], found.next, cursor)
 
 
-async def one(context: Context, params: PartOfAlbum) -> object:
-    """Show an album with a part of its photos, in its order."""
+@router.get("/api/shoal/v1/albums/{id}", auth="optional", scope="read:statuses", answer=AlbumWithPhotos)
+async def get_album(context: Context, params: PartOfAlbum) -> object:
+    """Show an album with a page of its photos, in the order of the album."""
     front, viewer = context.deps, context.caller.member_id
-    limit, offset = page_size(params.limit, feed.PHOTOS, 80), min(max(0, params.offset), _MOST_OFFSET)
-    found = await feed.page(front.reads, viewer, params.id, offset, limit)
+    limit, offset = page_size(params.limit, queries.PHOTOS, 80), min(max(0, params.offset), _MOST_OFFSET)
+    found = await queries.page(front.reads, viewer, params.id, offset, limit)
     statuses = await front.present.each(viewer, list({one.entry.id: one.entry for one in found.photos}.values()))
     made = AlbumWithPhotos(
-        **msgspec.structs.asdict(album_of(feed.Cover(found.album, found.total), front.at)),
+        **msgspec.structs.asdict(album_of(queries.Cover(found.album, found.total), front.at)),
         account=raw(front.present.account(found.owner)),
         photos=[AlbumPhoto(attachment(one.media, front.at), raw(statuses[one.entry.id])) for one in found.photos],
     )
-    link = offset_links(address_of(context), offset, limit, more=found.next is not None)
-    return Reply(msgspec.json.encode(made), headers=(("Link", link),) if link else ())
+    return offset_page(context, made, offset, limit, more=found.next is not None)
 
 
+@router.post("/api/shoal/v1/albums", scope="write:accounts", answer=Album)
 async def create(context: Context, params: NewAlbum) -> object:
-    """Make an album without photos."""
+    """Create an empty album."""
     front = context.deps
     made = await albums.create(front.writes, actor(context), params.title, params.description)
-    return album_of(feed.Cover(made, 0), front.at)
+    return album_of(queries.Cover(made, 0), front.at)
 
 
+@router.put("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=Album)
 async def update(context: Context, params: AlbumChanges) -> object:
     """Change the title or the description of an own album."""
-    front = context.deps
-    await albums.update(front.writes, actor(context), params.id, title=params.title, description=params.description)
+    await albums.update(
+        context.deps.writes, actor(context), params.id, title=params.title, description=params.description
+    )
     return await _own(context, params.id)
 
 
+@router.delete("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=dict)
 async def delete(context: Context, params: One) -> object:
-    """Delete an own album; the statuses stay."""
+    """Delete an own album. Its statuses are not deleted."""
     await albums.delete(context.deps.writes, actor(context), params.id)
     return {}
 
 
-async def put_in(context: Context, params: NewPhotos) -> object:
-    """Put media of an own status at the end of an own album."""
+@router.post("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
+async def add_photos(context: Context, params: NewPhotos) -> object:
+    """Append media of an own status to an own album."""
     await albums.put_in(context.deps.writes, actor(context), params.id, params.status_id, params.media_ids)
     return await _own(context, params.id)
 
 
-async def take_out(context: Context, params: SomePhotos) -> object:
-    """Take media out of an own album."""
+@router.delete("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
+async def remove_photos(context: Context, params: SomePhotos) -> object:
+    """Remove media from an own album."""
     await albums.take_out(context.deps.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 
 
-async def arrange(context: Context, params: SomePhotos) -> object:
-    """Put media of an own album first, in this order; the others follow as they stood."""
+@router.put("/api/shoal/v1/albums/{id}/order", scope="write:accounts", answer=Album)
+async def reorder_photos(context: Context, params: SomePhotos) -> object:
+    """Move media of an own album to its start, in this order; the others keep their order."""
     await albums.arrange(context.deps.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 
 
 async def _own(context: Context, album_id: int) -> Album:
     front = context.deps
-    found = await feed.page(front.reads, actor(context), album_id, limit=4)
+    found = await queries.page(front.reads, actor(context), album_id, limit=4)
     first = tuple(one.media for one in found.photos if one.media.preview_key)
-    return album_of(feed.Cover(found.album, found.total, first), front.at)
-
-
-_write = endpoints.route.having(scope="write:accounts", answer=Album)
-
-ROUTES = (
-    endpoints.seen(
-        "GET",
-        "/api/shoal/v1/accounts/{id}/albums",
-        several,
-        scope="read:accounts",
-        params=PageOfAlbums,
-        answer=list[Album],
-    ),
-    endpoints.seen("GET", f"{_ALBUMS}/{{id}}", one, scope="read:statuses", params=PartOfAlbum, answer=AlbumWithPhotos),
-    _write("POST", _ALBUMS, create, params=NewAlbum),
-    _write("PUT", f"{_ALBUMS}/{{id}}", update, params=AlbumChanges),
-    endpoints.one("DELETE", f"{_ALBUMS}/{{id}}", delete, scope="write:accounts", answer=dict),
-    _write("POST", f"{_ALBUMS}/{{id}}/photos", put_in, params=NewPhotos),
-    _write("DELETE", f"{_ALBUMS}/{{id}}/photos", take_out, params=SomePhotos),
-    _write("PUT", f"{_ALBUMS}/{{id}}/order", arrange, params=SomePhotos),
-)
+    return album_of(queries.Cover(found.album, found.total, first), front.at)

@@ -1,7 +1,7 @@
-"""The browser of a person: who is logged in in it, and whether a form came from a page that we gave to it.
+"""The login cookie of a browser, and the form tokens that protect pages against CSRF.
 
-Two cookies, both for us alone: the login, and a random key. Each form carries a token made of the key and the login (against CSRF),
-so no other site can make one, and a page that was shown to one member is no good for another (as with a page left open).
+There are two cookies: the login, and a random key. A form token is derived from both, so no other site can create one,
+and a page that was rendered for one member is invalid for another (such as one that was left open).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _GOOD_KEY = re.compile(r"[A-Za-z0-9_-]{43}")
 _MAC_BYTES = 32
 _GOOD_TOKEN = re.compile(r"[0-9a-f]{128}")
 _OURS = frozenset({"", "none", "same-origin"})
-"""Values of `Sec-Fetch-Site` for a form on a page of this server; empty from old browsers, which do not send it."""
+"""Values of `Sec-Fetch-Site` for a form on a page of this server; empty for old browsers, which do not send the header."""
 
 
 class Browser:
-    """One request of it."""
+    """The browser session of one request."""
 
     def __init__(self, request: Request, *, secure: bool) -> None:
-        # The prefix keeps other hosts of our domain from setting them.
+        # The prefix keeps other hosts of the domain from setting the cookies.
         self._prefix = "__Host-" if secure else ""
         self._secure = secure
         self.login = request.cookies.get(self._prefix + _LOGIN, "")
-        """The text of a token, or empty. It is whatever the browser sends: `commands/sessions.py` says whose it is."""
+        """The text of a token, or empty. It is unverified: `commands/sessions.py` looks up its member."""
         key = request.cookies.get(self._prefix + _KEY, "")
         self._known = bool(_GOOD_KEY.fullmatch(key))
         self._key = key if self._known else secrets.token_urlsafe(32)
@@ -42,24 +42,24 @@ class Browser:
     def form_token(self) -> str:
         """Return a token that a form must send back, bound to the browser and its login (CSRF).
 
-        It is another each time, masked by random bytes that it begins with, so that the size of a compressed page tells
-        nothing of it (the BREACH attack: https://breachattack.com).
+        It differs on every call: it is masked with random bytes, which it begins with, so that the size of a compressed
+        page reveals nothing about it (the BREACH attack: https://breachattack.com).
         """
         mask = secrets.token_bytes(_MAC_BYTES)
         return (mask + _masked(self._mac(), mask)).hex()
 
     @property
     def is_new(self) -> bool:
-        """Whether it was given no key yet: its first page brings one."""
+        """Whether the browser has no key yet; `keep` sends it one."""
         return not self._known
 
     @property
     def name(self) -> str:
-        """Return a name of the browser with its login, which tells nothing of them. It is another whenever forms are no good."""
+        """Return an opaque name of the browser and its login. It changes whenever form tokens become invalid."""
         return sha256(self._mac()).hexdigest()
 
     def sent(self, form_token: str) -> bool:
-        """Whether a form with this token is from a page that this browser was given, as who it is logged in now."""
+        """Return whether a form token was issued to this browser under its current login."""
         if not (self._known and self._site in _OURS and _GOOD_TOKEN.fullmatch(form_token)):
             return False
         token = bytes.fromhex(form_token)
@@ -69,16 +69,15 @@ class Browser:
         return hmac.digest(self._key.encode(), self.login.encode(), sha256)
 
     def keep(self, response: Response) -> None:
-        """The page that goes out has forms made with the key: the browser keeps it."""
+        """Set the key cookie if the browser does not have it yet, so that forms on the page can be submitted."""
         if not self._known:
             self._set(response, _KEY, self._key, None)
 
     def log_in(self, response: Response, text: str) -> None:
-        """The browser is logged in by this token."""
         self._set(response, _LOGIN, text, BROWSER_MS // 1000)
 
     def log_out(self, response: Response) -> None:
-        """End the login of the browser, which also drops everything that it has stored of the member's pages."""
+        """End the login of the browser, and clear everything that it has stored of the member's pages."""
         self._set(response, _LOGIN, "", 0)
         response.headers["Clear-Site-Data"] = '"cache", "storage"'
 
@@ -90,11 +89,11 @@ class Browser:
             path="/",
             secure=self._secure,
             httponly=True,
-            # Not strict: an app sends its people here, and they are to be known when they arrive.
+            # Not strict: apps redirect users here, who must be recognized on arrival.
             samesite="lax",
         )
 
 
 def _masked(data: bytes, mask: bytes) -> bytes:
-    """Return bytes with a mask of the same length laid over them, or taken off again."""
+    """Apply a mask of the same length to bytes, or remove it."""
     return bytes(one ^ other for one, other in zip(data, mask, strict=True))

@@ -13,87 +13,92 @@ from shoal.core.errors import InvalidInput
 from shoal.core.handles import MAX_ARCHIVE_BYTES, MAX_HANDLE, MOST_HANDLES
 from shoal.http.params import Upload
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, actor
+from shoal.mastodon_api.context import FORM, Context, Router, actor
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.queries.members import ContactsFound, contacts_by_hash, followees_by_handle, followees_in_archive
 
+router = Router(scope="read:follows")
+
 
 class HashTerms(msgspec.Struct, kw_only=True):
-    """How e-mail addresses are hashed here."""
+    """How clients must hash e-mail addresses."""
 
     salt: str
-    """The key of the hash, in hexadecimal digits."""
+    """The HMAC key, in hexadecimal."""
     algorithm: str
-    """`HMAC-SHA256` of the address without spaces around it, in lower case, as UTF-8."""
+    """`HMAC-SHA256` of the address in UTF-8, lower case and without surrounding spaces."""
     bits: int
-    """How many bits of a hash are to be sent, as hexadecimal digits in lower case."""
+    """How many bits of a hash to send, as lower-case hexadecimal digits."""
     most: int
-    """How many hashes may be sent at once."""
+    """Maximum number of hashes per request."""
 
 
 class FoundContact(msgspec.Struct, kw_only=True):
-    """An account that may be meant by what the caller sent."""
+    """An account that may match an entry of the request."""
 
     account: Account
     given: str
-    """The hash, or the account elsewhere in its one form: `ann@mastodon.social`, `ann@instagram.com`,
+    """The hash, or the normalized external account: `ann@mastodon.social`, `ann@instagram.com`,
     `ann.bsky.social@bsky.app`."""
     match: str
-    """`email`: they allow to be found by their e-mail address, and this is it; `link`: their profile names the account elsewhere;
-    `name`: only the user name is the same. None of them is proved."""
+    """`email`: the e-mail address matches, and its owner allows to be found by it; `link`: the profile links to the
+    external account; `name`: only the user name matches. None of them proves identity."""
     following: bool
     requested: bool
 
 
 class FoundContacts(msgspec.Struct, kw_only=True):
-    """Accounts that were found: those whom the caller does not follow first, and of these the surer ones first."""
+    """Matching accounts: those that the caller does not follow first, then the more reliable matches."""
 
     contacts: list[FoundContact]
     asked: int
-    """Different hashes or accounts elsewhere that were looked for."""
+    """The number of different hashes or external accounts in the request."""
     unreadable: int
-    """Entries that name nobody, such as the numbers of X."""
+    """The number of entries without a usable name, such as the numeric ids of X."""
     more: bool
-    """Whether more were found than the 500 that an answer has. A list may be sent in parts."""
+    """Whether there are more than the 500 matches that a response contains. A long list may be sent in parts."""
 
-
-_CONTACTS = "/api/shoal/v1/contacts"
 
 _Hash = Annotated[str, Meta(max_length=BITS // 4)]
 _Handle = Annotated[str, Meta(max_length=MAX_HANDLE)]
 
 
 class HashesParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Hashes of e-mail addresses that the caller knows."""
-
     hashes: Annotated[tuple[_Hash, ...], Meta(max_length=MOST_HASHES)]
-    """As `GET /api/shoal/v1/contacts/salt` says, 64 hexadecimal digits each."""
+    """64 hexadecimal digits each, computed as described by `GET /api/shoal/v1/contacts/salt`."""
 
 
 class FollowListParams(msgspec.Struct, frozen=True):
-    """Whom the caller follows elsewhere: a file of another network's archive, or handles. One of the two."""
+    """The accounts that the caller follows on another network: a file of its archive, or handles."""
 
     file: Upload | None = None
-    """`following_accounts.csv` of Mastodon, `following.json` of Pixelfed or Instagram, `following.js` of X, follows of Bluesky
-    as JSON, or a list of handles as CSV or JSON; at most 4 MiB."""
+    """`following_accounts.csv` of Mastodon, `following.json` of Pixelfed or Instagram, `following.js` of X, follows of
+    Bluesky as JSON, or a list of handles as CSV or JSON; at most 4 MiB."""
     handles: Annotated[tuple[_Handle, ...], Meta(max_length=MOST_HANDLES)] = ()
     """Such as `ann@mastodon.social`, `ann.bsky.social` or `https://instagram.com/ann`."""
 
 
-async def hash_terms(context: Context, _params: None) -> object:
-    """The salt with which a client hashes e-mail addresses before it sends them, and how."""
+@router.get("/api/shoal/v1/contacts/salt", answer=HashTerms)
+async def get_hash_terms(context: Context, _params: None) -> object:
+    """Return the salt and algorithm with which clients hash e-mail addresses before sending them."""
     salt = await contact_salt(context.deps.writes)
     return HashTerms(salt=salt, algorithm=ALGORITHM, bits=BITS, most=MOST_HASHES)
 
 
-async def by_hashes(context: Context, params: HashesParams) -> object:
-    """Accounts of those who allow to be found by their e-mail address, by hashes of addresses that the caller knows."""
+@router.post("/api/shoal/v1/contacts", limit_class="contacts", answer=FoundContacts, max_body=4 * FORM)
+async def find_by_hashes(context: Context, params: HashesParams) -> object:
+    """Find accounts by hashed e-mail addresses, among those that allow it."""
     return _shown(context, await contacts_by_hash(context.deps.reads, actor(context), params.hashes))
 
 
-async def in_archive(context: Context, params: FollowListParams) -> object:
-    """Accounts here of those whom the caller follows on another network, by a file of its archive or by handles."""
+@router.post(
+    "/api/shoal/v1/contacts/archive",
+    limit_class="archives",
+    answer=FoundContacts,
+    max_body=MAX_ARCHIVE_BYTES + FORM,
+)
+async def find_in_archive(context: Context, params: FollowListParams) -> object:
+    """Find accounts of people whom the caller follows on another network, by a file of its archive or by handles."""
     front, viewer = context.deps, actor(context)
     if (params.file is None) is not bool(params.handles):
         raise InvalidInput("file: either the file of an archive or handles, and not both", field="file")
@@ -120,28 +125,3 @@ def _shown(context: Context, found: ContactsFound) -> FoundContacts:
         unreadable=found.unreadable,
         more=found.more,
     )
-
-
-_read = endpoints.route.having(scope="read:follows")
-
-ROUTES = (
-    _read("GET", f"{_CONTACTS}/salt", hash_terms, answer=HashTerms),
-    _read(
-        "POST",
-        _CONTACTS,
-        by_hashes,
-        limit_class="contacts",
-        params=HashesParams,
-        max_body=4 * endpoints.FORM,
-        answer=FoundContacts,
-    ),
-    _read(
-        "POST",
-        f"{_CONTACTS}/archive",
-        in_archive,
-        limit_class="archives",
-        params=FollowListParams,
-        max_body=MAX_ARCHIVE_BYTES + endpoints.FORM,
-        answer=FoundContacts,
-    ),
-)

@@ -4,52 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
-from shoal.commands import conversations as verbs
+from shoal.commands import conversations as commands
 from shoal.http.pagination import StatusesQuery, listed_data
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities.notifications import Conversation
-from shoal.queries import conversations as feed
+from shoal.queries import conversations as queries
+
+router = Router()
 
 
-async def several(context: Context, params: StatusesQuery) -> object:
-    """The caller's conversations, that which went on last first."""
+@router.get("/api/v1/conversations", scope="read:statuses", answer=list[Conversation])
+async def list_conversations(context: Context, params: StatusesQuery) -> object:
+    """List the caller's conversations, most recently active first."""
     front = context.deps
     cursor = cursor_of(params)
-    page = await feed.page(front.reads, actor(context), cursor)
-    body = msgspec.json.encode(await shown(front, actor(context), page.items, listed_data(wanted=params.with_data)))
+    page = await queries.page(front.reads, actor(context), cursor)
+    body = await shown(front, actor(context), page.items, listed_data(wanted=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
+@router.post("/api/v1/conversations/{id}/read", scope="write:conversations", answer=Conversation)
 async def read(context: Context, params: One) -> object:
-    """The conversation is read."""
+    """Mark a conversation as read."""
     return await _marked(context, params, unread=False)
 
 
+@router.post("/api/v1/conversations/{id}/unread", scope="write:conversations", answer=Conversation)
 async def unread(context: Context, params: One) -> object:
-    """The conversation is to be read again."""
+    """Mark a conversation as unread."""
     return await _marked(context, params, unread=True)
 
 
+@router.delete("/api/v1/conversations/{id}", scope="write:conversations", answer=dict)
 async def remove(context: Context, params: One) -> object:
-    """The conversation leaves the list, until somebody writes in it."""
-    front = context.deps
-    await verbs.remove(front.writes, actor(context), params.id)
+    """Remove a conversation from the list, until someone replies in it."""
+    await commands.remove(context.deps.writes, actor(context), params.id)
     return {}
 
 
 async def _marked(context: Context, params: One, *, unread: bool) -> Conversation:
     front = context.deps
-    await verbs.mark(front.writes, actor(context), params.id, unread=unread)
-    found = await feed.one(front.reads, actor(context), params.id)
+    await commands.mark(front.writes, actor(context), params.id, unread=unread)
+    found = await queries.one(front.reads, actor(context), params.id)
     return (await shown(front, actor(context), (found,)))[0]
 
 
-async def shown(front: Front, viewer: int, items: Sequence[feed.Conversation], data: int = 0) -> list[Conversation]:
-    """Conversations on their way out; their statuses are made together."""
+async def shown(front: Front, viewer: int, items: Sequence[queries.Conversation], data: int = 0) -> list[Conversation]:
     statuses = await front.present.each(viewer, [item.last for item in items], data)
     return [
         Conversation(
@@ -60,22 +61,3 @@ async def shown(front: Front, viewer: int, items: Sequence[feed.Conversation], d
         )
         for item in items
     ]
-
-
-_HERE = "/api/v1/conversations"
-
-_change = endpoints.one.having(scope="write:conversations", answer=Conversation)
-
-ROUTES = (
-    endpoints.route(
-        "GET",
-        _HERE,
-        several,
-        scope="read:statuses",
-        params=StatusesQuery,
-        answer=list[Conversation],
-    ),
-    _change("POST", f"{_HERE}/{{id}}/read", read),
-    _change("POST", f"{_HERE}/{{id}}/unread", unread),
-    endpoints.one("DELETE", f"{_HERE}/{{id}}", remove, scope="write:conversations", answer=dict),
-)

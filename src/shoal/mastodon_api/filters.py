@@ -1,4 +1,4 @@
-"""Filters with keywords and statuses, and their v1 form.
+"""Filters with keywords and statuses, and the filters of API v1.
 
 A v1 filter has one phrase: it is a keyword of a filter, and its id is the id of that keyword.
 """
@@ -19,14 +19,15 @@ from shoal.core.filters import FilterAction, FilterContext
 from shoal.graph.access import own_object
 from shoal.graph.payloads.members import filters_of
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, actor
+from shoal.mastodon_api.context import Context, One, Router, actor
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.statuses import FilterSummary
 
+router = Router()
+
 
 class FilterKeyword(msgspec.Struct):
-    """Words that a filter looks for."""
+    """A keyword or phrase of a filter."""
 
     id: str
     keyword: str
@@ -34,21 +35,21 @@ class FilterKeyword(msgspec.Struct):
 
 
 class FilterStatus(msgspec.Struct):
-    """A status that a filter matches whatever it says."""
+    """A status that a filter matches regardless of its text."""
 
     id: str
     status_id: str
 
 
 class Filter(FilterSummary, kw_only=True):
-    """A filter with all that it looks for."""
+    """A filter with its keywords and statuses."""
 
     keywords: list[FilterKeyword]
     statuses: list[FilterStatus]
 
 
 class OldFilter(msgspec.Struct, kw_only=True):
-    """A filter of the older shape, which has one phrase: its id is that of the keyword."""
+    """A filter of API v1, which is one keyword of a filter and has its id."""
 
     id: str
     phrase: str
@@ -59,17 +60,14 @@ class OldFilter(msgspec.Struct, kw_only=True):
 
 
 def keyword_entity(word: values.FilterKeyword) -> FilterKeyword:
-    """A keyword."""
     return FilterKeyword(str(word.id), word.keyword, word.whole_word)
 
 
 def status_entity(held: values.FilterPost) -> FilterStatus:
-    """A status of a filter."""
     return FilterStatus(str(held.id), str(held.post_id))
 
 
-def whole(filter_: values.Filter) -> Filter:
-    """A filter with all that it looks for."""
+def filter_entity(filter_: values.Filter) -> Filter:
     summary = serializers.filter_summary(filter_)
     return Filter(
         **msgspec.structs.asdict(summary),
@@ -78,8 +76,7 @@ def whole(filter_: values.Filter) -> Filter:
     )
 
 
-def old(filter_: values.Filter, word: values.FilterKeyword) -> OldFilter:
-    """One keyword of a filter in the older shape."""
+def v1_entity(filter_: values.Filter, word: values.FilterKeyword) -> OldFilter:
     return OldFilter(
         id=str(word.id),
         phrase=word.keyword,
@@ -96,7 +93,7 @@ Seconds = Annotated[int, Meta(ge=0, le=100 * 366 * 86_400)]
 
 
 class KeywordParams(msgspec.Struct, frozen=True, kw_only=True):
-    """A keyword in a filter that is made or changed."""
+    """A keyword of a filter to add, change or delete (`_destroy`)."""
 
     id: Id | None = None
     keyword: _Text | None = None
@@ -105,24 +102,22 @@ class KeywordParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilterParams(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter's properties. A field that is not given keeps its value."""
+    """Properties of a filter. A field that is omitted keeps its value."""
 
     title: _Text | None = None
     context: Contexts | None = None
     filter_action: FilterAction | None = None
     expires_in: Seconds | UnsetType | None = UNSET
-    """Seconds; empty for ever."""
+    """Seconds until the filter expires; empty for never."""
     keywords_attributes: Annotated[tuple[KeywordParams, ...], Meta(max_length=300)] = ()
 
 
 class ChangedFilter(FilterParams, frozen=True, kw_only=True):
-    """Which filter, and what it is to be."""
-
     id: Id
 
 
 class KeywordOf(msgspec.Struct, frozen=True, kw_only=True):
-    """A keyword, new in the filter of this id or to be changed by its own."""
+    """A keyword. The id is that of the filter for a new one, else of the keyword itself."""
 
     id: Id
     keyword: _Text | None = None
@@ -130,14 +125,12 @@ class KeywordOf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusOf(msgspec.Struct, frozen=True):
-    """A status that a filter is to match."""
-
     id: Id
     status_id: Id
 
 
-def lasting(expires_in: int | UnsetType | None) -> int | None:
-    """Return when a filter ends, as `FilterChange` takes it: None for not given, -1 for never, else seconds."""
+def _seconds(expires_in: int | UnsetType | None) -> int | None:
+    """Convert an expiry for `FilterChange`: None if omitted, -1 for never, else seconds."""
     if expires_in is UNSET:
         return None
     return -1 if expires_in is None else expires_in
@@ -148,7 +141,7 @@ def _change_of(params: FilterParams) -> FilterChange:
         title=params.title,
         contexts=params.context,
         action=params.filter_action,
-        lasts=lasting(params.expires_in),
+        lasts=_seconds(params.expires_in),
         words=[
             KeywordChange(id=word.id or 0, keyword=word.keyword, whole_word=word.whole_word, gone=word.destroy)
             for word in params.keywords_attributes
@@ -156,60 +149,61 @@ def _change_of(params: FilterParams) -> FilterChange:
     )
 
 
-async def several(context: Context, _params: None) -> object:
-    """The caller's filters."""
-    front = context.deps
-    return [whole(filter_) for filter_ in await filters_of(front.graph, actor(context))]
+@router.get("/api/v2/filters", scope="read:filters", answer=list[Filter])
+async def list_filters(context: Context, _params: None) -> object:
+    """List the caller's filters."""
+    return [filter_entity(filter_) for filter_ in await filters_of(context.deps.graph, actor(context))]
 
 
+@router.post("/api/v2/filters", scope="write:filters", answer=Filter)
 async def create(context: Context, params: FilterParams) -> object:
-    """A new filter, with its keywords."""
-    front = context.deps
-    return whole(await filters.create(front.writes, actor(context), _change_of(params)))
+    """Create a filter with its keywords."""
+    return filter_entity(await filters.create(context.deps.writes, actor(context), _change_of(params)))
 
 
-async def one(context: Context, params: One) -> object:
-    """A filter of the caller's."""
-    front = context.deps
-    return whole(await own_object(front.graph, values.Filter, actor(context), params.id))
+@router.get("/api/v2/filters/{id}", scope="read:filters", answer=Filter)
+async def get_filter(context: Context, params: One) -> object:
+    """Show an own filter."""
+    return filter_entity(await own_object(context.deps.graph, values.Filter, actor(context), params.id))
 
 
+@router.put("/api/v2/filters/{id}", scope="write:filters", answer=Filter)
 async def update(context: Context, params: ChangedFilter) -> object:
-    """Change a filter: what is not given stays, and keywords are added, changed or (`_destroy`) taken away."""
-    front = context.deps
-    return whole(await filters.update(front.writes, actor(context), params.id, _change_of(params)))
+    """Update a filter: omitted fields keep their values, and keywords are added, changed or (`_destroy`) deleted."""
+    return filter_entity(await filters.update(context.deps.writes, actor(context), params.id, _change_of(params)))
 
 
+@router.delete("/api/v2/filters/{id}", scope="write:filters", answer=dict)
 async def delete(context: Context, params: One) -> object:
-    """A filter ends."""
-    front = context.deps
-    await filters.delete(front.writes, actor(context), params.id)
+    """Delete a filter."""
+    await filters.delete(context.deps.writes, actor(context), params.id)
     return {}
 
 
-async def keywords(context: Context, params: One) -> object:
-    """The keywords of a filter."""
-    front = context.deps
-    filter_ = await own_object(front.graph, values.Filter, actor(context), params.id)
+@router.get("/api/v2/filters/{id}/keywords", scope="read:filters", answer=list[FilterKeyword])
+async def list_keywords(context: Context, params: One) -> object:
+    """List the keywords of a filter."""
+    filter_ = await own_object(context.deps.graph, values.Filter, actor(context), params.id)
     return [keyword_entity(word) for word in filter_.keywords]
 
 
+@router.post("/api/v2/filters/{id}/keywords", scope="write:filters", answer=FilterKeyword)
 async def add_keyword(context: Context, params: KeywordOf) -> object:
-    """A new keyword of a filter."""
-    front = context.deps
+    """Add a keyword to a filter."""
     word = KeywordChange(keyword=params.keyword, whole_word=params.whole_word)
-    changed = await filters.update(front.writes, actor(context), params.id, FilterChange(words=[word]))
+    changed = await filters.update(context.deps.writes, actor(context), params.id, FilterChange(words=[word]))
     return keyword_entity(changed.keywords[-1])
 
 
-async def keyword(context: Context, params: One) -> object:
-    """A keyword by its id."""
-    front = context.deps
-    return keyword_entity((await filters.filter_of_keyword(front.graph, actor(context), params.id))[1])
+@router.get("/api/v2/filters/keywords/{id}", scope="read:filters", answer=FilterKeyword)
+async def get_keyword(context: Context, params: One) -> object:
+    """Show a keyword of a filter."""
+    return keyword_entity((await filters.filter_of_keyword(context.deps.graph, actor(context), params.id))[1])
 
 
+@router.put("/api/v2/filters/keywords/{id}", scope="write:filters", answer=FilterKeyword)
 async def change_keyword(context: Context, params: KeywordOf) -> object:
-    """Change a keyword."""
+    """Update a keyword of a filter."""
     front = context.deps
     filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
     word = KeywordChange(id=held.id, keyword=params.keyword, whole_word=params.whole_word)
@@ -217,8 +211,9 @@ async def change_keyword(context: Context, params: KeywordOf) -> object:
     return keyword_entity(next(word for word in changed.keywords if word.id == held.id))
 
 
+@router.delete("/api/v2/filters/keywords/{id}", scope="write:filters", answer=dict)
 async def remove_keyword(context: Context, params: One) -> object:
-    """Take a keyword out of its filter."""
+    """Remove a keyword from its filter."""
     front = context.deps
     filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
     await filters.update(
@@ -227,51 +222,30 @@ async def remove_keyword(context: Context, params: One) -> object:
     return {}
 
 
-async def statuses(context: Context, params: One) -> object:
-    """The statuses of a filter."""
-    front = context.deps
-    filter_ = await own_object(front.graph, values.Filter, actor(context), params.id)
+@router.get("/api/v2/filters/{id}/statuses", scope="read:filters", answer=list[FilterStatus])
+async def list_statuses(context: Context, params: One) -> object:
+    """List the statuses of a filter."""
+    filter_ = await own_object(context.deps.graph, values.Filter, actor(context), params.id)
     return [status_entity(held) for held in filter_.posts]
 
 
+@router.post("/api/v2/filters/{id}/statuses", scope="write:filters", answer=FilterStatus)
 async def add_status(context: Context, params: StatusOf) -> object:
-    """A status that the filter matches from now on, whatever it says."""
-    front = context.deps
-    return status_entity(await filters.add_post(front.writes, actor(context), params.id, params.status_id))
+    """Add a status to a filter, which matches it regardless of its text."""
+    return status_entity(await filters.add_post(context.deps.writes, actor(context), params.id, params.status_id))
 
 
-async def status(context: Context, params: One) -> object:
-    """A status of a filter, by the id that it has there."""
-    front = context.deps
-    return status_entity((await filters.filter_of_post(front.graph, actor(context), params.id))[1])
+@router.get("/api/v2/filters/statuses/{id}", scope="read:filters", answer=FilterStatus)
+async def get_status(context: Context, params: One) -> object:
+    """Show a status of a filter by its id within filters."""
+    return status_entity((await filters.filter_of_post(context.deps.graph, actor(context), params.id))[1])
 
 
+@router.delete("/api/v2/filters/statuses/{id}", scope="write:filters", answer=dict)
 async def remove_status(context: Context, params: One) -> object:
-    """Take a status out of its filter."""
-    front = context.deps
-    await filters.remove_post(front.writes, actor(context), params.id)
+    """Remove a status from its filter."""
+    await filters.remove_post(context.deps.writes, actor(context), params.id)
     return {}
-
-
-_read = endpoints.route.having(scope="read:filters")
-_write = endpoints.route.having(scope="write:filters")
-
-ROUTES = (
-    _read("GET", "/api/v2/filters", several, answer=list[Filter]),
-    _write("POST", "/api/v2/filters", create, params=FilterParams, answer=Filter),
-    _read("GET", "/api/v2/filters/{id}", one, params=One, answer=Filter),
-    _write("PUT", "/api/v2/filters/{id}", update, params=ChangedFilter, answer=Filter),
-    _write("DELETE", "/api/v2/filters/{id}", delete, params=One, answer=dict),
-    _read("GET", "/api/v2/filters/{id}/keywords", keywords, params=One, answer=list[FilterKeyword]),
-    _write("POST", "/api/v2/filters/{id}/keywords", add_keyword, params=KeywordOf, answer=FilterKeyword),
-    _read("GET", "/api/v2/filters/keywords/{id}", keyword, params=One, answer=FilterKeyword),
-    _write("PUT", "/api/v2/filters/keywords/{id}", change_keyword, params=KeywordOf, answer=FilterKeyword),
-    _write("DELETE", "/api/v2/filters/keywords/{id}", remove_keyword, params=One, answer=dict),
-    _read("GET", "/api/v2/filters/{id}/statuses", statuses, params=One, answer=list[FilterStatus]),
-    _write("POST", "/api/v2/filters/{id}/statuses", add_status, params=StatusOf, answer=FilterStatus),
-    _read("GET", "/api/v2/filters/statuses/{id}", status, params=One, answer=FilterStatus),
-    _write("DELETE", "/api/v2/filters/statuses/{id}", remove_status, params=One, answer=dict),
-)
 
 
 _SHARED = (
@@ -281,7 +255,7 @@ _SHARED = (
 
 
 class PhraseParams(msgspec.Struct, frozen=True, kw_only=True):
-    """The properties of a filter of one phrase. A field that is not given keeps its value."""
+    """Properties of a v1 filter. A field that is omitted keeps its value."""
 
     phrase: _Text | None = None
     context: Contexts | None = None
@@ -291,52 +265,56 @@ class PhraseParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangedPhrase(PhraseParams, frozen=True, kw_only=True):
-    """Which filter, and what it is to be."""
-
     id: Id
 
 
-async def several_v1(context: Context, _params: None) -> object:
-    """The caller's filters in the older shape, one for each keyword."""
-    front = context.deps
+@router.get("/api/v1/filters", scope="read:filters", answer=list[OldFilter])
+async def list_v1(context: Context, _params: None) -> object:
+    """List the caller's filters in the format of API v1, one per keyword."""
     return [
-        old(filter_, word) for filter_ in await filters_of(front.graph, actor(context)) for word in filter_.keywords
+        v1_entity(filter_, word)
+        for filter_ in await filters_of(context.deps.graph, actor(context))
+        for word in filter_.keywords
     ]
 
 
+@router.post("/api/v1/filters", scope="write:filters", answer=OldFilter)
 async def create_v1(context: Context, params: PhraseParams) -> object:
-    """A new filter with one phrase."""
-    front = context.deps
+    """Create a filter with one phrase."""
     word = KeywordChange(keyword=params.phrase, whole_word=params.whole_word)
     made = await filters.create(
-        front.writes,
+        context.deps.writes,
         actor(context),
         _v1_change_of(params, title=params.phrase or "", irreversible=bool(params.irreversible), word=word),
     )
-    return old(made, made.keywords[0])
+    return v1_entity(made, made.keywords[0])
 
 
-async def one_v1(context: Context, params: One) -> object:
-    """A filter of the older shape."""
-    front = context.deps
-    return old(*await filters.filter_of_keyword(front.graph, actor(context), params.id))
+@router.get("/api/v1/filters/{id}", scope="read:filters", answer=OldFilter)
+async def get_v1(context: Context, params: One) -> object:
+    """Show a filter in the format of API v1."""
+    return v1_entity(*await filters.filter_of_keyword(context.deps.graph, actor(context), params.id))
 
 
+@router.put("/api/v1/filters/{id}", scope="write:filters", answer=OldFilter)
 async def update_v1(context: Context, params: ChangedPhrase) -> object:
-    """Change a filter of the older shape."""
+    """Update a filter of API v1."""
     front = context.deps
     filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
-    alone = len(filter_.keywords) == 1 and not filter_.posts
-    if not alone and _changes_more(filter_, params):
+    is_only_keyword = len(filter_.keywords) == 1 and not filter_.posts
+    if not is_only_keyword and _changes_more(filter_, params):
         raise InvalidInput(_SHARED)
     word = KeywordChange(id=held.id, keyword=params.phrase, whole_word=params.whole_word)
-    change = _v1_change_of(params, title=params.phrase if alone else None, irreversible=params.irreversible, word=word)
+    change = _v1_change_of(
+        params, title=params.phrase if is_only_keyword else None, irreversible=params.irreversible, word=word
+    )
     changed = await filters.update(front.writes, actor(context), filter_.id, change)
-    return old(changed, next(word for word in changed.keywords if word.id == held.id))
+    return v1_entity(changed, next(word for word in changed.keywords if word.id == held.id))
 
 
+@router.delete("/api/v1/filters/{id}", scope="write:filters", answer=dict)
 async def delete_v1(context: Context, params: One) -> object:
-    """A filter of the older shape ends; with its last keyword the whole of it."""
+    """Delete a filter of API v1; deleting the last keyword deletes the whole filter."""
     front = context.deps
     member = actor(context)
     filter_, held = await filters.filter_of_keyword(front.graph, member, params.id)
@@ -360,24 +338,15 @@ def _v1_change_of(
         contexts=params.context,
         action=action,
         irreversible=irreversible,
-        lasts=lasting(params.expires_in),
+        lasts=_seconds(params.expires_in),
         words=[word],
     )
 
 
 def _changes_more(filter_: StoredFilter, params: PhraseParams) -> bool:
-    """Whether more would change than the one keyword."""
+    """Return whether anything other than the keyword would change."""
     return (
         (params.context is not None and set(params.context) != set(filter_.contexts))
         or (params.irreversible is not None and params.irreversible != filter_.irreversible)
         or (isinstance(params.expires_in, int) or (params.expires_in is None and filter_.expires_at > 0))
     )
-
-
-V1_ROUTES = (
-    _read("GET", "/api/v1/filters", several_v1, answer=list[OldFilter]),
-    _write("POST", "/api/v1/filters", create_v1, params=PhraseParams, answer=OldFilter),
-    _read("GET", "/api/v1/filters/{id}", one_v1, params=One, answer=OldFilter),
-    _write("PUT", "/api/v1/filters/{id}", update_v1, params=ChangedPhrase, answer=OldFilter),
-    _write("DELETE", "/api/v1/filters/{id}", delete_v1, params=One, answer=dict),
-)

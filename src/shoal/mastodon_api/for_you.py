@@ -21,8 +21,7 @@ from shoal.graph.payloads.members import tastes_of
 from shoal.http.pagination import WithData, listed_data, page_size
 from shoal.http.params import Id, Limit
 from shoal.http.responses import Header, Reply, raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, StatusesOf, actor, cursor_of, entries_page
+from shoal.mastodon_api.context import Context, One, Router, StatusesOf, actor, cursor_of, entries_page
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.mastodon_api.entities.statuses import Account, Ranking, RankingTerm, Status
 from shoal.mastodon_api.scheduled_statuses import Moment
@@ -34,56 +33,60 @@ from shoal.queries.foryou.ranking import Why, decode_cursor
 from shoal.queries.hydration import Entry, profiles_by_id
 from shoal.queries.tags import offers
 
+router = Router()
+
 
 class RankingChoices(msgspec.Struct, kw_only=True):
-    """By which weights statuses are ranked for a member."""
+    """The recipe by which statuses are ranked for a member."""
 
     recipe: Recipe
     own: bool
-    """Whether the recipe is the member's own; otherwise it is that of the server."""
+    """Whether the recipe is the member's own; otherwise it is the server's."""
     link: str
-    """The recipe as a link, for others to look at and to rank by."""
+    """A link to the recipe, with which others can view and adopt it."""
     on: bool
-    """Whether anything is ranked for them."""
+    """Whether ranking is enabled for the member."""
     presets: dict[str, Recipe]
 
 
 class CatchUp(msgspec.Struct, kw_only=True):
-    """The best of what the followees of a member posted and shared while the member was away."""
+    """The best of what a member's followees posted and shared during the member's absence."""
 
     since: str
-    """When they were last here."""
+    """When the member was last here."""
     until: str
     quiet: list[Status]
-    """By those who post rarely, the best first."""
+    """Statuses by followees who post rarely, best first."""
     best: list[Status]
     left_out: int
-    """Further statuses of that time, which the home timeline has."""
+    """The number of further statuses of that time, which are in the home timeline."""
     words: str
-    """Words for the end of the page."""
+    """Text for the end of the page."""
     by_time: bool
-    """Whether the newest are here in place of the best, as ranking is off for the member."""
+    """Whether the newest statuses are returned instead of the best, because the member has disabled ranking."""
 
 
 class Interest(msgspec.Struct, kw_only=True):
-    """A tag that the member may pick as an interest, or has picked."""
+    """A tag that the member has picked or may pick as an interest."""
 
     name: str
     url: str
     uses: int
     picked: bool
     status: Status | None
-    """A recent one under it with a picture that everybody may see."""
+    """A recent public status with the tag and an image."""
 
 
 class FeedbackGiven(msgspec.Struct, kw_only=True):
-    """A tap for more or less that was counted: the value of a term of the status before and after it, and its part in the score."""
+    """The effect of feedback (more or less like this): the value of a term of the status before and after it, and its
+    contribution to the score.
+    """
 
     account_id: str | None
-    """The author whose statuses are meant; null where a tag is."""
+    """The author that the feedback is about; null if it is about a tag."""
     tag: str | None
     taps: int
-    """All taps for more, less those for less: -5 to 5."""
+    """The sum of all feedback, more minus less: -5 to 5."""
     term: str
     weight: float
     value_before: float
@@ -94,39 +97,39 @@ class FeedbackGiven(msgspec.Struct, kw_only=True):
 
 
 class TappedAccount(msgspec.Struct, kw_only=True):
-    """An account that the member has asked more or less of."""
+    """An account that the member gave feedback about."""
 
     taps: int
     account: Account
 
 
 class TappedTag(msgspec.Struct, kw_only=True):
-    """A tag that the member has asked more or less of."""
+    """A tag that the member gave feedback about."""
 
     name: str
     taps: int
 
 
 class Feedback(msgspec.Struct, kw_only=True):
-    """All that a member has asked more or less of; what was tapped last is at the end."""
+    """All feedback of a member, most recent last."""
 
     accounts: list[TappedAccount]
     tags: list[TappedTag]
 
 
 class WhyNot(msgspec.Struct, kw_only=True):
-    """Where a status is in a member's ranked feed."""
+    """The position of a status in a member's ranked feed, or what excludes it."""
 
     stage: str
-    """`sources`, `filter`, `score`, or `shown` for a status that is in the feed."""
+    """`sources`, `filter` or `score`; `shown` for a status in the feed."""
     rule: str
     place: int | None
-    """From 1 on, for a status that is in the feed."""
+    """The position of a status in the feed, from 1."""
     words: str
 
 
 def ranking_of(why: Why, reactions: int) -> Ranking:
-    """Return the reasons for the rank of a post with this many likes and shares, without terms that add nothing."""
+    """Return the explanation of a post's rank, given its reactions, without terms that contribute nothing."""
     return Ranking(
         score=why.score,
         sources=[source.key for source in why.sources],
@@ -146,39 +149,34 @@ def ranking_of(why: Why, reactions: int) -> Ranking:
 
 
 _FOR_YOU = "/api/shoal/v1/timelines/for_you"
-_RANKING = "/api/shoal/v1/ranking"
 
 _TermName = Annotated[str, Meta(max_length=32)]
 PresetName = Literal["balanced", "friends_first", "fresh", "explore", "nearby", "popular"]
 
 
 class ForYouQuery(WithData, frozen=True, kw_only=True):
-    """A page of the ranked feed."""
-
     limit: Limit = Limit(0)
     cursor: Annotated[str, Meta(max_length=64)] = ""
-    """As in the `Link` header of the page before."""
+    """The cursor from the `Link` header of the previous page."""
     explain: bool = False
-    """Say of each status why it stands there: on the first page, for the pages after it too."""
+    """Explain the rank of each status; if set on the first page, it applies to the following pages too."""
 
 
 class CatchUpQuery(WithData, frozen=True, kw_only=True):
-    """A page of catching up."""
-
     since: Moment = ""
-    """At most 30 days ago; without it the newest status that the caller has read at home, as their marker says."""
+    """At most 30 days ago; by default the marker of the caller's home timeline."""
     limit: Limit = Limit(0)
     explain: bool = False
 
 
 class RecipeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A recipe: a preset, with what is given besides in place of its own; or a link, and nothing besides."""
+    """A recipe: a preset with changes, or a link and nothing else."""
 
     link: Annotated[str, Meta(max_length=MOST_LINK)] = ""
-    """The link to a recipe, of this server or another, or its query alone."""
+    """The link to a recipe on any server, or only its query string."""
     preset: PresetName = "balanced"
     weights: Annotated[dict[_TermName, Weight], Meta(max_length=len(TERM_NAMES))] | None = None
-    """By term, -10 to 10; terms that are left out keep the weight of the preset."""
+    """Weights by term, -10 to 10; omitted terms keep the weight of the preset."""
     half_life_hours: Annotated[float, Meta(ge=1.0, le=720.0)] | None = None
     near_km: Annotated[float, Meta(ge=1.0, le=20_000.0)] | None = None
     exploration: Annotated[float, Meta(ge=0.0, le=0.5)] | None = None
@@ -186,14 +184,10 @@ class RecipeChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankingSwitch(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether anything is ranked for the caller."""
-
     on: bool
 
 
 class SeenStatuses(msgspec.Struct, frozen=True, kw_only=True):
-    """Statuses that were on the screen."""
-
     ids: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=MOST_SEEN_AT_ONCE)]
 
 
@@ -203,8 +197,9 @@ def _explained(entries: Sequence[RankedEntry]) -> list[tuple[Entry, Ranking | No
     ]
 
 
+@router.get("/api/shoal/v1/timelines/for_you", scope="read:statuses", answer=list[Status])
 async def for_you(context: Context, params: ForYouQuery) -> object:
-    """The statuses that should interest the caller most, best first; by time where they could not be ranked."""
+    """List the statuses most likely to interest the caller, best first; by time if they could not be ranked."""
     front = context.deps
     limit = page_size(params.limit)
     cursor = decode_cursor(params.cursor) if params.cursor else None
@@ -224,15 +219,16 @@ def _feed_header(by_time: str) -> Header:
 
 
 async def as_list(context: Context, params: StatusesOf) -> Reply:
-    """Return a page of the ranked feed for a client that takes it for the timeline of a list."""
+    """Return a page of the ranked feed for clients that request it as the timeline of a list."""
     cursor = cursor_of(params)
     page, by_time = await feed.list_page(context.deps.reads, actor(context), cursor)
-    reply = await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    reply = await entries_page(context, page, cursor, with_data=params.with_data)
     return replace(reply, headers=(*reply.headers, _feed_header(by_time)))
 
 
-async def caught_up(context: Context, params: CatchUpQuery) -> object:
-    """The best of what the caller's followees posted and shared since the caller was last here, with an end."""
+@router.get("/api/shoal/v1/timelines/catch_up", scope="read:statuses", answer=CatchUp)
+async def get_catch_up(context: Context, params: CatchUpQuery) -> object:
+    """Return the best of what the caller's followees posted and shared since the caller was last here."""
     front, viewer = context.deps, actor(context)
     since = moment_of_text(params.since) if params.since else None
     if params.since and since is None:
@@ -253,8 +249,9 @@ async def caught_up(context: Context, params: CatchUpQuery) -> object:
     )
 
 
-async def ranking(context: Context, _params: None) -> object:
-    """By which weights statuses are ranked for the caller, and which presets there are."""
+@router.get("/api/shoal/v1/ranking", scope="read:accounts", answer=RankingChoices)
+async def get_ranking(context: Context, _params: None) -> object:
+    """Show the recipe by which statuses are ranked for the caller, and the presets."""
     front = context.deps
     found = await tastes_of(front.graph, actor(context))
     recipe = feed.recipe_for(front.reads, found)
@@ -267,10 +264,11 @@ async def ranking(context: Context, _params: None) -> object:
     )
 
 
+@router.put("/api/shoal/v1/ranking", scope="write:accounts", answer=RankingChoices)
 async def set_recipe(context: Context, params: RecipeChange) -> object:
-    """Rank by other weights."""
+    """Set the caller's ranking recipe."""
     await ranking_commands.set_recipe(context.deps.writes, actor(context), _recipe(params))
-    return await ranking(context, None)
+    return await get_ranking(context, None)
 
 
 def _recipe(params: RecipeChange) -> Recipe:
@@ -289,59 +287,33 @@ def _recipe(params: RecipeChange) -> Recipe:
     return recipe_of(preset | changed | {"weights": preset["weights"] | weights})
 
 
+@router.delete("/api/shoal/v1/ranking", scope="write:accounts", answer=RankingChoices)
 async def reset_recipe(context: Context, _params: None) -> object:
-    """Rank by the weights of the server again."""
-    front = context.deps
-    await ranking_commands.set_recipe(front.writes, actor(context), None)
-    return await ranking(context, None)
+    """Reset the caller's ranking recipe to that of the server."""
+    await ranking_commands.set_recipe(context.deps.writes, actor(context), None)
+    return await get_ranking(context, None)
 
 
-async def switch(context: Context, params: RankingSwitch) -> object:
-    """Turn all ranking off for the caller, or on again."""
-    front = context.deps
-    await ranking_commands.switch(front.writes, actor(context), off=not params.on)
-    return await ranking(context, None)
+@router.put("/api/shoal/v1/ranking/switch", scope="write:accounts", answer=RankingChoices)
+async def switch_ranking(context: Context, params: RankingSwitch) -> object:
+    """Enable or disable ranking for the caller."""
+    await ranking_commands.switch(context.deps.writes, actor(context), off=not params.on)
+    return await get_ranking(context, None)
 
 
-async def seen(context: Context, params: SeenStatuses) -> object:
-    """Say which statuses the caller has seen: they stand lower from now on."""
-    front = context.deps
-    await ranking_commands.add_seen_posts(front.writes, actor(context), params.ids)
+@router.post("/api/shoal/v1/seen", scope="write:accounts", answer=dict)
+async def report_seen(context: Context, params: SeenStatuses) -> object:
+    """Report statuses that the caller has seen, which lowers their rank."""
+    await ranking_commands.add_seen_posts(context.deps.writes, actor(context), params.ids)
     return {}
 
 
+@router.get("/api/shoal/v1/statuses/{id}/why_not", scope="read:statuses", answer=WhyNot)
 async def why_not(context: Context, params: One) -> object:
-    """The stage and the rule that keep a status out of the caller's ranked feed, or its place there."""
-    front = context.deps
-    found = await feed.why_not(front.reads, actor(context), params.id)
+    """Return the stage and rule that exclude a status from the caller's ranked feed, or its position there."""
+    found = await feed.why_not(context.deps.reads, actor(context), params.id)
     return WhyNot(stage=found.stage, rule=found.rule, place=found.place, words=found.words)
 
-
-_read = endpoints.route.having(scope="read:accounts", answer=RankingChoices)
-_write = endpoints.route.having(scope="write:accounts", answer=RankingChoices)
-
-ROUTES = (
-    endpoints.route("GET", _FOR_YOU, for_you, scope="read:statuses", params=ForYouQuery, answer=list[Status]),
-    endpoints.route(
-        "GET",
-        "/api/shoal/v1/timelines/catch_up",
-        caught_up,
-        scope="read:statuses",
-        params=CatchUpQuery,
-        answer=CatchUp,
-    ),
-    endpoints.one("GET", "/api/shoal/v1/statuses/{id}/why_not", why_not, scope="read:statuses", answer=WhyNot),
-    _read("GET", _RANKING, ranking),
-    _write("PUT", _RANKING, set_recipe, params=RecipeChange),
-    _write("DELETE", _RANKING, reset_recipe),
-    _write("PUT", f"{_RANKING}/switch", switch, params=RankingSwitch),
-    endpoints.route("POST", "/api/shoal/v1/seen", seen, scope="write:accounts", params=SeenStatuses, answer=dict),
-)
-
-
-_INTERESTS = "/api/shoal/v1/interests"
-_FEEDBACK = "/api/shoal/v1/feedback"
-_STATUS = "/api/shoal/v1/statuses/{id}/feedback"
 
 _STEPS = {"more": 1, "less": -1}
 
@@ -349,36 +321,31 @@ _TagName = Annotated[str, Meta(max_length=400)]
 
 
 class OffersQuery(msgspec.Struct, frozen=True):
-    """How many tags to offer."""
-
     limit: Limit = Limit(0)
 
 
 class PickedTags(msgspec.Struct, frozen=True, kw_only=True):
-    """Tags to be kept as interests, with or without their `#`."""
+    """Tags to keep as interests, with or without their `#`."""
 
     tags: Annotated[tuple[_TagName, ...], Meta(max_length=MOST_PICKED)]
 
 
 class Tap(msgspec.Struct, frozen=True, kw_only=True):
-    """A tap for more or less like a status."""
-
     id: Id
     direction: Literal["more", "less"]
     tag: _TagName = ""
-    """One of the tags of the status; without it its author is meant."""
+    """One of the tags of the status; by default the feedback is about the author."""
 
 
 class Untap(msgspec.Struct, frozen=True, kw_only=True):
-    """A wish about a status that is to be forgotten."""
-
     id: Id
     tag: _TagName = ""
-    """One of the tags of the status; without it its author is meant."""
+    """One of the tags of the status; by default the feedback is about the author."""
 
 
-async def interests(context: Context, params: OffersQuery) -> object:
-    """Tags to pick as interests, each with a picture: those picked, then those used most of late."""
+@router.get("/api/shoal/v1/interests", scope="read:accounts", answer=list[Interest])
+async def list_interests(context: Context, params: OffersQuery) -> object:
+    """List tags to pick as interests, each with an image: picked tags first, then the most used lately."""
     front, viewer = context.deps, actor(context)
     found = await offers(front.reads, viewer, page_size(params.limit, 40, 80))
     shown = await front.present.each(viewer, [one.example for one in found if one.example is not None])
@@ -394,24 +361,28 @@ async def interests(context: Context, params: OffersQuery) -> object:
     ]
 
 
-async def pick(context: Context, params: PickedTags) -> object:
-    """Keep these tags as interests, in place of those before."""
+@router.put("/api/shoal/v1/interests", scope="write:accounts", answer=list[Interest])
+async def set_interests(context: Context, params: PickedTags) -> object:
+    """Replace the caller's interests with these tags."""
     await ranking_commands.pick_tags(context.deps.writes, actor(context), params.tags)
-    return await interests(context, OffersQuery())
+    return await list_interests(context, OffersQuery())
 
 
-async def unpick(context: Context, _params: None) -> object:
-    """Forget the picked interests."""
-    return await pick(context, PickedTags(tags=()))
+@router.delete("/api/shoal/v1/interests", scope="write:accounts", answer=list[Interest])
+async def delete_interests(context: Context, _params: None) -> object:
+    """Delete the caller's interests."""
+    return await set_interests(context, PickedTags(tags=()))
 
 
-async def give(context: Context, params: Tap) -> object:
-    """Ask for more or less like a status, by its author or under one of its tags; the answer says what that moves."""
+@router.post("/api/shoal/v1/statuses/{id}/feedback", scope="write:accounts", answer=FeedbackGiven)
+async def give_feedback(context: Context, params: Tap) -> object:
+    """Ask for more or less of a status's author or of one of its tags, and return the effect."""
     return await _given(context, params.id, _STEPS[params.direction], params.tag)
 
 
-async def take_back(context: Context, params: Untap) -> object:
-    """Forget what was asked for about the author of a status, or about one of its tags."""
+@router.delete("/api/shoal/v1/statuses/{id}/feedback", scope="write:accounts", answer=FeedbackGiven)
+async def withdraw_feedback(context: Context, params: Untap) -> object:
+    """Withdraw feedback about the author of a status or one of its tags."""
     return await _given(context, params.id, 0, params.tag)
 
 
@@ -434,8 +405,9 @@ async def _given(context: Context, status_id: int, step: int, tag: str) -> Feedb
     )
 
 
-async def given(context: Context, _params: None) -> object:
-    """All that the caller has asked more or less of."""
+@router.get("/api/shoal/v1/feedback", scope="read:accounts", answer=Feedback)
+async def list_feedback(context: Context, _params: None) -> object:
+    """List all feedback that the caller has given."""
     front, viewer = context.deps, actor(context)
     wishes = (await tastes_of(front.graph, viewer)).wishes
     profiles = await profiles_by_id(front.graph, viewer, list(wishes.authors))
@@ -448,21 +420,8 @@ async def given(context: Context, _params: None) -> object:
     )
 
 
-async def forget(context: Context, _params: None) -> object:
-    """Forget all that the caller has asked more or less of."""
+@router.delete("/api/shoal/v1/feedback", scope="write:accounts", answer=Feedback)
+async def delete_feedback(context: Context, _params: None) -> object:
+    """Delete all feedback that the caller has given."""
     await ranking_commands.forget_taps(context.deps.writes, actor(context))
-    return await given(context, None)
-
-
-_read_feedback = endpoints.route.having(scope="read:accounts")
-_write_feedback = endpoints.route.having(scope="write:accounts")
-
-FEEDBACK_ROUTES = (
-    _read_feedback("GET", _INTERESTS, interests, params=OffersQuery, answer=list[Interest]),
-    _write_feedback("PUT", _INTERESTS, pick, params=PickedTags, answer=list[Interest]),
-    _write_feedback("DELETE", _INTERESTS, unpick, answer=list[Interest]),
-    _write_feedback("POST", _STATUS, give, params=Tap, answer=FeedbackGiven),
-    _write_feedback("DELETE", _STATUS, take_back, params=Untap, answer=FeedbackGiven),
-    _read_feedback("GET", _FEEDBACK, given, answer=Feedback),
-    _write_feedback("DELETE", _FEEDBACK, forget, answer=Feedback),
-)
+    return await list_feedback(context, None)

@@ -1,4 +1,4 @@
-"""The instance: configuration, health, nodeinfo, rules, activity, languages, and accounts below `/.well-known/`."""
+"""Information about the server: configuration, health, nodeinfo, rules, activity and languages, and WebFinger."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from starlette.responses import PlainTextResponse, Response
 
 from shoal.commands import members
 from shoal.commands.tags import MAX_FOLLOWED_TAGS
-from shoal.core.errors import Gone, NotFound
+from shoal.core.errors import NotFound
 from shoal.core.media_files import MISSING_HEADER
 from shoal.core.text import LINK_LENGTH
 from shoal.http.rate_limits import UNLIMITED
 from shoal.http.responses import Reply
 from shoal.http.routes import Body
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front
-from shoal.mastodon_api.entities import moderation as moderation_entities
+from shoal.mastodon_api.accounts import account_named
+from shoal.mastodon_api.context import Context, Front, Router
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.instance import (
     Activity,
@@ -39,6 +38,8 @@ from shoal.mastodon_api.entities.statuses import Account
 from shoal.queries.hydration import profiles_by_id
 from shoal.settings import Settings
 
+router = Router(auth="public")
+
 _LANGUAGES = """
     ar العربية|bg Български|bn বাংলা|ca Català|cs Čeština|cy Cymraeg|da Dansk|de Deutsch|el Ελληνικά|en English|eo Esperanto
     es Español|et Eesti|eu Euskara|fa فارسی|fi Suomi|fr Français|fy Frysk|ga Gaeilge|gd Gàidhlig|gl Galego|he עברית|hi हिन्दी
@@ -50,116 +51,111 @@ _LANGUAGES = """
 LANGUAGES = [
     Language(*entry.strip().split(" ", 1)) for line in _LANGUAGES.strip().splitlines() for entry in line.split("|")
 ]
-"""Languages that clients offer. A status may be in any other, too."""
+"""Languages for clients to offer. A status may be in any other language, too."""
 
 
 class Domain(msgspec.Struct, frozen=True):
-    """A server."""
-
     domain: Annotated[str, Meta(max_length=400)] = ""
 
 
+@router.get("/api/v1/instance/rules", answer=list[Rule])
 async def rules(context: Context, _params: None) -> list[Rule]:
-    """The rules of this server."""
-    front = context.deps
-    return moderation_entities.rules_of(front.settings)
+    """List the rules of this server."""
+    return rules_of(context.deps.settings)
 
 
+@router.get("/api/v1/instance/activity", answer=list[Activity])
 async def activity(context: Context, _params: None) -> list[Activity]:
-    """The last twelve weeks, this one first: statuses, members who wrote one, and members who came."""
-    front = context.deps
-    totals = await front.network_totals.totals()
+    """Return the activity of the last twelve weeks, current week first: statuses, authors and new members."""
+    totals = await context.deps.network_totals.totals()
     return [Activity(str(week.began), str(week.posts), str(week.authors), str(week.members)) for week in totals.weeks]
 
 
+@router.get("/api/v1/instance/extended_description", answer=ExtendedDescription)
 async def extended_description(context: Context, _params: None) -> ExtendedDescription:
-    """Return the server's description of itself, as HTML."""
-    front = context.deps
-    return ExtendedDescription(None, f"<p>{escape(front.settings.description)}</p>")
+    """Return the server's extended description as HTML."""
+    return ExtendedDescription(None, f"<p>{escape(context.deps.settings.description)}</p>")
 
 
+@router.get("/api/v1/instance/languages", answer=list[Language])
 async def languages(_context: Context, _params: None) -> list[Language]:
-    """Languages for clients to offer."""
+    """List languages for clients to offer."""
     return LANGUAGES
 
 
+@router.get("/api/v1/instance/peers", answer=list[Any], stub=True, what="Return an empty list: there is no federation.")
+@router.get(
+    "/api/v1/instance/domain_blocks", answer=list[Any], stub=True, what="Return an empty list: no server is blocked."
+)
+@router.get(
+    "/api/v1/custom_emojis",
+    answer=list[CustomEmoji],
+    stub=True,
+    what="Return an empty list: there are no custom emoji.",
+)
+@router.get(
+    "/api/v1/announcements",
+    auth="user",
+    scope="read",
+    answer=list[Any],
+    stub=True,
+    what="Return an empty list: there are no announcements.",
+)
+@router.get(
+    "/api/v1/domain_blocks",
+    auth="user",
+    scope="read:blocks",
+    answer=list[Any],
+    stub=True,
+    what="Return an empty list: there are no other servers to block.",
+)
 async def nothing(_context: Context, _params: None) -> object:
-    """An empty list."""
+    """Return an empty list."""
     return b"[]"
 
 
+@router.get("/api/v1/instance/translation_languages", answer=dict, stub=True)
 async def no_translations(_context: Context, _params: None) -> object:
-    """An empty object: nothing is translated."""
+    """Return an empty object: there is no translation."""
     return b"{}"
 
 
+@router.get("/api/v1/instance/privacy_policy", answer=ExtendedDescription, refuses=(404,), stub=True)
+@router.get("/api/v1/instance/terms_of_service", answer=ExtendedDescription, refuses=(404,), stub=True)
 async def not_written(_context: Context, _params: None) -> object:
-    """404: this server publishes no such text."""
+    """Return 404: this server publishes no such text."""
     raise NotFound("Record not found")
 
 
+@router.post("/api/v1/domain_blocks", auth="user", scope="write:blocks", answer=dict, stub=True)
+@router.delete("/api/v1/domain_blocks", auth="user", scope="write:blocks", answer=dict, stub=True)
 async def no_domain(_context: Context, _params: Domain) -> object:
-    """An empty object: there are no other servers to hear of, so none to block."""
+    """Return an empty object: there are no other servers to block."""
     return b"{}"
 
 
 async def contact(front: Front) -> Account | None:
-    """The account of whom members may ask, where the setting names one."""
+    """Return the contact account, if the setting names one."""
     name = front.settings.contact_account
     member = await members.find(front.writes, name) if name else None
     found = await profiles_by_id(front.graph, None, (member.id,)) if member else []
     return serializers.account(found[0], front.at) if found else None
 
 
-_HERE = "/api/v1/instance"
-_BLOCKS = "/api/v1/domain_blocks"
-
-_none = endpoints.public.having(answer=list[Any], stub=True)
-_none_for_members = endpoints.route.having(answer=list[Any], stub=True)
-_not_written = endpoints.public.having(answer=ExtendedDescription, refuses=(404,), stub=True)
-_no_block = endpoints.route.having(scope="write:blocks", answer=dict, stub=True).taking(Domain)
-
-ABOUT_ROUTES = (
-    endpoints.public("GET", f"{_HERE}/rules", rules, answer=list[Rule]),
-    endpoints.public("GET", f"{_HERE}/activity", activity, answer=list[Activity]),
-    endpoints.public("GET", f"{_HERE}/extended_description", extended_description, answer=ExtendedDescription),
-    endpoints.public("GET", f"{_HERE}/languages", languages, answer=list[Language]),
-    endpoints.public("GET", f"{_HERE}/translation_languages", no_translations, answer=dict, stub=True),
-    _none("GET", f"{_HERE}/peers", nothing, what="An empty list: this server talks to no other."),
-    _none("GET", f"{_HERE}/domain_blocks", nothing, what="An empty list: this server blocks no other."),
-    _not_written("GET", f"{_HERE}/privacy_policy", not_written),
-    _not_written("GET", f"{_HERE}/terms_of_service", not_written),
-    _none(
-        "GET",
-        "/api/v1/custom_emojis",
-        nothing,
-        answer=list[CustomEmoji],
-        what="An empty list: there are no custom emoji.",
-    ),
-    _none_for_members(
-        "GET", "/api/v1/announcements", nothing, scope="read", what="An empty list: nothing is announced."
-    ),
-    _none_for_members(
-        "GET", _BLOCKS, nothing, scope="read:blocks", what="An empty list: there are no other servers to block."
-    ),
-    _no_block("POST", _BLOCKS, no_domain),
-    _no_block("DELETE", _BLOCKS, no_domain),
-)
-
-
 _SHOAL = version("shoal")
 _VERSION = f"4.4.0 (compatible; Shoal {_SHOAL})"
-"""Clients read the part before the space, and switch features on by it. Raise it as they are there."""
+"""Clients enable features by the version before the space. Raise it as these are implemented."""
 _API_VERSION = 5
-"""Mastodon's own count of additions: 2 is grouped notifications, 3 `attribution_domains`, 4 deleting media, 5 the filter action
-`blur`, all there; 7 is quotes."""
+"""Mastodon's API version. Implemented: 2 grouped notifications, 3 `attribution_domains`, 4 deletion of media, 5 the
+filter action `blur`. Missing: 7 quotes."""
 _SOURCE = ""
-"""Where the source is published: nowhere yet."""
+"""URL of the source code; not published yet."""
 _NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
 
 
+@router.get("/api/v1/instance", answer=InstanceV1)
 async def v1(context: Context, _params: None) -> object:
-    """Instance, the older shape."""
+    """Show the instance in the format of API v1."""
     front = context.deps
     settings, totals = front.settings, await front.network_totals.totals()
     return {
@@ -182,11 +178,13 @@ async def v1(context: Context, _params: None) -> object:
     }
 
 
+@router.get("/api/v2/instance", answer=InstanceV2)
 async def v2(context: Context, _params: None) -> object:
-    """Instance, the newer shape."""
+    """Show the instance in the format of API v2."""
     front = context.deps
     settings, totals = front.settings, await front.network_totals.totals()
     thumbnail = front.at.root + MISSING_HEADER
+    access = {"local": "public", "remote": "disabled"}
     return {
         "domain": front.at.netloc,
         "title": settings.title,
@@ -208,7 +206,7 @@ async def v2(context: Context, _params: None) -> object:
             },
             "vapid": {"public_key": front.push_key},
             "translation": {"enabled": False},
-            "timelines_access": _timelines_access(),
+            "timelines_access": {"live_feeds": access, "hashtag_feeds": access, "trending_link_feeds": access},
             "limited_federation": True,
         },
         "registrations": {
@@ -226,7 +224,7 @@ async def v2(context: Context, _params: None) -> object:
 
 
 def _waits(settings: Settings) -> bool:
-    """Return whether somebody who signs up by an app waits for approval: apps prove no work."""
+    """Return whether a sign-up through an app needs approval: apps send no proof of work."""
     return settings.approval or settings.signup_work > 0
 
 
@@ -265,36 +263,33 @@ def _configuration(front: Front) -> dict[str, object]:
     }
 
 
-def _timelines_access() -> dict[str, dict[str, str]]:
-    access = {"local": "public", "remote": "disabled"}
-    return {"live_feeds": access, "hashtag_feeds": access, "trending_link_feeds": access}
-
-
 def _streaming(front: Front) -> str:
     return "ws" + front.at.root.removeprefix("http")
 
 
+@router.get("/health", limit_class=UNLIMITED, answer=Body("text/plain"))
 async def health(_context: Context, _params: None) -> object:
-    """`OK`, for whoever watches over the server."""
+    """Return `OK`, for monitoring."""
     return PlainTextResponse("OK")
 
 
+@router.get("/ready", limit_class=UNLIMITED, answer=dict[str, str], refuses=(503,))
 async def ready(context: Context, _params: None) -> object:
-    """Whether the stores, timelines and broker answer; 503 says which does not."""
-    front = context.deps
-    parts = await front.readiness.parts()
+    """Return whether the stores, timelines and broker are reachable; the status is 503 if one is not."""
+    parts = await context.deps.readiness.parts()
     said = {name: "ok" if well else "does not answer" for name, well in parts.items()}
     return Reply(said, 200 if all(parts.values()) else 503)
 
 
+@router.get("/.well-known/nodeinfo", answer=NodeinfoLinks)
 async def nodeinfo_links(context: Context, _params: None) -> object:
-    """Where the node information is."""
-    front = context.deps
-    return {"links": [{"rel": _NODEINFO, "href": f"{front.at.root}/nodeinfo/2.0"}]}
+    """Return the links to the nodeinfo documents."""
+    return {"links": [{"rel": _NODEINFO, "href": f"{context.deps.at.root}/nodeinfo/2.0"}]}
 
 
+@router.get("/nodeinfo/2.0", answer=Nodeinfo)
 async def nodeinfo(context: Context, _params: None) -> object:
-    """Return the software of this server and its size, in the form that surveys of the network read."""
+    """Return the software and size of this server, in the format of nodeinfo 2.0."""
     front = context.deps
     totals = await front.network_totals.totals()
     return {
@@ -307,24 +302,12 @@ async def nodeinfo(context: Context, _params: None) -> object:
         "metadata": {
             "nodeName": front.settings.title,
             "nodeDescription": front.settings.description,
-            # By this word clients of Pleroma know that a server has them.
+            # Pleroma clients detect support for emoji reactions by this name.
             "features": ["pleroma_emoji_reactions"],
-            # Clients that choose their protocol by the name of the software recognize forks of Mastodon by this.
+            # Clients that select their protocol by software recognize forks of Mastodon by this key.
             "upstream": {"name": "mastodon"},
         },
     }
-
-
-_watched = endpoints.public.having(limit_class=UNLIMITED)
-
-ROUTES = (
-    _watched("GET", "/health", health, answer=Body("text/plain")),
-    _watched("GET", "/ready", ready, answer=dict[str, str], refuses=(503,)),
-    endpoints.public("GET", "/.well-known/nodeinfo", nodeinfo_links, answer=NodeinfoLinks),
-    endpoints.public("GET", "/nodeinfo/2.0", nodeinfo, answer=Nodeinfo),
-    endpoints.public("GET", "/api/v1/instance", v1, answer=InstanceV1),
-    endpoints.public("GET", "/api/v2/instance", v2, answer=InstanceV2),
-)
 
 
 _PROFILE = "http://webfinger.net/rel/profile-page"
@@ -336,25 +319,20 @@ _XRD = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """The account to look up: `acct:name@domain`, or the URL of a profile."""
-
     resource: Annotated[str, Meta(max_length=1_000)]
 
 
+@router.get("/.well-known/host-meta", answer=Body("application/xrd+xml"))
 async def host_meta(context: Context, _params: None) -> Response:
-    """Where WebFinger is, as XRD."""
-    front = context.deps
-    return Response(_XRD.format(root=front.at.root), media_type="application/xrd+xml")
+    """Return the URL of WebFinger as XRD."""
+    return Response(_XRD.format(root=context.deps.at.root), media_type="application/xrd+xml")
 
 
+@router.get("/.well-known/webfinger", answer=Body("application/jrd+json", WebFinger), refuses=(404, 410))
 async def webfinger(context: Context, params: Resource) -> Response:
-    """Where an account is."""
+    """Look up an account by `acct:name@domain` or the URL of its profile."""
     front = context.deps
-    member = await members.find(front.writes, _name(front, params.resource))
-    if member is None or member.pending:
-        raise NotFound("Record not found")
-    if member.suspended:
-        raise Gone
+    member = await account_named(front, _name(front, params.resource))
     url = front.at.account(member.name)
     found = WebFinger(
         subject=f"acct:{member.name}@{front.at.domain}",
@@ -365,28 +343,14 @@ async def webfinger(context: Context, params: Resource) -> Response:
 
 
 def _name(front: Front, resource: str) -> str:
-    """The user name that is meant. Raises `NotFound` for what is not ours."""
-    ours = {front.at.domain.lower(), front.at.netloc.lower()}
+    """Return the user name in a resource. Raises `NotFound` for one of another server."""
     if resource.startswith(front.at.root + "/"):
         name = resource.removeprefix(front.at.root + "/")
         here = name.startswith("@")
     else:
         name, _, domain = resource.removeprefix("acct:").removeprefix("@").partition("@")
-        here = domain.lower() in ours
+        here = domain.lower() in front.at.names
     name = name.removeprefix("@")
     if not here or "@" in name:
         raise NotFound("Record not found")
     return name
-
-
-WELL_KNOWN_ROUTES = (
-    endpoints.public("GET", "/.well-known/host-meta", host_meta, answer=Body("application/xrd+xml")),
-    endpoints.public(
-        "GET",
-        "/.well-known/webfinger",
-        webfinger,
-        params=Resource,
-        answer=Body("application/jrd+json", WebFinger),
-        refuses=(404, 410),
-    ),
-)

@@ -1,4 +1,8 @@
-"""Passwords that come over HTTP: checked outside the admission gate, and counted by account and by network; and mails asked for."""
+"""Password checks of HTTP requests, limited by account and network, and limits on requested mails.
+
+The functions below `Attempt` call the command of the same name and raise its errors. Hashing runs outside the admission
+gate.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ from contextlib import asynccontextmanager
 from starlette.types import Scope
 
 from shoal.commands import account_deletions, authentication, credentials, members, passkeys, second_factor
-from shoal.commands import authentication as counted
 from shoal.commands.account_deletions import Farewell
 from shoal.commands.authentication import account_key
 from shoal.core.credentials import Site, site_of
@@ -21,9 +24,8 @@ from shoal.mastodon_api.context import Context
 
 @asynccontextmanager
 async def hashing(scope: Scope) -> AsyncIterator[None]:
-    """Hash passwords inside the block: the request holds one of few places for that, and none of the admission gate.
-
-    Raises `Unavailable` when all are taken.
+    """Hold one of few slots for password hashing instead of a place in the admission gate. Raises `Unavailable` if none
+    is free.
     """
     with authentication.hashing_slot():
         async with outside(scope):
@@ -31,11 +33,11 @@ async def hashing(scope: Scope) -> AsyncIterator[None]:
 
 
 class LockedOut(TooMany):
-    """Too many wrong passwords for one account, wherever they came from: its owner may know nothing of them."""
+    """Too many wrong passwords for one account, from any network. Its owner may not know about them."""
 
 
 class Attempt:
-    """One password from one address: what `commands/authentication.py` calls an asker."""
+    """An attempt to prove an identity from one address; implements the asker of `commands/authentication.py`."""
 
     def __init__(self, limiter: Limiter, address: str, site: Site) -> None:
         self._limiter = limiter
@@ -45,14 +47,14 @@ class Attempt:
         self.network = network_key(address) if address else ""
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
-        """Count an attempt as a wrong one, before it is made. Raises `TooMany`."""
+        """Count a wrong attempt before it is made. Raises `TooMany`."""
         if self.network:
             await self._take(RateKey("network_guesses", self.network))
-        counted_as = "code_guesses" if code else "account_guesses"
-        await self._take(RateKey(counted_as, f"{account}@{self.network}" if known else account))
+        limit_class = "code_guesses" if code else "account_guesses"
+        await self._take(RateKey(limit_class, f"{account}@{self.network}" if known else account))
 
     async def take_back(self) -> None:
-        """Uncount an attempt that was not wrong."""
+        """Uncount an attempt that was successful."""
         while self._counted:
             await self._limiter.give_back(*self._counted.pop())
 
@@ -67,31 +69,26 @@ class Attempt:
 
 
 async def log_in(context: Context, name: str, password: str) -> Member:
-    """The member with this name or address and this password, who has no second factor. Raises as `members.log_in`."""
-    front = context.deps
+    """Log in without a second factor."""
     async with hashing(context.request.scope):
-        return await members.log_in(front.writes, name, password, _attempt(context))
+        return await members.log_in(context.deps.writes, name, password, _attempt(context))
 
 
 async def knows_password(context: Context, name: str, password: str) -> Member:
-    """The member with this name or address and this password: a code may still be wanted. Raises as `members.log_in`."""
-    front = context.deps
+    """Check a name and password, without the second factor."""
     async with hashing(context.request.scope):
-        return await members.knows_password(front.writes, name, password, _attempt(context))
+        return await members.knows_password(context.deps.writes, name, password, _attempt(context))
 
 
 async def code_counts(context: Context, member: Member, code: str) -> bool:
-    """Whether this is a code of the member's second factor. Raises `TooMany`."""
-    return await counted.code_counts(context.deps.writes, member, code, _attempt(context))
+    return await authentication.code_counts(context.deps.writes, member, code, _attempt(context))
 
 
 async def by_passkey(context: Context, answer: str) -> Member:
-    """The member of whom this is the answer of a passkey. Raises as `members.by_passkey`."""
     return await members.by_passkey(context.deps.writes, answer, _attempt(context))
 
 
 async def turn_on_by_passkey(context: Context, member_id: int, password: str, answer: str) -> list[str]:
-    """A second factor by passkeys, and its recovery codes. Raises as `second_factor.turn_on`."""
     async with hashing(context.request.scope):
         return await second_factor.turn_on_by_passkey(
             context.deps.writes, member_id, password, answer, _attempt(context)
@@ -99,65 +96,53 @@ async def turn_on_by_passkey(context: Context, member_id: int, password: str, an
 
 
 async def add_passkey(context: Context, member_id: int, name: str, answer: str, password: str, code: str) -> None:
-    """Another passkey. Raises as `passkeys.add`."""
     async with hashing(context.request.scope):
         await passkeys.add(context.deps.writes, member_id, name, answer, password, code, _attempt(context))
 
 
 async def remove_passkey(context: Context, member_id: int, id_: str, password: str, code: str) -> None:
-    """One passkey less. Raises as `passkeys.remove`."""
     async with hashing(context.request.scope):
         await passkeys.remove(context.deps.writes, member_id, id_, password, code, _attempt(context))
 
 
 async def turn_on(context: Context, member_id: int, password: str, key: str, code: str) -> list[str]:
-    """A second factor, and its recovery codes. Raises as `second_factor.turn_on`."""
     async with hashing(context.request.scope):
         return await second_factor.turn_on(context.deps.writes, member_id, password, key, code, _attempt(context))
 
 
 async def turn_off(context: Context, member_id: int, password: str, code: str) -> None:
-    """No second factor any more. Raises as `second_factor.turn_off`."""
-    front = context.deps
+    required = context.deps.settings.staff_second_factor
     async with hashing(context.request.scope):
         await second_factor.turn_off(
-            front.writes, member_id, password, code, _attempt(context), required=front.settings.staff_second_factor
+            context.deps.writes, member_id, password, code, _attempt(context), required=required
         )
 
 
 async def new_codes(context: Context, member_id: int, code: str) -> list[str]:
-    """Other recovery codes. Raises as `second_factor.new_codes`."""
     return await second_factor.new_codes(context.deps.writes, member_id, code, _attempt(context))
 
 
 async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
-    """A new password for a member who knows the one they have. Raises as `credentials.change_password`."""
-    front = context.deps
     async with hashing(context.request.scope):
-        await credentials.change_password(front.writes, member_id, current, password, _attempt(context))
+        await credentials.change_password(context.deps.writes, member_id, current, password, _attempt(context))
 
 
 async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
-    """A mail to another address, for a member who knows the password. Raises as `credentials.ask_change`, and `TooManyMails`."""
-    front = context.deps
+    """Send a confirmation mail to a new address. Raises as `credentials.ask_change`, and `TooManyMails`."""
     await count_mail(context, member_id=member_id)
     async with hashing(context.request.scope):
-        await credentials.ask_change(front.writes, member_id, password, address, language, _attempt(context))
+        await credentials.ask_change(context.deps.writes, member_id, password, address, language, _attempt(context))
 
 
 async def reset_password(context: Context, proof: str, password: str) -> Member:
-    """A new password by the link of a mail. Raises as `credentials.reset_password`."""
     async with hashing(context.request.scope):
         return await credentials.reset_password(context.deps.writes, proof, password, _attempt(context))
 
 
 async def count_mail(context: Context, account: str = "", member_id: int = 0) -> None:
-    """Count a mail that somebody asks for, by the account as typed or by who is logged in, and by their network.
-
-    Raises `TooManyMails`.
-    """
+    """Count a requested mail by network and by account: as typed, or of the logged-in member. Raises `TooManyMails`."""
     address = address_of(context.request.scope)
-    # What is typed is hashed, so that nobody types what counts for a member.
+    # The typed text is hashed, so that it cannot collide with the id of a member.
     keys = [RateKey("account_mails", str(member_id) if member_id else account_key(account))]
     if address:
         keys.insert(0, RateKey("network_mails", network_key(address)))
@@ -168,17 +153,13 @@ async def count_mail(context: Context, account: str = "", member_id: int = 0) ->
 
 
 async def leave(context: Context, member_id: int, password: str) -> Farewell:
-    """The deletion of an account, by a member who knows its password. Raises as `account_deletions.leave`."""
-    front = context.deps
     async with hashing(context.request.scope):
-        return await account_deletions.leave(front.writes, member_id, password, _attempt(context))
+        return await account_deletions.leave(context.deps.writes, member_id, password, _attempt(context))
 
 
 async def come_back(context: Context, name: str, password: str) -> Member:
-    """The end of a departure. Raises as `account_deletions.come_back`."""
-    front = context.deps
     async with hashing(context.request.scope):
-        return await account_deletions.come_back(front.writes, name, password, _attempt(context))
+        return await account_deletions.come_back(context.deps.writes, name, password, _attempt(context))
 
 
 def _attempt(context: Context) -> Attempt:

@@ -1,4 +1,4 @@
-"""Media: upload, look at, describe, delete. A picture is ready when the upload is answered, others a little later."""
+"""Media attachments: upload, show, describe and delete. Images are ready when the upload returns, videos and sounds later."""
 
 from __future__ import annotations
 
@@ -17,37 +17,36 @@ from shoal.graph.access import own_object
 from shoal.http.middleware import outside
 from shoal.http.params import Id, Upload
 from shoal.http.responses import Reply
-from shoal.http.routes import Route
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, actor
+from shoal.mastodon_api.context import FORM, Context, One, Router, actor
 from shoal.mastodon_api.entities.serializers import attachment
 from shoal.mastodon_api.entities.statuses import MediaAttachment
 from shoal.mastodon_api.statuses import focus_of
 from shoal.settings import Settings
 
+router = Router(scope="write:media", answer=MediaAttachment)
+
 _Text = Annotated[str, Meta(max_length=20_000)]
 _Focus = Annotated[str, Meta(max_length=100)]
 
-_PATIENCE_SECONDS = 30.0
-"""How long an old client waits for its answer, before it is told to come again."""
-_LOOK_SECONDS = 0.2
+_WAIT_SECONDS = 30.0
+"""How long the synchronous upload waits for processing."""
+_POLL_SECONDS = 0.2
 _FAILED = "Error processing thumbnail for uploaded media"
+_PROCESSING = (202, "It is being processed; `url` is null until it is ready.")
 
 
 class NewMedia(msgspec.Struct, frozen=True):
-    """A file, and what is said of it."""
-
     file: Upload
-    """A picture, video or sound; what it is, its bytes say."""
+    """An image, video or sound; the type is detected from its content."""
     thumbnail: Upload | None = None
-    """The picture of a video or sound."""
+    """A preview image for a video or sound."""
     description: _Text = ""
     """A description of the file, for people who cannot see or hear it."""
     focus: _Focus = ""
-    """The point that a crop keeps: two numbers from -1 to 1, divided by a comma."""
+    """The focal point of crops: two numbers from -1 to 1, separated by a comma."""
 
 
-class Described(msgspec.Struct, frozen=True):
+class MediaChanges(msgspec.Struct, frozen=True):
     """Changes to a file's description, thumbnail and focus. A field that is None keeps its value."""
 
     id: Id
@@ -56,55 +55,63 @@ class Described(msgspec.Struct, frozen=True):
     focus: _Focus | None = None
 
 
+def _thumbnail_body(settings: Settings) -> int:
+    return settings.max_upload_bytes + FORM
+
+
+def _upload_body(settings: Settings) -> int:
+    return max(settings.max_upload_bytes, settings.max_video_bytes) + _thumbnail_body(settings)
+
+
+@router.post("/api/v2/media", limit_class="media", max_body=_upload_body, also=(_PROCESSING,))
 async def upload(context: Context, params: NewMedia) -> object:
-    """Store a picture, video or sound, to be used in statuses."""
+    """Upload an image, video or sound to attach to a status."""
     return _shown(context, await _uploaded(context, params), 202)
 
 
+@router.post("/api/v1/media", limit_class="media", max_body=_upload_body, also=(_PROCESSING,))
 async def upload_and_wait(context: Context, params: NewMedia) -> object:
-    """Upload a file and answer when it is ready, or after half a minute."""
-    front = context.deps
+    """Upload a file and wait until it is processed, for at most 30 seconds."""
     made = await _uploaded(context, params)
-    until = time.monotonic() + _PATIENCE_SECONDS
+    until = time.monotonic() + _WAIT_SECONDS
     while made.state is MediaState.PROCESSING and time.monotonic() < until:
         async with outside(context.request.scope):
-            await asyncio.sleep(_LOOK_SECONDS)
-        made = await own_object(front.writes.graph, Media, actor(context), made.id)
+            await asyncio.sleep(_POLL_SECONDS)
+        made = await own_object(context.deps.writes.graph, Media, actor(context), made.id)
     return _shown(context, made, 202)
 
 
-async def one(context: Context, params: One) -> object:
-    """An own file; 206 until it is ready."""
-    front = context.deps
-    return _shown(context, await own_object(front.writes.graph, Media, actor(context), params.id), 206)
+@router.get("/api/v1/media/{id}", also=((206, "It is still being processed."),))
+async def get_media(context: Context, params: One) -> object:
+    """Show an own file; the status is 206 while it is being processed."""
+    return _shown(context, await own_object(context.deps.writes.graph, Media, actor(context), params.id), 206)
 
 
-async def describe(context: Context, params: Described) -> object:
-    """Say something else of an own file, or give it another picture."""
-    front = context.deps
+@router.put("/api/v1/media/{id}", max_body=_thumbnail_body)
+async def describe(context: Context, params: MediaChanges) -> object:
+    """Change the description, focus or thumbnail of an own file."""
     changed = await media.describe(
-        front.writes,
+        context.deps.writes,
         actor(context),
         params.id,
         description=params.description,
         focus=focus_of(params.focus) if params.focus else None,
         thumbnail=params.thumbnail.data if params.thumbnail else None,
     )
-    return attachment(changed, front.at)
+    return attachment(changed, context.deps.at)
 
 
+@router.delete("/api/v1/media/{id}", answer=dict)
 async def delete(context: Context, params: One) -> object:
-    """Delete an own file that stands in no status and that no scheduled one names."""
-    front = context.deps
-    await discard_media(front.writes, actor(context), params.id)
+    """Delete an own file that no status or scheduled status uses."""
+    await discard_media(context.deps.writes, actor(context), params.id)
     return {}
 
 
 async def _uploaded(context: Context, params: NewMedia) -> Media:
-    front = context.deps
     try:
         return await media.upload(
-            front.writes,
+            context.deps.writes,
             actor(context),
             params.file.data,
             description=params.description,
@@ -112,43 +119,11 @@ async def _uploaded(context: Context, params: NewMedia) -> Media:
             thumbnail=params.thumbnail.data if params.thumbnail else None,
         )
     finally:
-        # While the request waits for a video to be made, it does not need the upload any more.
+        # Free the upload before the request waits for a video to be processed.
         params.file.close()
 
 
 def _shown(context: Context, made: Media, unready: int) -> Reply:
-    front = context.deps
     if made.state is MediaState.FAILED:
         raise Unfit(made.failure or _FAILED, field="file")
-    return Reply(attachment(made, front.at), 200 if made.state is MediaState.READY else unready)
-
-
-_LATER = (202, "It is being processed; `url` is null until it is ready.")
-_NOT_YET = (206, "It is still being processed.")
-
-
-def routes(settings: Settings) -> tuple[Route, ...]:
-    """The rows; the settings say how large an upload may be."""
-    picture = settings.max_upload_bytes + endpoints.FORM
-    new = endpoints.route.having(
-        scope="write:media",
-        limit_class="media",
-        max_body=max(settings.max_upload_bytes, settings.max_video_bytes) + picture,
-        answer=MediaAttachment,
-        also=(_LATER,),
-    ).taking(NewMedia)
-    mine = endpoints.route.having(scope="write:media")
-    return (
-        new("POST", "/api/v1/media", upload_and_wait),
-        new("POST", "/api/v2/media", upload),
-        mine("GET", "/api/v1/media/{id}", one, params=One, answer=MediaAttachment, also=(_NOT_YET,)),
-        mine(
-            "PUT",
-            "/api/v1/media/{id}",
-            describe,
-            params=Described,
-            max_body=picture,
-            answer=MediaAttachment,
-        ),
-        mine("DELETE", "/api/v1/media/{id}", delete, params=One, answer=dict),
-    )
+    return Reply(attachment(made, context.deps.at), 200 if made.state is MediaState.READY else unready)

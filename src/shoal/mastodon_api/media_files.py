@@ -1,9 +1,10 @@
 """Media files over HTTP, whole or in ranges, with visibility checks and default images.
 
-The content of a key never changes, so clients may cache it forever, and nothing in it may run. If an image has a smaller variant,
-clients that name its type in `Accept` get that; clients that accept `*/*` get the JPEG. Files are served only for members in good
-standing and while a visible object references them. That check takes two reads (four for media) and is cached for 30 seconds, so
-a file disappears at most that long after its post or author.
+The content of a key never changes, so clients may cache it forever, and a strict content security policy keeps it from
+running scripts. If an image has a smaller variant, clients that name its type in `Accept` get that; clients that accept
+`*/*` get the JPEG. Files are served only for members in good standing and while a visible object references them. That
+check takes two reads (four for media) and is cached for 30 seconds, so a file disappears at most that long after its
+post or author.
 """
 
 from __future__ import annotations
@@ -35,24 +36,24 @@ from shoal.media.library import MediaLibrary
 from shoal.media.store import SUFFIXES, check_key, type_of
 
 _SEA = ((222, 231, 237), (143, 168, 184))
-"""Ground and figure, as red, green and blue."""
+"""Background and foreground colour (RGB)."""
 
 
 @cache
 def avatar() -> bytes:
-    """A PNG of 400 x 400: head and shoulders."""
+    """Return the default avatar: a PNG of 400 x 400 pixels."""
     return _png(400, 400, lambda x, y: _in_circle(x, y, 200, 155, 78) or _in_circle(x, y, 200, 410, 160))
 
 
 @cache
 def header() -> bytes:
-    """A PNG of 1500 x 500: two waves."""
+    """Return the default header: a PNG of 1500 x 500 pixels."""
     return _png(1500, 500, lambda x, y: _in_circle(x, y, 420, 1150, 800) or _in_circle(x, y, 1180, 1400, 1010))
 
 
 @cache
 def icon() -> bytes:
-    """A PNG of 64 x 64 for the tabs of browsers: a round spot."""
+    """Return the favicon: a PNG of 64 x 64 pixels."""
     return _png(64, 64, lambda x, y: _in_circle(x, y, 32, 32, 26))
 
 
@@ -61,7 +62,7 @@ def _in_circle(x: int, y: int, centre_x: int, centre_y: int, radius: int) -> boo
 
 
 def _png(width: int, height: int, is_figure: Callable[[int, int], bool]) -> bytes:
-    """Two colours, one bit a pixel; drawn in blocks of eight pixels by two, which is fine enough for a placeholder."""
+    """Encode a two-colour PNG, drawn in blocks of eight by two pixels, which is fine enough for a placeholder."""
     rows = []
     for y in range(0, height, 2):
         row = bytes(0xFF if is_figure(x + 4, y) else 0 for x in range(0, width, 8))
@@ -85,11 +86,11 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 _REMEMBERED = 20_000
 _SECONDS = 30.0
 _POSTS = 16
-"""How many posts that have a file, from the newest, are checked for being in sight."""
+"""How many of the newest posts with a file are checked for visibility."""
 
 
 class ShownFiles:
-    """Answers for one process; ask before a file is read."""
+    """Cached visibility checks of media files."""
 
     def __init__(
         self, graph: Reader, *, seconds: float = _SECONDS, clock: Callable[[], float] = time.monotonic
@@ -100,7 +101,7 @@ class ShownFiles:
         self._until: Recent[str, float] = Recent(_REMEMBERED)
 
     async def check(self, key: str) -> None:
-        """Raise `NotFound` for a file that nobody is to see any more."""
+        """Raise `NotFound` for a file that is no longer visible."""
         until = self._until.get(key)
         if until is not None and self._clock() < until:
             return
@@ -123,12 +124,12 @@ class ShownFiles:
             return key in files_of_member(owner)
         media = nodes.get(media_id)
         if not isinstance(media, Media):
-            # From before files were named after their object, and not repaired yet; or it is just being deleted.
+            # A file older than the naming by object id that is not repaired yet, or media that is just being deleted.
             return True
         return not media.let_go and key in lasting_files_of(media) and await self._in_sight(media)
 
     async def _in_sight(self, media: Media) -> bool:
-        """Whether no post has it yet, or one that has it is not hidden."""
+        """Return whether the media is attached to no post yet, or to one that is not hidden."""
         attached = await self._graph.assoc_range(media.id, ATTACHED, Cursor(limit=_POSTS))
         found = await self._graph.obj_get([put.id2 for put in attached]) if attached else {}
         posts = [node for node in found.values() if isinstance(node, Post)]
@@ -139,7 +140,7 @@ _PREFIX = "/media/"
 _DRAWN = {
     MISSING_AVATAR: avatar,
     MISSING_HEADER: header,
-    # Every browser asks for it, and takes a PNG.
+    # Every browser requests it, and accepts a PNG.
     "/favicon.ico": icon,
 }
 _HEADERS = {
@@ -149,23 +150,22 @@ _HEADERS = {
 }
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
 _LARGE = tuple(SUFFIXES[kind] for kind in (MP4, MP3))
-"""Sent piece by piece, not held in memory."""
+"""Suffixes of files that are streamed instead of read into memory."""
 
 
 def is_file(path: str) -> bool:
-    """Whether `Files` answers this path itself."""
+    """Return whether `Files` serves this path."""
     return path.startswith(_PREFIX) or path in _DRAWN
 
 
 class Files:
-    """The application of the paths for which `is_file` holds."""
+    """The ASGI application of the paths for which `is_file` holds."""
 
     def __init__(self, media: MediaLibrary, shown: ShownFiles) -> None:
         self._media = media
         self._shown = shown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         path: str = scope["path"]
         try:
             response = await self._file(scope["method"], path, Headers(scope=scope))
@@ -185,11 +185,11 @@ class Files:
             await self._shown.check(key)
             return await self._chosen(key, asked)
         except InvalidInput:
-            # A path that cannot be a key names nothing.
+            # A path that is not a valid key names no file.
             raise NotFound("Record not found") from None
 
     async def _chosen(self, key: str, asked: Headers) -> Response:
-        """A file, or the smaller copy beside it."""
+        """Return a file, or its smaller variant."""
         copy = copy_of(key)
         if not copy:
             return await self._stored(key, asked)
@@ -202,7 +202,7 @@ class Files:
         return response
 
     async def _stored(self, key: str, asked: Headers) -> Response:
-        # A key carries a hash, so that its name identifies the bytes.
+        # A key contains a hash, so its name identifies the content.
         tag = f'"{key.rpartition("/")[2]}"'
         part = _range(asked.get("range", "")) if asked.get("if-range", tag) == tag else None
         known = {**_HEADERS, "ETag": tag}
@@ -220,7 +220,7 @@ class Files:
 
 
 def _takes(accepted: Iterable[str], content_type: str) -> bool:
-    """Whether an `Accept` header names a content type and does not rule it out (RFC 9110, 12.5.1)."""
+    """Return whether an `Accept` header names a content type and does not rule it out (RFC 9110, 12.5.1)."""
     for kind in ",".join(accepted).lower().split(","):
         name, *parameters = (part.strip() for part in kind.split(";"))
         if name == content_type:
@@ -229,7 +229,7 @@ def _takes(accepted: Iterable[str], content_type: str) -> bool:
 
 
 def _range(asked: str) -> tuple[int | None, int | None] | None:
-    """First and last byte of a `Range` header (RFC 9110, 14.1.2); None for none, for several, and for what cannot be read."""
+    """Return the first and last byte of a `Range` header; None if it is missing, invalid or has several ranges."""
     match = _RANGE.fullmatch(asked)
     if match is None or (not match[1] and not match[2]):
         return None

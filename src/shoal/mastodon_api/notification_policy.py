@@ -1,4 +1,4 @@
-"""Policies that hold back notifications, and the senders whose notifications they hold back."""
+"""The policy that filters notifications, and the senders whose notifications it has filtered."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta
 
-from shoal.commands import notifications as verbs
+from shoal.commands import notifications as commands
 from shoal.core.model import NoticePolicy, Treatment
 from shoal.graph.access import access_member
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities.notifications import (
     Merged,
     NotificationPolicy,
@@ -24,8 +23,10 @@ from shoal.mastodon_api.entities.notifications import (
     PolicySummary,
 )
 from shoal.mastodon_api.notifications import moment_of
-from shoal.queries import notifications as feed
+from shoal.queries import notifications as queries
 from shoal.queries.notifications import NoticeRequest
+
+router = Router()
 
 _RULES = {f"for_{name}": name for name in NoticePolicy.__struct_fields__}
 """Rules by their names on the wire."""
@@ -33,7 +34,7 @@ _OLD_RULES = {f"filter_{name}": name for name in NoticePolicy.__struct_fields__ 
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules to be changed: accept, filter or drop. None stays as it is."""
+    """Changes to the rules: accept, filter or drop. None keeps a rule."""
 
     for_not_following: Treatment | None = None
     for_not_followers: Treatment | None = None
@@ -43,7 +44,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OldPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules to be changed in the older shape: true for filter, false for accept."""
+    """Changes to the rules in the format of API v1: true for filter, false for accept."""
 
     filter_not_following: bool | None = None
     filter_not_followers: bool | None = None
@@ -52,90 +53,91 @@ class OldPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestIds(msgspec.Struct, frozen=True):
-    """Requests by their ids."""
-
     id: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=100)]
 
 
-async def policy(context: Context, _params: None) -> object:
-    """The notification policy, and how many notifications it holds back."""
+@router.get("/api/v2/notifications/policy", scope="read:notifications", answer=NotificationPolicy)
+async def get_policy(context: Context, _params: None) -> object:
+    """Show the notification policy, and how many notifications it has filtered."""
     return await _policy(context, await _own(context))
 
 
+@router.patch("/api/v2/notifications/policy", scope="write:notifications", answer=NotificationPolicy)
 async def change_policy(context: Context, params: Policy) -> object:
     """Change the notification policy."""
     return await _policy(context, await _changed(context, params, _RULES, Treatment))
 
 
-async def old_policy(context: Context, _params: None) -> object:
-    """The notification policy (the older shape)."""
+@router.get("/api/v1/notifications/policy", scope="read:notifications", answer=OldNotificationPolicy)
+async def get_policy_v1(context: Context, _params: None) -> object:
+    """Show the notification policy in the format of API v1."""
     return await _old_policy(context, await _own(context))
 
 
-async def change_old_policy(context: Context, params: OldPolicy) -> object:
-    """Change the notification policy (the older shape)."""
+@router.patch("/api/v1/notifications/policy", scope="write:notifications", answer=OldNotificationPolicy)
+async def change_policy_v1(context: Context, params: OldPolicy) -> object:
+    """Change the notification policy in the format of API v1."""
     return await _old_policy(context, await _changed(context, params, _OLD_RULES, _of_old))
 
 
-async def requests(context: Context, params: PageQuery) -> object:
-    """Senders whose notifications are held back, the one with the newest notification first."""
-    front = context.deps
+@router.get("/api/v1/notifications/requests", scope="read:notifications", answer=list[NotificationRequest])
+async def list_requests(context: Context, params: PageQuery) -> object:
+    """List the senders of filtered notifications, most recent notification first."""
     cursor = cursor_of(params, 40, 80)
-    page = await feed.requests_page(front.reads, actor(context), cursor)
+    page = await queries.requests_page(context.deps.reads, actor(context), cursor)
     shown = [await _shown(context, item) for item in page.items]
-    return paged(context, msgspec.json.encode(shown), [item.last for item in page.items], page.next, cursor)
+    return paged(context, shown, [item.last for item in page.items], page.next, cursor)
 
 
-async def request(context: Context, params: One) -> object:
-    """A sender whose notifications are held back."""
-    front = context.deps
-    return await _shown(context, await feed.sender_request(front.reads, actor(context), params.id))
+@router.get("/api/v1/notifications/requests/{id}", scope="read:notifications", answer=NotificationRequest)
+async def get_request(context: Context, params: One) -> object:
+    """Show a sender of filtered notifications."""
+    return await _shown(context, await queries.sender_request(context.deps.reads, actor(context), params.id))
 
 
+@router.post("/api/v1/notifications/requests/{id}/accept", scope="write:notifications", answer=dict)
 async def accept(context: Context, params: One) -> object:
-    """Show the held notifications of a sender, and hold back none of theirs from now on."""
-    front = context.deps
-    await verbs.accept_requests(front.writes, actor(context), {params.id})
+    """Accept the filtered notifications of a sender, and filter none of theirs from now on."""
+    await commands.accept_requests(context.deps.writes, actor(context), {params.id})
     return {}
 
 
+@router.post("/api/v1/notifications/requests/{id}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss(context: Context, params: One) -> object:
-    """Dismiss the held notifications of a sender."""
-    front = context.deps
-    await verbs.dismiss_requests(front.writes, actor(context), {params.id})
+    """Dismiss the filtered notifications of a sender."""
+    await commands.dismiss_requests(context.deps.writes, actor(context), {params.id})
     return {}
 
 
-async def accept_several(context: Context, params: RequestIds) -> object:
-    """Show the held notifications of several senders, and hold back none of theirs from now on."""
-    front = context.deps
-    await verbs.accept_requests(front.writes, actor(context), {*params.id})
+@router.post("/api/v1/notifications/requests/accept", scope="write:notifications", answer=dict)
+async def accept_requests(context: Context, params: RequestIds) -> object:
+    """Accept the filtered notifications of several senders, and filter none of theirs from now on."""
+    await commands.accept_requests(context.deps.writes, actor(context), {*params.id})
     return {}
 
 
-async def dismiss_several(context: Context, params: RequestIds) -> object:
-    """Dismiss the held notifications of several senders."""
-    front = context.deps
-    await verbs.dismiss_requests(front.writes, actor(context), {*params.id})
+@router.post("/api/v1/notifications/requests/dismiss", scope="write:notifications", answer=dict)
+async def dismiss_requests(context: Context, params: RequestIds) -> object:
+    """Dismiss the filtered notifications of several senders."""
+    await commands.dismiss_requests(context.deps.writes, actor(context), {*params.id})
     return {}
 
 
+@router.get("/api/v1/notifications/requests/merged", scope="read:notifications", answer=Merged)
 async def merged(_context: Context, _params: None) -> object:
-    """Whether accepted notifications are listed with the others yet."""
+    """Return whether accepted notifications have been merged into the list."""
     return Merged()
 
 
 async def _own(context: Context) -> NoticePolicy:
-    front = context.deps
-    return (await access_member(front.reads.graph, actor(context))).notices
+    return (await access_member(context.deps.reads.graph, actor(context))).notices
 
 
 async def _changed(
     context: Context, params: Policy | OldPolicy, rules: Mapping[str, str], treatment: Callable[[Any], Treatment]
 ) -> NoticePolicy:
-    front = context.deps
     changes = {rule: treatment(value) for name, rule in rules.items() if (value := getattr(params, name)) is not None}
-    return await verbs.set_policy(front.writes, actor(context), changes)
+    return await commands.set_policy(context.deps.writes, actor(context), changes)
 
 
 def _of_old(held: bool) -> Treatment:
@@ -153,8 +155,7 @@ async def _old_policy(context: Context, policy: NoticePolicy) -> OldNotification
 
 
 async def _summary(context: Context) -> PolicySummary:
-    front = context.deps
-    return PolicySummary(*await feed.held_back(front.reads, actor(context)))
+    return PolicySummary(*await queries.held_back(context.deps.reads, actor(context)))
 
 
 async def _shown(context: Context, item: NoticeRequest) -> NotificationRequest:
@@ -168,32 +169,3 @@ async def _shown(context: Context, item: NoticeRequest) -> NotificationRequest:
         account=raw(front.present.account(item.sender)),
         last_status=raw(statuses[item.entry.id]) if item.entry else UNSET,
     )
-
-
-_V1, _V2 = "/api/v1/notifications", "/api/v2/notifications"
-_REQUESTS = f"{_V1}/requests"
-_REQUEST = f"{_REQUESTS}/{{id}}"
-
-_read = endpoints.route.having(scope="read:notifications")
-_change = endpoints.route.having(scope="write:notifications")
-_write = endpoints.route.having(scope="write:notifications", answer=dict)
-
-ROUTES = (
-    _read("GET", f"{_V2}/policy", policy, answer=NotificationPolicy),
-    _change("PATCH", f"{_V2}/policy", change_policy, params=Policy, answer=NotificationPolicy),
-    _read("GET", f"{_V1}/policy", old_policy, answer=OldNotificationPolicy),
-    _change(
-        "PATCH",
-        f"{_V1}/policy",
-        change_old_policy,
-        params=OldPolicy,
-        answer=OldNotificationPolicy,
-    ),
-    endpoints.page("GET", _REQUESTS, requests, scope="read:notifications", answer=list[NotificationRequest]),
-    _read("GET", f"{_REQUESTS}/merged", merged, answer=Merged),
-    _write("POST", f"{_REQUESTS}/accept", accept_several, params=RequestIds),
-    _write("POST", f"{_REQUESTS}/dismiss", dismiss_several, params=RequestIds),
-    _read("GET", _REQUEST, request, params=One, answer=NotificationRequest),
-    _write("POST", f"{_REQUEST}/accept", accept, params=One),
-    _write("POST", f"{_REQUEST}/dismiss", dismiss, params=One),
-)

@@ -1,4 +1,4 @@
-"""Notifications, listed one by one or in groups.
+"""Notifications, listed individually or in groups, and the markers of the caller's position in timelines.
 
 A group holds the notifications of one type about the same status within the same half day.
 """
@@ -6,26 +6,27 @@ A group holds the notifications of one type about the same status within the sam
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta
 
-from shoal.commands import notifications as verbs
+from shoal.commands import notifications as commands
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID, milliseconds_of
 from shoal.core.media_files import still_of
-from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind, Notice, group_of
+from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
+from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind, group_of
 from shoal.http.pagination import StatusesQuery, listed_data, page_size
 from shoal.http.params import Id, Limit
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.notifications import (
     GroupedNotificationsResults,
+    Marker,
     Notification,
     NotificationGroup,
     PartialAccount,
@@ -33,9 +34,11 @@ from shoal.mastodon_api.entities.notifications import (
 )
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.push.messages import WIRE_KINDS
-from shoal.queries import notifications as feed
+from shoal.queries import notifications as queries
 from shoal.queries.hydration import Entry, Profile
 from shoal.queries.notifications import NotificationQuery
+
+router = Router()
 
 KINDS = {wire: kind for kind, wire in WIRE_KINDS.items()}
 
@@ -43,17 +46,17 @@ Types = Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_len
 
 
 class NotificationsQuery(StatusesQuery, frozen=True, kw_only=True):
-    """A page of some notifications. A type that does not exist has none."""
+    """A page of notifications, by type and account. Unknown types match nothing."""
 
     types: Types = ()
     exclude_types: Types = ()
     account_id: Id | None = None
-    """Only notifications from this account, including those that the policy holds back."""
+    """Only notifications from this account, including those that the policy filtered."""
     include_filtered: bool = False
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of some notifications are counted at the most."""
+    """Notifications to count, and the maximum count."""
 
     types: Types = ()
     exclude_types: Types = ()
@@ -61,69 +64,70 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     limit: Limit = Limit(0)
 
     def most(self) -> int:
-        """In 1..1000."""
+        """Return the maximum count, in 1..1000."""
         return page_size(self.limit, 100, 1_000)
 
 
 def query_of(params: NotificationsQuery | Unread) -> NotificationQuery:
-    """Which notifications are wanted."""
     kinds = kinds_of(params.types) if params.types else None
     held = isinstance(params, NotificationsQuery) and (params.include_filtered or params.account_id is not None)
     return NotificationQuery(kinds, kinds_of(params.exclude_types), params.account_id or 0, held=held)
 
 
 def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
-    """Return the kinds of notifications with these names, leaving out names that do not exist."""
+    """Return the kinds of notifications with these names. Unknown names are ignored."""
     return frozenset(KINDS[name] for name in types if name in KINDS)
 
 
-async def several(context: Context, params: NotificationsQuery) -> object:
+@router.get("/api/v1/notifications", scope="read:notifications", answer=list[Notification], remembered=True)
+async def list_notifications(context: Context, params: NotificationsQuery) -> object:
     """List the caller's notifications, newest first."""
     front = context.deps
     cursor = cursor_of(params, 40, 80)
-    page = await feed.page(front.reads, actor(context), cursor, query_of(params))
-    body = msgspec.json.encode(await shown(front, actor(context), page.items, listed_data(wanted=params.with_data)))
+    page = await queries.page(front.reads, actor(context), cursor, query_of(params))
+    body = await shown(front, actor(context), page.items, listed_data(wanted=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
-async def one(context: Context, params: One) -> object:
-    """One notification."""
+@router.get("/api/v1/notifications/{id}", scope="read:notifications", answer=Notification)
+async def get_notification(context: Context, params: One) -> object:
+    """Show a notification."""
     front = context.deps
-    found = await feed.one(front.reads, actor(context), params.id)
+    found = await queries.one(front.reads, actor(context), params.id)
     return (await shown(front, actor(context), (found,)))[0]
 
 
+@router.post("/api/v1/notifications/dismiss", scope="write:notifications", answer=dict)
+@router.post("/api/v1/notifications/{id}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss(context: Context, params: One) -> object:
-    """One notification goes."""
-    front = context.deps
-    await verbs.dismiss(front.writes, actor(context), params.id)
+    """Dismiss a notification."""
+    await commands.dismiss(context.deps.writes, actor(context), params.id)
     return {}
 
 
+@router.post("/api/v1/notifications/clear", scope="write:notifications", answer=dict)
 async def clear(context: Context, _params: None) -> object:
-    """All notifications go."""
-    front = context.deps
-    await verbs.clear(front.writes, actor(context))
+    """Delete all notifications."""
+    await commands.clear(context.deps.writes, actor(context))
     return {}
 
 
+@router.get("/api/v1/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_count(context: Context, params: Unread) -> object:
-    """How many notifications came since the marker of that timeline; up to 100, or the limit."""
-    front = context.deps
-    return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), query_of(params)))
+    """Count the notifications since the marker of that timeline; up to 100, or the limit."""
+    return UnreadCount(await queries.unread(context.deps.reads, actor(context), params.most(), query_of(params)))
 
 
-async def shown(front: Front, viewer: int, items: Sequence[feed.Notification], data: int = 0) -> list[Notification]:
-    """Notifications on their way out; their statuses are made together."""
+async def shown(front: Front, viewer: int, items: Sequence[queries.Notification], data: int = 0) -> list[Notification]:
     statuses = await front.present.each(viewer, [item.entry for item in items if item.entry], data)
     return [_notification(front, item, statuses.get(item.notice.about) if item.entry else None) for item in items]
 
 
-def _notification(front: Front, item: feed.Notification, status: bytes | None) -> Notification:
+def _notification(front: Front, item: queries.Notification, status: bytes | None) -> Notification:
     return Notification(
         id=str(item.time),
         type=WIRE_KINDS[item.notice.kind],
-        group_key=group_key(item.notice, item.time),
+        group_key=key_of(group_of(item.notice, item.time), item.time),
         created_at=moment_of(item.time),
         account=raw(front.present.account(item.actor)),
         status=UNSET if status is None else raw(status),
@@ -133,47 +137,25 @@ def _notification(front: Front, item: feed.Notification, status: bytes | None) -
 
 
 def moment_of(time: int) -> str:
-    """When something happened, by its snowflake."""
     return serializers.moment(milliseconds_of(time))
 
 
-def reported(front: Front, item: feed.Notification) -> moderation_entities.Report | msgspec.UnsetType:
-    """The report that a notification tells of, if it does."""
+def reported(front: Front, item: queries.Notification) -> moderation_entities.Report | msgspec.UnsetType:
     if item.report is None or item.target is None:
         return UNSET
     return moderation_entities.report(item.report, raw(front.present.account(item.target)))
 
 
-def group_key(notice: Notice, time: int) -> str:
-    """The group that a notification is in."""
-    return key_of(group_of(notice, time), time)
-
-
 def key_of(group: Group | None, time: int) -> str:
-    """How a group is called; one that stands by itself, by its time."""
+    """Return the key of a group; that of a single notification contains its time."""
     if group is None:
         return f"ungrouped-{time}"
     about = f"{group.about}-" if group.about else ""
     return f"{WIRE_KINDS[group.kind]}-{about}{group.stretch}"
 
 
-_V1 = "/api/v1/notifications"
-
-_read = endpoints.route.having(scope="read:notifications")
-_write = endpoints.route.having(scope="write:notifications", answer=dict)
-
-ROUTES = (
-    _read("GET", _V1, several, params=NotificationsQuery, answer=list[Notification], remembered=True),
-    _read("GET", f"{_V1}/unread_count", unread_count, params=Unread, answer=UnreadCount),
-    _write("POST", f"{_V1}/clear", clear),
-    _write("POST", f"{_V1}/dismiss", dismiss, params=One),
-    endpoints.one("GET", f"{_V1}/{{id}}", one, scope="read:notifications", answer=Notification),
-    endpoints.one("POST", f"{_V1}/{{id}}/dismiss", dismiss, scope="write:notifications", answer=dict),
-)
-
-
 _SAMPLE = 8
-"""How many accounts of a group are shown."""
+"""Maximum number of accounts shown per group."""
 _UNGROUPED = re.compile(r"ungrouped-(\d{1,19})")
 _GROUPED = re.compile(r"(?:(favourite|reblog)-(\d{1,19})|follow)-(\d{1,9})")
 
@@ -181,81 +163,79 @@ Expand = Literal["full", "partial_avatars"]
 
 
 class GroupsPage(NotificationsQuery, frozen=True, kw_only=True):
-    """A page of groups. `partial_avatars` gives whole accounts only for the first of each group."""
+    """A page of groups. `partial_avatars` returns complete accounts only for the first of each group."""
 
     grouped_types: Types = ()
     expand_accounts: Expand = "full"
 
 
 class UnreadGroups(Unread, frozen=True, kw_only=True):
-    """How many groups are counted at the most."""
-
     grouped_types: Types = ()
 
 
 class OneGroup(msgspec.Struct, frozen=True):
-    """A group by its key."""
-
     group_key: Annotated[str, Meta(max_length=100)]
 
 
-async def several_groups(context: Context, params: GroupsPage) -> object:
-    """List the caller's notifications in groups, the group with the newest one first."""
+@router.get("/api/v2/notifications", scope="read:notifications", answer=GroupedNotificationsResults)
+async def list_groups(context: Context, params: GroupsPage) -> object:
+    """List the caller's notifications in groups, most recent notification first."""
     front = context.deps
     cursor = cursor_of(params, 40, 80)
-    page = await feed.grouped(front.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types))
+    page = await queries.grouped(front.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types))
     results = await _results(
         front, actor(context), page.groups, params.expand_accounts, listed_data(wanted=params.with_data)
     )
-    return paged(context, msgspec.json.encode(results), [item.time for item in page.items], page.next, cursor)
+    return paged(context, results, [item.time for item in page.items], page.next, cursor)
 
 
-async def one_group(context: Context, params: OneGroup) -> object:
-    """One group of notifications."""
-    front = context.deps
+@router.get("/api/v2/notifications/{group_key}", scope="read:notifications", answer=GroupedNotificationsResults)
+async def get_group(context: Context, params: OneGroup) -> object:
+    """Show a group of notifications."""
     group, items = await _found(context, params.group_key)
-    return await _results(front, actor(context), (feed.Grouped(group, items),), "full")
+    return await _results(context.deps, actor(context), (queries.Grouped(group, items),), "full")
 
 
-async def accounts(context: Context, params: OneGroup) -> object:
-    """Everybody who is in a group of notifications, the newest first."""
-    front = context.deps
+@router.get("/api/v2/notifications/{group_key}/accounts", scope="read:notifications", answer=list[Account])
+async def group_accounts(context: Context, params: OneGroup) -> object:
+    """List the accounts in a group of notifications, newest first."""
     _, items = await _found(context, params.group_key)
-    return front.present.accounts(_people(items))
+    return context.deps.present.accounts(_people(items))
 
 
+@router.post("/api/v2/notifications/{group_key}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss_group(context: Context, params: OneGroup) -> object:
-    """A group of notifications goes."""
+    """Dismiss a group of notifications."""
     front = context.deps
     key = _parsed(params.group_key)
     if isinstance(key, Group):
-        await verbs.dismiss_group(front.writes, actor(context), key)
+        await commands.dismiss_group(front.writes, actor(context), key)
     else:
-        await verbs.dismiss(front.writes, actor(context), key)
+        await commands.dismiss(front.writes, actor(context), key)
     return {}
 
 
+@router.get("/api/v2/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_group_count(context: Context, params: UnreadGroups) -> object:
-    """How many groups of notifications came since the marker of that timeline; up to 100, or the limit."""
-    front = context.deps
+    """Count the groups of notifications since the marker of that timeline; up to 100, or the limit."""
     kinds = _kinds(params.grouped_types)
-    return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), query_of(params), kinds))
+    return UnreadCount(await queries.unread(context.deps.reads, actor(context), params.most(), query_of(params), kinds))
 
 
 def _kinds(types: Sequence[str]) -> frozenset[Kind]:
     return GROUPED & kinds_of(types) if types else GROUPED
 
 
-async def _found(context: Context, text: str) -> tuple[Group | None, list[feed.Notification]]:
+async def _found(context: Context, text: str) -> tuple[Group | None, list[queries.Notification]]:
     front = context.deps
     key = _parsed(text)
     if isinstance(key, Group):
-        return key, await feed.of_group(front.reads, actor(context), key)
-    return None, [await feed.one(front.reads, actor(context), key)]
+        return key, await queries.of_group(front.reads, actor(context), key)
+    return None, [await queries.one(front.reads, actor(context), key)]
 
 
 def _parsed(text: str) -> Group | int:
-    """The group of this key, or the time of what stands by itself. Raises `NotFound` for what is no key."""
+    """Return the group with this key, or the time of a single notification. Raises `NotFound` for an invalid key."""
     if match := _UNGROUPED.fullmatch(text):
         return int(match[1])
     if match := _GROUPED.fullmatch(text):
@@ -266,7 +246,7 @@ def _parsed(text: str) -> Group | int:
 
 
 async def _results(
-    front: Front, viewer: int, groups: Sequence[feed.Grouped], expand: Expand, data: int = 0
+    front: Front, viewer: int, groups: Sequence[queries.Grouped], expand: Expand, data: int = 0
 ) -> GroupedNotificationsResults:
     samples = [_people(group.items)[:_SAMPLE] for group in groups]
     every = {profile.member.id: profile for sample in samples for profile in sample}
@@ -283,7 +263,7 @@ async def _results(
     )
 
 
-def _group(front: Front, found: feed.Grouped, sample: Sequence[Profile]) -> NotificationGroup:
+def _group(front: Front, found: queries.Grouped, sample: Sequence[Profile]) -> NotificationGroup:
     newest, oldest = found.items[0], found.items[-1]
     return NotificationGroup(
         group_key=key_of(found.group, newest.time),
@@ -300,8 +280,8 @@ def _group(front: Front, found: feed.Grouped, sample: Sequence[Profile]) -> Noti
     )
 
 
-def _people(items: Sequence[feed.Notification]) -> list[Profile]:
-    """Each once, the newest first."""
+def _people(items: Sequence[queries.Notification]) -> list[Profile]:
+    """Return each account once, newest first."""
     return list({item.actor.member.id: item.actor for item in items}.values())
 
 
@@ -319,14 +299,35 @@ def _partial(front: Front, profile: Profile) -> PartialAccount:
     )
 
 
-_V2 = "/api/v2/notifications"
+class MarkersQuery(msgspec.Struct, frozen=True):
+    timeline: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=100)] = ()
 
-_one_group = _read.taking(OneGroup)
 
-GROUP_ROUTES = (
-    _read("GET", _V2, several_groups, params=GroupsPage, answer=GroupedNotificationsResults),
-    _read("GET", f"{_V2}/unread_count", unread_group_count, params=UnreadGroups, answer=UnreadCount),
-    _one_group("GET", f"{_V2}/{{group_key}}", one_group, answer=GroupedNotificationsResults),
-    _one_group("GET", f"{_V2}/{{group_key}}/accounts", accounts, answer=list[Account]),
-    _write("POST", f"{_V2}/{{group_key}}/dismiss", dismiss_group, params=OneGroup),
-)
+class MarkerPosition(msgspec.Struct, frozen=True):
+    """The newest item that the caller has read."""
+
+    last_read_id: Id | None = None
+
+
+class MarkerPositions(msgspec.Struct, frozen=True):
+    home: MarkerPosition | None = None
+    notifications: MarkerPosition | None = None
+
+
+@router.get("/api/v1/markers", scope="read:statuses", answer=dict[str, Marker])
+async def get_markers(context: Context, params: MarkersQuery) -> object:
+    """Show the markers of these timelines (`home`, `notifications`). A marker that was never set is omitted."""
+    names = [name for name in (HOME, NOTIFICATIONS) if name in params.timeline]
+    return _markers(await marks(context.deps.graph, actor(context), names))
+
+
+@router.post("/api/v1/markers", scope="write:statuses", answer=dict[str, Marker])
+async def set_markers(context: Context, params: MarkerPositions) -> object:
+    """Set markers, and return their new values."""
+    given = {HOME: params.home, NOTIFICATIONS: params.notifications}
+    read = {name: place.last_read_id for name, place in given.items() if place and place.last_read_id is not None}
+    return _markers(await commands.set_markers(context.deps.writes, actor(context), read))
+
+
+def _markers(found: Mapping[str, Mark]) -> dict[str, Marker]:
+    return {name: Marker(str(mark.last_read_id), mark.version, moment_of(mark.time)) for name, mark in found.items()}

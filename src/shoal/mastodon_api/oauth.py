@@ -1,8 +1,8 @@
 """OAuth 2.0 and OpenID Connect: client apps, authorization requests, tokens, server metadata and userinfo.
 
-Errors of tokens follow RFC 6749 and RFC 7009, metadata RFC 8414. An authorization request is checked by RFC 6749, 4.1.1, with
-PKCE (RFC 7636): an unknown app or redirect URI is shown to the user without a redirect, and any other error is sent to the app,
-at a redirect URI that it registered.
+Token errors follow RFC 6749 and RFC 7009, metadata RFC 8414. Authorization requests are checked according to RFC 6749,
+4.1.1, with PKCE (RFC 7636): an unknown app or redirect URI is reported to the user without a redirect, any other error
+is sent to a registered redirect URI of the app.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from shoal.http import authentication
 from shoal.http.authentication import KNOWN, origin_of_request
 from shoal.http.errors import OAuthRefused
 from shoal.http.responses import Reply
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api import login_attempts
-from shoal.mastodon_api.context import Context, Front, actor, profile_of
+from shoal.mastodon_api.context import Context, Front, Router, actor, profile_of
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.mastodon_api.entities.statuses import Application, CredentialApplication, Token
 from shoal.settings import Settings
 
+router = Router()
+
 OUT_OF_BAND = "urn:ietf:wg:oauth:2.0:oob"
-"""The address of apps that have none: the code is shown to the person, who types it into the app."""
+"""The redirect URI of apps that have none: the code is shown to the user, who types it into the app."""
 
 _Word = Annotated[str, Meta(max_length=2_000)]
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -47,8 +48,6 @@ _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class Authorization(msgspec.Struct, frozen=True):
-    """Query parameters of the authorize page."""
-
     response_type: _Word = ""
     client_id: _Word = ""
     redirect_uri: _Word = ""
@@ -60,7 +59,7 @@ class Authorization(msgspec.Struct, frozen=True):
 
 
 class AuthorizeRequest(msgspec.Struct, frozen=True):
-    """A request that may be put to a member."""
+    """A valid authorization request, which a member may approve."""
 
     app: App
     redirect_uri: str
@@ -70,7 +69,7 @@ class AuthorizeRequest(msgspec.Struct, frozen=True):
 
 
 class SentBack(Exception):
-    """An answer for the app instead of the person: a code, or an error of the protocol."""
+    """A redirect to the app, with a code or an error of the protocol."""
 
     def __init__(self, redirect_uri: str, **answer: str) -> None:
         super().__init__(answer.get("error_description", ""))
@@ -78,10 +77,10 @@ class SentBack(Exception):
         self.answer = {name: value for name, value in answer.items() if value}
 
     def url(self, issuer: str) -> str:
-        """Return the redirect address with the answer added to its query, and with the server that answers (RFC 9207).
+        """Return the redirect URI with the response in its query.
 
-        An app that uses several servers sees by `iss` that this answer is not of another one than it asked. `issuer` is empty
-        where there is none.
+        `issuer` names this server (RFC 9207), so that an app that uses several servers detects a response from the
+        wrong one; it is empty if the server has no issuer name.
         """
         joint = "&" if "?" in self.redirect_uri else "?"
         answer = {**self.answer, "iss": issuer} if issuer else self.answer
@@ -89,7 +88,7 @@ class SentBack(Exception):
 
 
 async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
-    """Check a request. Raises `OAuthRefused` for an error that the person is told, `SentBack` for one that the app is told."""
+    """Check a request. Raises `OAuthRefused` with an error for the user, and `SentBack` with one for the app."""
     app = await _app(graph, params.client_id)
     if not redirects_to(app, params.redirect_uri):
         raise OAuthRefused(
@@ -98,64 +97,58 @@ async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
         )
     try:
         _check_protocol(params)
-        asked = authentication.check_subset(authentication.parse(params.scope), app.scopes)
-    except InvalidInput as error:
-        raise SentBack(
-            params.redirect_uri, error="invalid_scope", error_description=str(error), state=params.state
-        ) from None
-    except OAuthRefused as error:
-        raise SentBack(
-            params.redirect_uri, error=error.code, error_description=str(error), state=params.state
-        ) from None
-    return AuthorizeRequest(app, params.redirect_uri, asked, params.state, params.code_challenge)
+        requested = authentication.check_subset(authentication.parse(params.scope), app.scopes)
+    except (InvalidInput, OAuthRefused) as error:
+        code = error.code if isinstance(error, OAuthRefused) else "invalid_scope"
+        raise SentBack(params.redirect_uri, error=code, error_description=str(error), state=params.state) from None
+    return AuthorizeRequest(app, params.redirect_uri, requested, params.state, params.code_challenge)
 
 
 def issuer_of(at: Addresses) -> str:
-    """Return the name of this server among OAuth servers (RFC 8414, 2), which exists on https only; else an empty text."""
+    """Return the issuer name of this server (RFC 8414, 2), which requires https; empty without it."""
     return f"{at.root}/" if at.root.startswith("https:") else ""
 
 
 def redirects_to(app: App, redirect_uri: str) -> bool:
-    """Return whether the app may be answered at this address: it is registered, letter for letter, and leads where it seems to."""
+    """Return whether the app may be answered at this URI, which is registered literally and names its host clearly."""
     return redirect_uri in app.redirect_uris and leads_where_it_seems(redirect_uri)
 
 
 def leads_where_it_seems(redirect_uri: str) -> bool:
-    """Return whether every program reads the same host in an address.
+    """Return whether all programs read the same host in a URI.
 
-    Browsers take a backslash for a slash, others do not; and `https://bank.example@evil.example/` shows one host to people
-    and goes to another.
+    Browsers treat a backslash as a slash, other programs do not; and `https://bank.example@evil.example/` appears to
+    name one host but leads to another.
     """
     return "\\" not in redirect_uri and "@" not in _authority(redirect_uri)
 
 
 def _authority(uri: str) -> str:
-    """Return the part between `//` and the path; empty for an address without."""
+    """Return the part between `//` and the path; empty if there is none."""
     rest = uri.partition(":")[2]
     return re.split(r"[/?#]", rest.removeprefix("//"), maxsplit=1)[0] if rest.startswith("//") else ""
 
 
 def address_of(at: Addresses, params: Authorization) -> str:
-    """Return the address of the authorize page with this request, for a browser that has logged in since."""
-    asked = {
-        "response_type": params.response_type,
-        "client_id": params.client_id,
-        "redirect_uri": params.redirect_uri,
-        "scope": params.scope,
-        "state": params.state,
-        "code_challenge": params.code_challenge,
-        "code_challenge_method": params.code_challenge_method,
-    }
-    return f"{at.path}/oauth/authorize?{urlencode({name: value for name, value in asked.items() if value})}"
+    """Return the URL of the authorize page with this request, to return to after login."""
+    # `params` may be of a subclass with a password; `force_login` has been satisfied.
+    names = [name for name in Authorization.__struct_fields__ if name != "force_login"]
+    query = {name: value for name in names if (value := getattr(params, name))}
+    return f"{at.path}/oauth/authorize?{urlencode(query)}"
 
 
 async def _app(graph: Reader, client_id: str) -> App:
-    digits = client_id.isascii() and client_id.isdigit() and len(client_id) < 20
-    id_ = min(int(client_id), MAX_ID) if digits else 0
+    id_ = _app_id(client_id)
     node = (await graph.obj_get((id_,))).get(id_) if id_ else None
     if not isinstance(node, App):
         raise OAuthRefused("invalid_client", "Client authentication failed due to unknown client")
     return node
+
+
+def _app_id(text: str) -> int:
+    """Return the id of an app; 0 if the text is not an id."""
+    digits = text.isascii() and text.isdigit() and len(text) < 20
+    return min(int(text), MAX_ID) if digits else 0
 
 
 def _check_protocol(params: Authorization) -> None:
@@ -172,24 +165,23 @@ def _check_protocol(params: Authorization) -> None:
 
 
 _SCRIPTS = frozenset({"javascript", "data", "vbscript", "file", "blob"})
-"""Schemes that a browser would run or read instead of going there."""
+"""Schemes that a browser would execute or read as a file."""
 
 
 class AppForm(msgspec.Struct, frozen=True):
-    """A new app, as it describes itself."""
-
     client_name: Annotated[str, Meta(min_length=1, max_length=1_000)]
     redirect_uris: Annotated[
         tuple[Annotated[str, Meta(max_length=16_000)], ...],
         Meta(min_length=1, max_length=20, extra_json_schema={"type": ["string", "array"], "maxLength": 16_000}),
     ]
-    """A list, or one text with a line for each."""
+    """A list, or one text with a URI per line."""
     scopes: Annotated[str, Meta(max_length=2_000)] = ""
     website: Annotated[str, Meta(max_length=4_000)] = ""
 
 
-async def register(context: Context, params: AppForm) -> object:
-    """A new app with its secret."""
+@router.post("/api/v1/apps", auth="public", limit_class="apps", answer=CredentialApplication)
+async def register_app(context: Context, params: AppForm) -> object:
+    """Register an app, and return it with its secret."""
     front = context.deps
     website = params.website.strip()
     if website and urlsplit(website).scheme not in {"http", "https"}:
@@ -204,14 +196,15 @@ async def register(context: Context, params: AppForm) -> object:
     return serializers.credential_application(made.app, made.secret, front.push_key)
 
 
-async def verify(context: Context, _params: None) -> object:
-    """The app that the token belongs to."""
+@router.get("/api/v1/apps/verify_credentials", auth="app", answer=Application)
+async def verify_app(context: Context, _params: None) -> object:
+    """Show the app of the access token."""
     front = context.deps
     return serializers.application(await app_of(front, context.caller.app_id), front.push_key)
 
 
 async def app_of(front: Front, app_id: int) -> App:
-    """An app by id. Raises `Unauthenticated`: a token of an app that is gone is worth nothing."""
+    """Return an app by id. Raises `InvalidToken` if it no longer exists, because its tokens are invalid then."""
     node = (await front.graph.obj_get((app_id,))).get(app_id)
     if not isinstance(node, App):
         raise InvalidToken
@@ -242,25 +235,10 @@ def _checked_uris(given: tuple[str, ...], limits: Limits) -> list[str]:
     return uris
 
 
-APP_ROUTES = (
-    endpoints.public(
-        "POST",
-        "/api/v1/apps",
-        register,
-        limit_class="apps",
-        params=AppForm,
-        answer=CredentialApplication,
-    ),
-    endpoints.route("GET", "/api/v1/apps/verify_credentials", verify, auth="app", answer=Application),
-)
-
-
 _NO_STORE = (("Cache-Control", "no-store"), ("Pragma", "no-cache"))
 
 
 class TokenRequest(msgspec.Struct, frozen=True):
-    """A request for a token. If the grant needs a field that is missing, the error is in OAuth's own words."""
-
     grant_type: _Word = ""
     client_id: _Word = ""
     client_secret: _Word = ""
@@ -273,15 +251,14 @@ class TokenRequest(msgspec.Struct, frozen=True):
 
 
 class Revocation(msgspec.Struct, frozen=True):
-    """Which token ends, and whose it is."""
-
     token: _Word = ""
     client_id: _Word = ""
     client_secret: _Word = ""
 
 
-async def token(context: Context, params: TokenRequest) -> object:
-    """A new token for each time it is asked for."""
+@router.post("/oauth/token", auth="public", limit_class="login", answer=Token, once=True)
+async def issue_token(context: Context, params: TokenRequest) -> object:
+    """Create an access token. Each request returns a new one."""
     front = context.deps
     grant = _GRANTS.get(params.grant_type)
     if not params.grant_type:
@@ -295,36 +272,35 @@ async def token(context: Context, params: TokenRequest) -> object:
 
 
 async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken:
-    """The scopes are those that the member was asked for, whatever stands here."""
-    front = context.deps
+    """Exchange an authorization code. Its scopes are those that the member approved, whatever the request says."""
     if not params.code or not params.redirect_uri:
         raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
     try:
         origin = origin_of_request(context.request)
         return await oauth.exchange_code(
-            front.writes, app.id, params.code, params.redirect_uri, params.code_verifier, origin
+            context.deps.writes, app.id, params.code, params.redirect_uri, params.code_verifier, origin
         )
     except Unauthenticated as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
 
 
 async def _by_password(context: Context, app: App, params: TokenRequest) -> NewToken:
-    front = context.deps
     if not params.username or not params.password:
         raise OAuthRefused("invalid_request", "Missing required parameter: username and password")
-    asked = _scopes(params.scope, app)
+    requested = _scopes(params.scope, app)
     try:
         member = await login_attempts.log_in(context, params.username, params.password)
     except (Unauthenticated, NotAllowed) as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
     origin = origin_of_request(context.request)
-    return await oauth.issue_token(front.writes, app.id, member.id, asked, generation=member.generation, origin=origin)
+    return await oauth.issue_token(
+        context.deps.writes, app.id, member.id, requested, generation=member.generation, origin=origin
+    )
 
 
 async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> NewToken:
-    front = context.deps
     origin = origin_of_request(context.request)
-    return await oauth.issue_token(front.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
+    return await oauth.issue_token(context.deps.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
 
 
 _GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] = {
@@ -332,16 +308,17 @@ _GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] 
     "password": _by_password,
     "client_credentials": _by_app_alone,
 }
-"""Grants that a client may exchange for a token, by their names in OAuth."""
+"""Grants by their OAuth names."""
 
 
 def grant_types(settings: Settings) -> list[str]:
-    """Return the names of the grants that this server takes."""
+    """Return the OAuth names of the grants that this server accepts."""
     return [name for name in _GRANTS if name != "password" or settings.password_grant]
 
 
-async def revoke(context: Context, params: Revocation) -> object:
-    """The token ends. One that is unknown has ended already; one of another app's is not the caller's to end."""
+@router.post("/oauth/revoke", auth="public", answer=dict, once=True)
+async def revoke_token(context: Context, params: Revocation) -> object:
+    """Revoke an access token. An unknown token is reported as revoked; an app cannot revoke a token of another."""
     front = context.deps
     app = await _client(front, context.request, params)
     if not params.token:
@@ -358,9 +335,9 @@ async def revoke(context: Context, params: Revocation) -> object:
 
 
 async def _client(front: Front, request: Request, params: TokenRequest | Revocation) -> App:
-    """The app, by what stands in HTTP Basic or in the body.
+    """Return the authenticated app, by HTTP Basic or the request body.
 
-    Clients that use Basic may name themselves in the body as well (RFC 6749, 3.2.1), but not as somebody else.
+    A client that uses Basic may also send its credentials in the body (RFC 6749, 3.2.1) if they are the same.
     """
     id_text, secret = _basic(request.headers.get("authorization", ""))
     if not id_text:
@@ -369,9 +346,8 @@ async def _client(front: Front, request: Request, params: TokenRequest | Revocat
         raise OAuthRefused(
             "invalid_request", "The client is named differently in the body and in the Authorization header"
         )
-    digits = id_text.isascii() and id_text.isdigit() and len(id_text) < 20
     try:
-        return await oauth.check_app(front.graph, min(int(id_text), MAX_ID) if digits else 0, secret)
+        return await oauth.check_app(front.graph, _app_id(id_text), secret)
     except Unauthenticated as error:
         raise OAuthRefused("invalid_client", str(error), status=401) from None
 
@@ -388,28 +364,15 @@ def _basic(header: str) -> tuple[str, str]:
     return unquote_plus(name), unquote_plus(secret)
 
 
-def _scopes(asked: str, app: App) -> tuple[str, ...]:
+def _scopes(requested: str, app: App) -> tuple[str, ...]:
     try:
-        return authentication.check_subset(authentication.parse(asked), app.scopes)
+        return authentication.check_subset(authentication.parse(requested), app.scopes)
     except InvalidInput as error:
         raise OAuthRefused("invalid_scope", str(error)) from None
 
 
-ROUTES = (
-    endpoints.oauth(
-        "POST",
-        "/oauth/token",
-        token,
-        limit_class="login",
-        params=TokenRequest,
-        answer=Token,
-    ),
-    endpoints.oauth("POST", "/oauth/revoke", revoke, params=Revocation, answer=dict),
-)
-
-
 class Metadata(msgspec.Struct, kw_only=True):
-    """Where everything is that a client of OAuth needs."""
+    """The OAuth endpoints and capabilities of this server."""
 
     issuer: str
     authorization_endpoint: str
@@ -427,7 +390,7 @@ class Metadata(msgspec.Struct, kw_only=True):
 
 
 class UserInfo(msgspec.Struct, kw_only=True):
-    """The identity of a member, as OpenID Connect's claims."""
+    """The identity of a member as OpenID Connect claims."""
 
     iss: str
     sub: str
@@ -437,8 +400,9 @@ class UserInfo(msgspec.Struct, kw_only=True):
     picture: str
 
 
+@router.get("/.well-known/oauth-authorization-server", auth="public", answer=Metadata, refuses=(404,))
 async def metadata(context: Context, _params: None) -> object:
-    """Where a client of OAuth finds everything; only on https, as its clients refuse other addresses."""
+    """Return the metadata of the OAuth server. It is available over https only, because clients reject other URLs."""
     front = context.deps
     issuer = issuer_of(front.at)
     if not issuer:
@@ -461,8 +425,10 @@ async def metadata(context: Context, _params: None) -> object:
     )
 
 
+@router.get("/oauth/userinfo", scope="profile", answer=UserInfo)
+@router.post("/oauth/userinfo", scope="profile", answer=UserInfo)
 async def userinfo(context: Context, _params: None) -> object:
-    """Return the member's identity as OpenID Connect's claims."""
+    """Return the caller's identity as OpenID Connect claims."""
     front = context.deps
     member = (await profile_of(context, actor(context))).member
     return UserInfo(
@@ -473,13 +439,3 @@ async def userinfo(context: Context, _params: None) -> object:
         profile=front.at.account(member.name),
         picture=front.at.avatar(still_of(member.avatar)),
     )
-
-
-METADATA_ROUTES = (
-    endpoints.public("GET", "/.well-known/oauth-authorization-server", metadata, answer=Metadata, refuses=(404,)),
-)
-
-USERINFO_ROUTES = (
-    endpoints.route("GET", "/oauth/userinfo", userinfo, scope="profile", answer=UserInfo),
-    endpoints.route("POST", "/oauth/userinfo", userinfo, scope="profile", answer=UserInfo),
-)

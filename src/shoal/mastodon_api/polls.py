@@ -1,4 +1,4 @@
-"""Polls: what a client may ask for in one, how it stands, and votes."""
+"""Polls: show them and vote, and the parameters of a new poll."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from shoal.core.text import is_blank
 from shoal.graph.access import access_poll
 from shoal.http.errors import Malformed
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, actor, entry_of
+from shoal.mastodon_api.context import Context, One, Router, actor, entry_of
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.statuses import Poll
 
+router = Router()
+
 _Option = Annotated[str, Meta(max_length=10_000)]
 _Position = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
-"""Wide enough for what is no option to be told so in the words that clients look for."""
+"""Wide enough that an option that does not exist gets the error message that clients look for."""
 
 
 class PollParams(msgspec.Struct, frozen=True):
-    """A poll of a status. Blank options are left out, as clients send the rows that nobody filled in."""
+    """A poll of a status. Blank options are ignored, because clients send unfilled rows."""
 
     options: Annotated[tuple[_Option, ...], Meta(max_length=100)] = ()
     expires_in: Annotated[int, Meta(ge=0, le=10_000_000_000)] | None = None
@@ -35,7 +36,7 @@ class PollParams(msgspec.Struct, frozen=True):
     hide_totals: bool = False
 
     def draft(self) -> PollDraft | None:
-        """Return this poll as the commands take it; None when no option and no end is given."""
+        """Return the draft of the poll; None if neither options nor an expiry are given."""
         if not self.options and self.expires_in is None:
             return None
         return PollDraft(
@@ -47,23 +48,22 @@ class PollParams(msgspec.Struct, frozen=True):
 
 
 class Votes(msgspec.Struct, frozen=True):
-    """Which options of which poll, by position."""
-
     id: Id
     choices: Annotated[tuple[_Position, ...], Meta(max_length=100)]
 
 
-async def one(context: Context, params: One) -> object:
-    """A poll by id."""
+@router.get("/api/v1/polls/{id}", auth="optional", scope="read:statuses", answer=Poll)
+async def get_poll(context: Context, params: One) -> object:
+    """Show a poll by id."""
     return await _shown(context, params.id)
 
 
+@router.post("/api/v1/polls/{id}/votes", scope="write:statuses", answer=Poll)
 async def vote(context: Context, params: Votes) -> object:
-    """Vote; where several options are allowed, again for others."""
-    front = context.deps
+    """Vote in a poll. A poll with multiple choices accepts further votes for other options."""
     if not params.choices:
         raise Malformed("choices is missing", field="choices")
-    await polls.vote(front.writes, actor(context), params.id, params.choices)
+    await polls.vote(context.deps.writes, actor(context), params.id, params.choices)
     return await _shown(context, params.id)
 
 
@@ -75,9 +75,3 @@ async def _shown(context: Context, poll_id: int) -> object:
         raise NotFound("Record not found")
     now = milliseconds_of(front.writes.new_id(shard_of(poll.id)))
     return serializers.poll(view, context.caller.member_id, now)
-
-
-ROUTES = (
-    endpoints.seen("GET", "/api/v1/polls/{id}", one, scope="read:statuses", params=One, answer=Poll),
-    endpoints.route("POST", "/api/v1/polls/{id}/votes", vote, scope="write:statuses", params=Votes, answer=Poll),
-)

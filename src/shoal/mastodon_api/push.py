@@ -1,8 +1,7 @@
-"""Web push: where messages of the caller's session go while its app is closed, and what they are about."""
+"""Web push subscriptions of the caller's session: the endpoint of the app, and the notifications that are pushed to it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -13,37 +12,40 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.graph.payloads.notifications import Kind
 from shoal.http.authentication import bearer_of
 from shoal.i18n import language_for
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, actor
+from shoal.mastodon_api.context import Context, Front, Router, actor
 from shoal.mastodon_api.entities.notifications import WebPushSubscription
 from shoal.push import messages
 from shoal.push.encryption import ServerKey
 from shoal.push.messages import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, WIRE_KINDS, PushPolicy, PushSubscription
 
+router = Router()
+
 _Word = Annotated[str, Meta(max_length=200)]
+_WITHOUT_ALERT = frozenset({Kind.REACTION, Kind.VERDICT, Kind.UNPUBLISHED})
+"""Kinds that clients cannot select."""
 
 
 class PushKeys(msgspec.Struct, frozen=True):
-    """Keys by which only the app can read its messages, in base64."""
+    """Keys of the app, in base64, with which messages to it are encrypted."""
 
     p256dh: _Word = ""
-    """Its public key: 65 bytes, a point of P-256."""
+    """The public key: an uncompressed P-256 point of 65 bytes."""
     auth: _Word = ""
     """A secret of 16 bytes."""
 
 
 class PushTarget(msgspec.Struct, frozen=True):
-    """Where messages go."""
+    """The endpoint that messages are sent to."""
 
     endpoint: Annotated[str, Meta(max_length=MAX_ENDPOINT)] = ""
-    """An https address on the public internet."""
+    """An https URL on the public internet."""
     keys: PushKeys = PushKeys()
     standard: bool = False
-    """Whether the app reads messages as RFC 8291 and 8292 say; otherwise they go as earlier drafts do."""
+    """Whether messages are encrypted according to RFC 8291 and 8292; otherwise according to earlier drafts."""
 
 
 class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up", "report": "admin.report"}):
-    """Types of notifications, and whether there are messages about them."""
+    """Types of notifications to push."""
 
     mention: bool = False
     status: bool = False
@@ -58,8 +60,11 @@ class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up"
 
     @property
     def kinds(self) -> list[Kind]:
-        """Return the kinds that are wanted. Emoji go with favourites, and a closed report with polls: clients know neither."""
-        wanted = {
+        """The kinds to push.
+
+        Emoji reactions follow favourites and report outcomes follow polls, because clients do not know these types.
+        """
+        selected = {
             Kind.MENTION: self.mention,
             Kind.POST: self.status,
             Kind.SHARE: self.reblog,
@@ -72,46 +77,43 @@ class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up"
             Kind.REGISTRATION: self.sign_up,
             Kind.REPORT: self.report,
         }
-        return [kind for kind, is_wanted in wanted.items() if is_wanted]
+        return [kind for kind, is_selected in selected.items() if is_selected]
 
 
 class PushData(msgspec.Struct, frozen=True):
-    """Types of notifications that there are messages about, and senders that they are about."""
+    """Types of notifications to push, and senders to include."""
 
     alerts: PushAlerts | None = None
     policy: PushPolicy | None = None
 
 
 class PushParams(msgspec.Struct, frozen=True):
-    """A subscription to be made."""
-
     subscription: PushTarget = PushTarget()
     data: PushData = PushData()
 
 
 class PushChanges(msgspec.Struct, frozen=True):
-    """Changes to a subscription. What is None stays."""
-
     data: PushData = PushData()
     policy: PushPolicy | None = None
-    """The policy, where clients send it beside `data` as Mastodon's documents have it."""
+    """The policy, for clients that send it outside `data`, as in Mastodon's documentation."""
 
 
-async def show(context: Context, _params: None) -> object:
-    """The subscription of the caller's session."""
+@router.get("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
+async def get_subscription(context: Context, _params: None) -> object:
+    """Show the push subscription of the caller's session."""
     key = _key(context.deps)
-    return _shown(
-        context, await push_subscriptions.found(context.deps.graph, actor(context), context.caller.token_id), key
-    )
+    found = await push_subscriptions.found(context.deps.graph, actor(context), context.caller.token_id)
+    return _shown(context, found, key)
 
 
+@router.post("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
 async def subscribe(context: Context, params: PushParams) -> object:
-    """Have messages sent for the caller's session; it has one subscription, and this one takes its place."""
+    """Subscribe the caller's session to push messages. This replaces its previous subscription."""
     front, target = context.deps, params.subscription
     key = _key(front)
     if not target.endpoint:
         raise InvalidInput("subscription[endpoint] is missing", field="endpoint")
-    wanted = PushSubscription(
+    subscription = PushSubscription(
         endpoint=target.endpoint,
         key=messages.check_bytes(target.keys.p256dh, KEY_BYTES, "p256dh"),
         secret=messages.check_bytes(target.keys.auth, SECRET_BYTES, "auth"),
@@ -121,54 +123,42 @@ async def subscribe(context: Context, params: PushParams) -> object:
         language=language_for(context.request.headers.get("accept-language", "")),
         sealed=key.seal(bearer_of(context.request) or ""),
     )
-    await push_subscriptions.subscribe(front.writes, actor(context), context.caller.token_id, wanted)
-    return _shown(context, wanted, key)
+    await push_subscriptions.subscribe(front.writes, actor(context), context.caller.token_id, subscription)
+    return _shown(context, subscription, key)
 
 
-async def change(context: Context, params: PushChanges) -> object:
-    """Change what messages are about, and from whom."""
+@router.put("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
+async def change_subscription(context: Context, params: PushChanges) -> object:
+    """Change the types and senders of push messages."""
     key = _key(context.deps)
     alerts = params.data.alerts.kinds if params.data.alerts else None
     policy = params.data.policy or params.policy
-    caller = actor(context), context.caller.token_id
-    return _shown(context, await push_subscriptions.change(context.deps.writes, *caller, alerts, policy), key)
+    changed = await push_subscriptions.change(
+        context.deps.writes, actor(context), context.caller.token_id, alerts, policy
+    )
+    return _shown(context, changed, key)
 
 
-async def end(context: Context, _params: None) -> object:
-    """Send the caller's session no more messages."""
+@router.delete("/api/v1/push/subscription", scope="push", answer=dict)
+async def unsubscribe(context: Context, _params: None) -> object:
+    """Delete the push subscription of the caller's session."""
     await push_subscriptions.end(context.deps.writes, actor(context), context.caller.token_id)
     return {}
 
 
 def _key(front: Front) -> ServerKey:
-    """Return the key of the server. Raises `NotFound` where it has none, and so no web push."""
+    """Return the VAPID key. Raises `NotFound` if web push is disabled."""
     if front.server_key is None:
         raise NotFound("Record not found")
     return front.server_key
 
 
 def _shown(context: Context, found: PushSubscription, key: ServerKey) -> WebPushSubscription:
-    wanted: Mapping[str, bool] = {
-        WIRE_KINDS[kind]: kind in found.alerts
-        for kind in Kind
-        if kind not in {Kind.REACTION, Kind.VERDICT, Kind.UNPUBLISHED}
-    }
     return WebPushSubscription(
         id=str(context.caller.token_id),
         endpoint=found.endpoint,
         standard=found.standard,
-        alerts=dict(wanted),
+        alerts={WIRE_KINDS[kind]: kind in found.alerts for kind in Kind if kind not in _WITHOUT_ALERT},
         policy=found.policy,
         server_key=key.public,
     )
-
-
-_PATH = "/api/v1/push/subscription"
-ROUTES = (
-    endpoints.route("GET", _PATH, show, scope="push", answer=WebPushSubscription, refuses=(404,)),
-    endpoints.route(
-        "POST", _PATH, subscribe, scope="push", params=PushParams, answer=WebPushSubscription, refuses=(404,)
-    ),
-    endpoints.route("PUT", _PATH, change, scope="push", params=PushChanges, answer=WebPushSubscription, refuses=(404,)),
-    endpoints.route("DELETE", _PATH, end, scope="push", answer=dict),
-)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -16,15 +17,12 @@ from shoal.graph.access import access_post
 from shoal.graph.schema import LIKED_BY, LIKES, POST_MARKS, SHARED_BY, SHARES, AssocType, PostMark
 from shoal.http.pagination import PageQuery, StatusesQuery, listed_data
 from shoal.http.params import Id
-from shoal.http.responses import Reply, raw
-from shoal.http.routes import Route
-from shoal.mastodon_api import context as endpoints
+from shoal.http.responses import raw
 from shoal.mastodon_api.context import (
     Context,
-    Front,
-    Handler,
     One,
     PageOf,
+    Router,
     actor,
     cursor_of,
     paged,
@@ -36,92 +34,87 @@ from shoal.mastodon_api.entities.serializers import VISIBILITY
 from shoal.mastodon_api.entities.statuses import Account, EmojiReactors, Likers, Status
 from shoal.queries import members, posts
 
+router = Router()
+
 _NEWEST = 10
-"""Accounts of each emoji, where all emoji are asked for."""
+"""Accounts per emoji when all emoji of a status are listed."""
 
 Emoji = Annotated[str, Meta(max_length=100)]
-
-Verb = Callable[[Writes, int, int], Awaitable[Post]]
+Command = Callable[[Writes, int, int], Awaitable[Post]]
 
 
 class Reblog(msgspec.Struct, frozen=True):
-    """Which status, and who may see that it was shared."""
-
     id: Id
     visibility: Literal["public", "unlisted", "private"] = "public"
 
 
 class OnStatus(msgspec.Struct, frozen=True):
-    """Which status, and an emoji."""
-
     id: Id
     emoji: Emoji
 
 
 class PageOfEmoji(PageQuery, frozen=True, kw_only=True):
-    """A page of the accounts that put an emoji on a status."""
-
     id: Id
     emoji: Emoji
 
 
-def _handler(verb: Verb) -> Handler[One]:
-    async def handler(context: Context, params: One) -> object:
-        front = context.deps
-        return await show(context, (await verb(front.writes, actor(context), params.id)).id)
+def _add_begin(name: str, command: Command, scope: str, what: str) -> None:
+    """Add the route that calls a command on a status."""
 
-    handler.__doc__ = verb.__doc__
-    return handler
-
-
-def _taking_back(verb: Verb, atype: AssocType) -> Handler[One]:
-    """Return a handler that ends the caller's own reaction, even to a status that is hidden from them by now."""
-
-    async def handler(context: Context, params: One) -> object:
-        front = context.deps
-        ended = await _stands(front, actor(context), atype, params.id)
-        post = await verb(front.writes, actor(context), params.id)
-        return await (show_taken_back if ended else show)(context, post.id)
-
-    handler.__doc__ = verb.__doc__
-    return handler
+    @router.post(f"/api/v1/statuses/{{id}}/{name}", scope=scope, answer=Status, what=what)
+    async def begin(context: Context, params: One) -> object:
+        return await show(context, (await command(context.deps.writes, actor(context), params.id)).id)
 
 
-async def _stands(front: Front, member_id: int, atype: AssocType, id_: int) -> bool:
-    """Whether the member has done this to the status, by its id or by that of a share of it."""
-    node = (await front.graph.obj_get((id_,))).get(id_)
+def _add_end(name: str, command: Command, scope: str, what: str, atype: AssocType, limit_class: str = "api") -> None:
+    """Add the route that ends a reaction of the caller, even to a status that is hidden from them by now."""
+
+    @router.post(f"/api/v1/statuses/{{id}}/{name}", scope=scope, limit_class=limit_class, answer=Status, what=what)
+    async def end(context: Context, params: One) -> object:
+        had_reacted = await _has_reacted(context, atype, params.id)
+        post = await command(context.deps.writes, actor(context), params.id)
+        return await (show_taken_back if had_reacted else show)(context, post.id)
+
+
+async def _has_reacted(context: Context, atype: AssocType, id_: int) -> bool:
+    """Return whether the caller has reacted to the status, given its id or the id of a share of it."""
+    graph, member_id = context.deps.graph, actor(context)
+    node = (await graph.obj_get((id_,))).get(id_)
     post_id = node.post_id if isinstance(node, Share) else id_
-    return post_id in (await front.graph.assoc_get(member_id, (atype,), (post_id,)))[atype]
+    return post_id in (await graph.assoc_get(member_id, (atype,), (post_id,)))[atype]
 
 
-unreblog = _taking_back(reactions.unshare, SHARES)
+_add_begin("favourite", reactions.like, "write:favourites", "Like a status.")
+_add_end("unfavourite", reactions.unlike, "write:favourites", "Withdraw a like.", LIKES)
+_add_begin("pin", reactions.pin, "write:accounts", "Pin an own status to the profile.")
+_add_begin("unpin", reactions.unpin, "write:accounts", "Unpin an own status.")
+_add_begin("mute", reactions.mute_thread, "write:mutes", "Mute the thread of a status.")
+_add_begin("unmute", reactions.unmute_thread, "write:mutes", "Unmute the thread of a status.")
+_add_end(
+    "unreblog",
+    reactions.unshare,
+    "write:statuses",
+    "Withdraw a share. Takes the id of the status or of the share.",
+    SHARES,
+    limit_class="delete",
+)
 
 
-def _pair(name: str, begin: Verb, end: Verb, scope: str, atype: AssocType | None = None) -> tuple[Route, Route]:
-    """Return the two routes of something that a member does to a status, and takes back.
-
-    With `atype` it can be taken back even from a status that is hidden from them by now.
-    """
-    undo = _handler(end) if atype is None else _taking_back(end, atype)
-    path = "/api/v1/statuses/{id}"
-    return (
-        endpoints.one("POST", f"{path}/{name}", _handler(begin), scope=scope, answer=Status),
-        endpoints.one("POST", f"{path}/un{name}", undo, scope=scope, answer=Status),
-    )
-
-
+@router.post("/api/v1/statuses/{id}/reblog", scope="write:statuses", answer=Status, delivers=True)
 async def reblog(context: Context, params: Reblog) -> object:
-    """The share, with the status that it shows inside; a second time gives the same share."""
-    front = context.deps
+    """Share a status, and return the share with the status inside; a repeated call returns the same share."""
     visibility = VISIBILITY[params.visibility]
-    return await show(context, (await reactions.share(front.writes, actor(context), params.id, visibility)).id)
+    share = await reactions.share(context.deps.writes, actor(context), params.id, visibility)
+    return await show(context, share.id)
 
 
+@router.get("/api/v1/statuses/{id}/favourited_by", auth="optional", scope="read:accounts", answer=list[Account])
 async def favourited_by(context: Context, params: PageOf) -> object:
     """List the accounts that like a status, newest first."""
     return await _people(context, params, LIKED_BY)
 
 
+@router.get("/api/v1/statuses/{id}/reblogged_by", auth="optional", scope="read:accounts", answer=list[Account])
 async def reblogged_by(context: Context, params: PageOf) -> object:
     """List the accounts that shared a status, newest first."""
     return await _people(context, params, SHARED_BY)
@@ -134,12 +127,31 @@ async def _people(context: Context, params: PageOf, atype: AssocType) -> object:
     return people_page(context, await members.page(front.reads, viewer, post.id, atype, cursor), cursor)
 
 
+@router.get("/api/v1/favourites", scope="read:favourites", answer=list[Status])
 async def favourites(context: Context, params: StatusesQuery) -> object:
-    """List the statuses that the caller likes, newest like first."""
-    return await _kept(context, params, LIKES)
+    """List the statuses that the caller likes, most recently liked first."""
+    return await _saved(context, params, LIKES)
 
 
-async def _kept(context: Context, params: StatusesQuery, atype: AssocType) -> object:
+def _add_mark(mark: PostMark) -> None:
+    """Add the routes that set, remove and list a private mark."""
+    noun = mark.noun
+    begin, end = partial(reactions.mark, mark=mark), partial(reactions.unmark, mark=mark)
+    _add_begin(mark.verb, begin, f"write:{noun}", f"Add a status to the caller's {noun}, which are private.")
+    _add_end(f"un{mark.verb}", end, f"write:{noun}", f"Remove a status from the caller's {noun}.", mark.atype)
+
+    @router.get(
+        f"/api/v1/{noun}", scope=f"read:{noun}", answer=list[Status], what=f"List the caller's {noun}, newest first."
+    )
+    async def marked(context: Context, params: StatusesQuery) -> object:
+        return await _saved(context, params, mark.atype)
+
+
+for _mark in POST_MARKS:
+    _add_mark(_mark)
+
+
+async def _saved(context: Context, params: StatusesQuery, atype: AssocType) -> object:
     front = context.deps
     cursor, member = cursor_of(params), actor(context)
     page = await posts.saved_page(front.reads, member, atype, cursor)
@@ -147,49 +159,35 @@ async def _kept(context: Context, params: StatusesQuery, atype: AssocType) -> ob
     return paged(context, body, page.times, page.next, cursor)
 
 
-def _routes_of(mark: PostMark) -> tuple[Route, ...]:
-    """Return the routes that set, remove and list a private mark."""
-
-    async def begin(writes: Writes, member_id: int, post_id: int) -> Post:
-        return await reactions.mark(writes, member_id, post_id, mark)
-
-    async def end(writes: Writes, member_id: int, post_id: int) -> Post:
-        return await reactions.unmark(writes, member_id, post_id, mark)
-
-    async def marked(context: Context, params: StatusesQuery) -> object:
-        return await _kept(context, params, mark.atype)
-
-    begin.__doc__ = f"Add a status to the caller's {mark.noun}. Only the caller can see them."
-    end.__doc__ = f"Remove a status from the caller's {mark.noun}."
-    marked.__doc__ = f"List the statuses that the caller {mark.state}, last {mark.state} first."
-    return (
-        *_pair(mark.verb, begin, end, f"write:{mark.noun}", mark.atype),
-        endpoints.statuses_page("GET", f"/api/v1/{mark.noun}", marked, scope=f"read:{mark.noun}"),
-    )
-
-
+@router.get("/api/shoal/v1/statuses/{id}/likers", auth="optional", scope="read:accounts", answer=Likers)
 async def likers(context: Context, params: One) -> object:
-    """How many like a status, and the newest five of them: `{"count": n, "newest": [Account]}`."""
+    """Return the number of accounts that like a status, and the newest five: `{"count": n, "newest": [Account]}`."""
     front = context.deps
     found = await members.likers(front.reads, context.caller.member_id, params.id)
     return b'{"count":%d,"newest":%b}' % (found.total, front.present.accounts(found.newest))
 
 
+@router.put("/api/v1/pleroma/statuses/{id}/reactions/{emoji}", scope="write:favourites", answer=Status)
+@router.post("/api/v1/statuses/{id}/react/{emoji}", scope="write:favourites", answer=Status)
+@router.put("/api/v1/statuses/{id}/react/{emoji}", scope="write:favourites", answer=Status)
 async def react(context: Context, params: OnStatus) -> object:
-    """Put an emoji on a status; a second time changes nothing."""
-    front = context.deps
-    return await show(context, (await reactions.react(front.writes, actor(context), params.id, params.emoji)).id)
+    """Add an emoji to a status. Idempotent."""
+    return await show(context, (await reactions.react(context.deps.writes, actor(context), params.id, params.emoji)).id)
 
 
+@router.delete("/api/v1/pleroma/statuses/{id}/reactions/{emoji}", scope="write:favourites", answer=Status)
+@router.post("/api/v1/statuses/{id}/unreact/{emoji}", scope="write:favourites", answer=Status)
 async def unreact(context: Context, params: OnStatus) -> object:
-    """Take an emoji off a status, also off one that the caller may no longer see."""
-    front = context.deps
-    post = await reactions.unreact(front.writes, actor(context), params.id, params.emoji)
+    """Remove an emoji from a status, even from one that the caller may no longer see."""
+    post = await reactions.unreact(context.deps.writes, actor(context), params.id, params.emoji)
     return await show_taken_back(context, post.id)
 
 
+@router.get(
+    "/api/v1/pleroma/statuses/{id}/reactions", auth="optional", scope="read:accounts", answer=list[EmojiReactors]
+)
 async def emoji(context: Context, params: One) -> object:
-    """List the emoji on a status, the oldest first, each with the newest ten accounts that put it there."""
+    """List the emoji on a status, oldest first, each with the ten accounts that added it last."""
     front = context.deps
     found = await members.emoji_reactors(front.reads, context.caller.member_id, params.id, _NEWEST)
     return [
@@ -198,76 +196,18 @@ async def emoji(context: Context, params: One) -> object:
     ]
 
 
-async def emoji_by(context: Context, params: PageOfEmoji) -> Reply:
-    """List the accounts that put one emoji on a status, newest first, in an array of one emoji (or of none)."""
+@router.get(
+    "/api/v1/pleroma/statuses/{id}/reactions/{emoji}",
+    auth="optional",
+    scope="read:accounts",
+    answer=list[EmojiReactors],
+)
+async def emoji_by(context: Context, params: PageOfEmoji) -> object:
+    """List the accounts that added an emoji to a status, newest first, in an array with one emoji or none."""
     front = context.deps
     cursor = cursor_of(params, 40, 80)
     emoji = checked_emoji(params.emoji)
     counted, page = await members.emoji_page(front.reads, context.caller.member_id, params.id, emoji, cursor)
     accounts = [raw(front.present.account(profile)) for profile in page.profiles]
     found = [EmojiReactors(counted.emoji, counted.count, counted.me, accounts)] if counted.count else []
-    return paged(context, msgspec.json.encode(found), page.times, page.next, cursor)
-
-
-_STATUS = "/api/v1/statuses/{id}"
-_PLEROMA = "/api/v1/pleroma/statuses/{id}/reactions"
-
-_verb = endpoints.route.having(scope="write:favourites", answer=Status).taking(OnStatus)
-_list = endpoints.seen.having(scope="read:accounts", answer=list[EmojiReactors])
-
-ROUTES = (
-    *_pair("favourite", reactions.like, reactions.unlike, "write:favourites", LIKES),
-    endpoints.route(
-        "POST",
-        "/api/v1/statuses/{id}/reblog",
-        reblog,
-        scope="write:statuses",
-        params=Reblog,
-        answer=Status,
-        delivers=True,
-    ),
-    endpoints.route(
-        "POST",
-        "/api/v1/statuses/{id}/unreblog",
-        unreblog,
-        scope="write:statuses",
-        limit_class="delete",
-        params=One,
-        answer=Status,
-    ),
-    *[route for mark in POST_MARKS for route in _routes_of(mark)],
-    *_pair("pin", reactions.pin, reactions.unpin, "write:accounts"),
-    *_pair("mute", reactions.mute_thread, reactions.unmute_thread, "write:mutes"),
-    endpoints.seen(
-        "GET",
-        "/api/v1/statuses/{id}/favourited_by",
-        favourited_by,
-        scope="read:accounts",
-        params=PageOf,
-        answer=list[Account],
-    ),
-    endpoints.seen(
-        "GET",
-        "/api/v1/statuses/{id}/reblogged_by",
-        reblogged_by,
-        scope="read:accounts",
-        params=PageOf,
-        answer=list[Account],
-    ),
-    endpoints.statuses_page("GET", "/api/v1/favourites", favourites, scope="read:favourites"),
-    endpoints.seen(
-        "GET",
-        "/api/shoal/v1/statuses/{id}/likers",
-        likers,
-        scope="read:accounts",
-        params=One,
-        answer=Likers,
-    ),
-    _verb("PUT", f"{_STATUS}/react/{{emoji}}", react),
-    _verb("POST", f"{_STATUS}/react/{{emoji}}", react),
-    _verb("POST", f"{_STATUS}/unreact/{{emoji}}", unreact),
-    _verb("PUT", f"{_PLEROMA}/{{emoji}}", react),
-    _verb("DELETE", f"{_PLEROMA}/{{emoji}}", unreact),
-    _list("GET", _PLEROMA, emoji, params=One),
-    _list("GET", f"{_PLEROMA}/{{emoji}}", emoji_by, params=PageOfEmoji),
-)
+    return paged(context, found, page.times, page.next, cursor)

@@ -1,4 +1,4 @@
-"""Registration: sign up through an app or a page, invitations, and deletion of one's own account."""
+"""Registration: sign-up through an app or a page, invitations, and deletion of the caller's account."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import msgspec
@@ -17,16 +17,15 @@ from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded, Taken, TooLarge
 from shoal.core.ids import now_ms
 from shoal.core.model import Departure, Member, Role
-from shoal.core.signup import USUAL_SECONDS, Invitation, Invited, is_proof
+from shoal.core.signup import USUAL_SECONDS, Invitation, is_proof
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.access import access_member
 from shoal.graph.schema import email_key, user_name_key
 from shoal.http.authentication import granted, origin_of_request
 from shoal.http.errors import Blank, NotAccepted, SeveralErrors
 from shoal.http.rate_limits import address_of, network_key
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api import login_attempts
-from shoal.mastodon_api.context import Context, Front, One, actor
+from shoal.mastodon_api.context import Context, Front, One, Router, actor
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.mastodon_api.entities.statuses import Token
@@ -34,28 +33,28 @@ from shoal.mastodon_api.login_attempts import count_mail, hashing
 from shoal.mastodon_api.oauth import app_of
 from shoal.settings import Settings
 
+router = Router()
+
 
 class Joining(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields of a sign-up, as typed."""
-
     username: str
     email: str
     password: str
     agreement: bool
     language: str = ""
     reason: str = ""
-    """Why somebody wants to join: kept where new members wait for approval."""
+    """Why the person wants to join; kept if new members wait for approval."""
     invite_code: str = ""
-    """The code of an invitation; empty: they were not invited."""
+    """The code of an invitation; empty without one."""
     proof: str = ""
-    """The proof that a machine worked for it (`core.signup`); empty: there is none."""
+    """A proof of work (`core.signup`); empty without one."""
 
 
 def needs_approval(context: Context, *, invited: bool = False, proven: bool = True) -> bool:
-    """Return whether a new member from this network waits for approval. Raises `NotAllowed` where nobody may join.
+    """Return whether a new member from this network needs approval. Raises `NotAllowed` if sign-up is closed.
 
-    Those who are `invited` may join where others may not, and need no approval except because of their network. Others need it
-    also where work is asked for that was not `proven`.
+    An `invited` person may sign up while sign-up is closed, and needs approval only because of their network. Any other
+    person also needs it if the server requires work that was not `proven`.
     """
     front = context.deps
     if not (front.settings.registrations or invited):
@@ -68,34 +67,35 @@ def needs_approval(context: Context, *, invited: bool = False, proven: bool = Tr
 
 
 def asks_confirmation(settings: Settings) -> bool:
-    """Return whether members get a mail by which they confirm their address."""
+    """Return whether members are sent a mail to confirm their address."""
     return bool(settings.mail) and settings.email_confirmation != "none"
 
 
-async def join(context: Context, asked: Joining) -> Member:
-    """Create a member, who is `pending` where they wait for approval.
+async def join(context: Context, form: Joining) -> Member:
+    """Create a member, who is `pending` if they need approval.
 
-    Raises `NotAllowed` where nobody may join, `InvalidInput` for an invitation that is not good (any more), and `SeveralErrors`
-    with every error found, each with its field.
+    Raises `NotAllowed` if sign-up is closed, `InvalidInput` for an invalid or expired invitation, and `SeveralErrors`
+    with all errors found, each with its field.
     """
     front = context.deps
-    if asked.invite_code:
-        await invitations.offered(front.writes, asked.invite_code)
-    pending = needs_approval(context, invited=bool(asked.invite_code), proven=bool(asked.proof))
+    if form.invite_code:
+        await invitations.offered(front.writes, form.invite_code)
+    pending = needs_approval(context, invited=bool(form.invite_code), proven=bool(form.proof))
     client = address_of(context.request.scope)
-    await _check(front, asked, client, pending=pending)
-    if asked.proof and front.settings.signup_work:
-        await _check_proof(front, asked)
+    await _check(front, form, client, pending=pending)
+    if form.proof and front.settings.signup_work:
+        await _check_proof(front, form)
     confirms = asks_confirmation(front.settings)
-    async with hashing(context.request.scope), _use(front, asked) as invited:
+    invitation = invitations.held(front.writes, form.invite_code, form.username) if form.invite_code else nullcontext()
+    async with hashing(context.request.scope), invitation as invited:
         return await members.register(
             front.writes,
-            asked.username,
-            password=asked.password,
-            email=asked.email,
-            language=asked.language,
+            form.username,
+            password=form.password,
+            email=form.email,
+            language=form.language,
             pending=pending,
-            reason=asked.reason if pending else "",
+            reason=form.reason if pending else "",
             unconfirmed=confirms and front.settings.email_confirmation == "required",
             confirms=confirms,
             network=network_key(client) if client else "",
@@ -103,41 +103,34 @@ async def join(context: Context, asked: Joining) -> Member:
         )
 
 
-def _use(front: Front, asked: Joining) -> AbstractAsyncContextManager[Invited | None]:
-    """Hold a use of the invitation while the member is made; None where somebody joins without one."""
-    if not asked.invite_code:
-        return nullcontext()
-    return invitations.held(front.writes, asked.invite_code, asked.username)
-
-
-async def _check_proof(front: Front, asked: Joining) -> None:
-    """Raise `InvalidInput` for a proof that is wrong or too old: whoever sends one would rather try again than wait."""
-    domain, bits, now = front.at.netloc, front.settings.signup_work, time.time_ns() // 1_000_000_000
-    if not await asyncio.to_thread(is_proof, asked.proof, domain, asked.username, bits, now):
+async def _check_proof(front: Front, form: Joining) -> None:
+    """Raise `InvalidInput` for a wrong or expired proof, so that the client can retry instead of waiting for approval."""
+    domain, bits, now = front.at.netloc, front.settings.signup_work, now_ms()_000
+    if not await asyncio.to_thread(is_proof, form.proof, domain, form.username, bits, now):
         raise InvalidInput(f"proof: not one of {bits} bits for this name, or older than an hour", field="proof")
 
 
-async def _check(front: Front, asked: Joining, client: str, *, pending: bool) -> None:
-    wrong: list[InvalidInput] = []
-    name = _checked(wrong, "username", asked.username, check_user_name)
+async def _check(front: Front, form: Joining, client: str, *, pending: bool) -> None:
+    errors: list[InvalidInput] = []
+    name = _validated(errors, "username", form.username, check_user_name)
     try:
         if name:
             await blocklists.check_name(front.graph, name)
     except InvalidInput as error:
-        wrong.append(error)
+        errors.append(error)
         name = ""
-    email = _checked(wrong, "email", asked.email, check_email)
-    _checked(wrong, "password", asked.password, lambda text: members.check_password(front.writes, text))
-    if not asked.agreement:
-        wrong.append(NotAccepted("Service agreement must be accepted", field="agreement"))
-    if pending and len(asked.reason) > (most := front.writes.limits.reason):
-        wrong.append(TooLarge(f"Reason is too long (maximum is {most} characters)", field="reason"))
+    email = _validated(errors, "email", form.email, check_email)
+    _validated(errors, "password", form.password, lambda text: members.check_password(front.writes, text))
+    if not form.agreement:
+        errors.append(NotAccepted("Service agreement must be accepted", field="agreement"))
+    if pending and len(form.reason) > (most := front.writes.limits.reason):
+        errors.append(TooLarge(f"Reason is too long (maximum is {most} characters)", field="reason"))
     try:
         if email:
             await blocklists.check_email(front.writes, email, client)
     except InvalidInput as error:
-        # Whether the address is taken is not revealed.
-        wrong.append(error)
+        # Do not reveal whether the address is taken.
+        errors.append(error)
         email = ""
     keys = {
         field: key(text)
@@ -145,22 +138,22 @@ async def _check(front: Front, asked: Joining, client: str, *, pending: bool) ->
         if text
     }
     taken = await front.graph.key_get(list(keys.values())) if keys else {}
-    wrong += [
+    errors += [
         Taken(f"{field.title()} has already been taken", field=field) for field, key in keys.items() if key in taken
     ]
-    if wrong:
-        raise SeveralErrors(wrong)
+    if errors:
+        raise SeveralErrors(errors)
 
 
-def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
-    """Return the value as it will be stored. An invalid one is noted among the errors, and empty here."""
+def _validated(errors: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
+    """Return the value as it will be stored. If it is invalid, append the error to `errors` and return an empty text."""
     if not text.strip():
-        wrong.append(Blank(f"{field.title()} can't be blank", field=field))
+        errors.append(Blank(f"{field.title()} can't be blank", field=field))
         return ""
     try:
         return check(text)
     except InvalidInput as error:
-        wrong.append(error)
+        errors.append(error)
         return ""
 
 
@@ -169,9 +162,9 @@ _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
 
 
 class SignUp(msgspec.Struct, frozen=True):
-    """Fields of the sign-up form. Four are required. All errors are reported at once, field by field.
+    """Fields of the sign-up form. Four are required. All errors are reported together.
 
-    A date of birth is not asked for; a client may send one, and it is ignored.
+    A date of birth is not required, and ignored if sent.
     """
 
     username: _Word = ""
@@ -180,15 +173,16 @@ class SignUp(msgspec.Struct, frozen=True):
     agreement: bool = False
     locale: Annotated[str, Meta(max_length=35)] = ""
     reason: Annotated[str, Meta(max_length=20_000)] = ""
-    """Why the member wants to join: at most 420 characters, kept where members wait for approval."""
+    """Why the person wants to join: at most 420 characters, kept if new members wait for approval."""
     invite_code: _Word = ""
-    """The code of an invitation, by which one may sign up where that is closed, and need not wait for approval."""
+    """The code of an invitation, which allows to sign up while sign-up is closed, and without approval."""
     proof: _Word = ""
-    """The proof of work of a client that has its machine count, where `configuration.accounts.signup_work` asks for it."""
+    """A proof of work, if `configuration.accounts.signup_work` requires one."""
 
 
+@router.post("/api/v1/accounts", auth="client", scope="write:accounts", limit_class="signup", answer=Token)
 async def sign_up(context: Context, params: SignUp) -> object:
-    """Create a member and return their token, which is valid at once, or from approval on where sign-ups wait for one."""
+    """Create a member and return their token, which is valid at once, or after approval if sign-ups need it."""
     front = context.deps
     app = await app_of(front, context.caller.app_id)
     member = await join(
@@ -212,15 +206,16 @@ async def sign_up(context: Context, params: SignUp) -> object:
 
 
 def _language(locale: str) -> str:
-    """Return the language of a locale, taken as the one that the new member will write in; empty if it is no locale."""
+    """Return the language of a locale as the default language of posts; empty if it is invalid."""
     found = _LOCALE.fullmatch(locale)
     return found[1] if found else ""
 
 
-async def confirm(context: Context, _params: None) -> object:
-    """Send the mail again by which a member confirms their address.
+@router.post("/api/v1/emails/confirmations", scope="write:accounts", answer=dict)
+async def resend_confirmation(context: Context, _params: None) -> object:
+    """Resend the mail with which the caller confirms their address.
 
-    It is refused where the address is confirmed, where there is none, and where the server asks for no confirmation.
+    Refused if the address is confirmed or missing, and if the server requires no confirmation.
     """
     front = context.deps
     member = await access_member(front.graph, actor(context))
@@ -232,43 +227,17 @@ async def confirm(context: Context, _params: None) -> object:
     return {}
 
 
-ROUTES = (
-    endpoints.route(
-        "POST",
-        "/api/v1/accounts",
-        sign_up,
-        auth="client",
-        scope="write:accounts",
-        limit_class="signup",
-        params=SignUp,
-        answer=Token,
-    ),
-    endpoints.route(
-        "POST",
-        "/api/v1/emails/confirmations",
-        confirm,
-        scope="write:accounts",
-        answer=dict,
-    ),
-)
-
-
-_INVITES = "/api/shoal/v1/invites"
-
-
 class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
-    """An invitation to be made."""
-
     max_uses: Annotated[int, Meta(ge=0, le=1_000_000)] = 1
-    """How many may sign up by it: 1 to 100; 0, for moderators and admins: any number."""
+    """How many people may sign up with it: 1 to 100; 0, for moderators and admins, means any number."""
     expires_in: Annotated[int, Meta(ge=0, le=1_000_000_000)] = USUAL_SECONDS
-    """Seconds for which it is good: an hour to 30 days; 0, for moderators and admins: it has no end."""
+    """Seconds until it expires: an hour to 30 days; 0, for moderators and admins, means never."""
     autofollow: bool = False
-    """Whether those who sign up by it follow the caller."""
+    """Whether people who sign up with it follow the caller."""
 
 
 class InviteEntity(msgspec.Struct, kw_only=True):
-    """A link by which others sign up."""
+    """An invitation to sign up."""
 
     id: str
     code: str
@@ -280,17 +249,19 @@ class InviteEntity(msgspec.Struct, kw_only=True):
     uses: int
     autofollow: bool
     open: bool
-    """Whether somebody can sign up by it now."""
+    """Whether it can be used now."""
 
 
-async def several(context: Context, _params: None) -> object:
-    """List the caller's invitations, newest first: the open ones, and those that are over or used up."""
+@router.get("/api/shoal/v1/invites", scope="read:accounts", answer=list[InviteEntity])
+async def list_invites(context: Context, _params: None) -> object:
+    """List the caller's invitations, newest first, including expired and used-up ones."""
     front = context.deps
     return [_shown(front, one) for one in await invitations.of_member(front.writes, actor(context))]
 
 
-async def create(context: Context, params: NewInvite) -> object:
-    """Make an invitation. Who may is for the setting `invitations`."""
+@router.post("/api/shoal/v1/invites", scope="write:accounts", answer=InviteEntity)
+async def create_invite(context: Context, params: NewInvite) -> object:
+    """Create an invitation. The setting `invitations` determines who may."""
     front = context.deps
     for_staff = invitations.is_for_staff(front.writes, uses=params.max_uses, seconds=params.expires_in)
     if for_staff and context.caller.unguarded:
@@ -301,8 +272,9 @@ async def create(context: Context, params: NewInvite) -> object:
     return _shown(front, made)
 
 
-async def end(context: Context, params: One) -> object:
-    """End an own invitation; moderators and admins, with the scope `admin:write:accounts`, end those of others, too."""
+@router.delete("/api/shoal/v1/invites/{id}", scope="write:accounts", answer=dict)
+async def revoke_invite(context: Context, params: One) -> object:
+    """Revoke an own invitation; moderators and admins with the scope `admin:write:accounts` may revoke those of others."""
     front, caller = context.deps, context.caller
     guarded_staff = caller.role is not Role.NONE and not caller.unguarded
     as_staff = guarded_staff and granted(caller.scopes, "admin:write:accounts")
@@ -325,37 +297,26 @@ def _shown(front: Front, invitation: Invitation) -> InviteEntity:
     )
 
 
-INVITATION_ROUTES = (
-    endpoints.route("GET", _INVITES, several, scope="read:accounts", answer=list[InviteEntity]),
-    endpoints.route("POST", _INVITES, create, scope="write:accounts", params=NewInvite, answer=InviteEntity),
-    endpoints.one("DELETE", f"{_INVITES}/{{id}}", end, scope="write:accounts", answer=dict),
-)
-
-
 _Secret = Annotated[str, Meta(min_length=1, max_length=2_000)]
 
 
 class OwnPassword(msgspec.Struct, frozen=True):
-    """The password of the account that is to be deleted."""
-
     password: _Secret
 
 
 class NameAndPassword(msgspec.Struct, frozen=True):
-    """A user name or an e-mail address, and the password."""
-
     username: Annotated[str, Meta(min_length=1, max_length=300)]
     password: _Secret
 
 
 class ReceiptPath(msgspec.Struct, frozen=True):
-    """The text that opens a receipt: a member was told it when they left."""
-
     receipt: Annotated[str, Meta(max_length=100)]
 
 
 class DepartureEntity(msgspec.Struct, frozen=True):
-    """The deletion of an account: when it was asked for, is to begin, began and was done, and how much of what there was."""
+    """The deletion of an account: when it was requested, is due, began and finished, and how many objects of each kind
+    it deleted.
+    """
 
     username: str
     asked_at: str
@@ -363,29 +324,35 @@ class DepartureEntity(msgspec.Struct, frozen=True):
     begun_at: str | None
     deleted_at: str | None
     counts: Mapping[str, int]
-    """Empty before it began."""
+    """Empty until it begins."""
 
 
 class FarewellEntity(DepartureEntity, frozen=True):
-    """A deletion that was just asked for, and what opens its receipt: nobody can be told it again."""
+    """A deletion that was just requested, with the text that opens its receipt, which cannot be retrieved later."""
 
     receipt: str
 
 
-async def leave(context: Context, params: OwnPassword) -> object:
-    """Delete the caller's account: hidden now, deleted when the days to come back are over. All logins end, this one too."""
-    told = await login_attempts.leave(context, actor(context), params.password)
-    return FarewellEntity(**_fields(told.departure), receipt=told.receipt)
+@router.post("/api/shoal/v1/leave", scope="write:accounts", limit_class="login", answer=FarewellEntity)
+async def delete_account(context: Context, params: OwnPassword) -> object:
+    """Delete the caller's account: it is hidden now and deleted after a grace period.
+
+    All sessions are logged out, including this one.
+    """
+    farewell = await login_attempts.leave(context, actor(context), params.password)
+    return FarewellEntity(**_fields(farewell.departure), receipt=farewell.receipt)
 
 
-async def come_back(context: Context, params: NameAndPassword) -> object:
-    """Keep an account that was to be deleted. It is logged in to as ever, after that."""
+@router.post("/api/shoal/v1/come_back", auth="public", limit_class="login", answer=dict, refuses=(401, 403))
+async def cancel_deletion(context: Context, params: NameAndPassword) -> object:
+    """Cancel the deletion of an account, which can then log in again."""
     await login_attempts.come_back(context, params.username, params.password)
     return {}
 
 
-async def receipt(context: Context, params: ReceiptPath) -> object:
-    """The deletion of an account, for whoever has its receipt; it is kept for a year."""
+@router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DepartureEntity)
+async def get_receipt(context: Context, params: ReceiptPath) -> object:
+    """Show the deletion of an account to the holder of its receipt, for a year."""
     return DepartureEntity(**_fields(await account_deletions.receipt(context.deps.writes, params.receipt)))
 
 
@@ -398,29 +365,3 @@ def _fields(departure: Departure) -> dict[str, Any]:
         "deleted_at": moment(departure.done_at) if departure.done_at else None,
         "counts": departure.counts,
     }
-
-
-DELETION_ROUTES = (
-    endpoints.route(
-        "POST",
-        "/api/shoal/v1/leave",
-        leave,
-        scope="write:accounts",
-        limit_class="login",
-        params=OwnPassword,
-        answer=FarewellEntity,
-    ),
-    endpoints.route(
-        "POST",
-        "/api/shoal/v1/come_back",
-        come_back,
-        auth="public",
-        limit_class="login",
-        params=NameAndPassword,
-        answer=dict,
-        refuses=(401, 403),
-    ),
-    endpoints.route(
-        "GET", "/api/shoal/v1/receipts/{receipt}", receipt, auth="public", params=ReceiptPath, answer=DepartureEntity
-    ),
-)

@@ -1,4 +1,4 @@
-"""How the caller stands to others: follow, block, mute and more, and the lists of it."""
+"""The caller's relationships to other accounts: follow, block, mute and more, and the lists of these."""
 
 from __future__ import annotations
 
@@ -19,27 +19,21 @@ from shoal.graph.schema import BLOCKS, ENDORSES, MUTES, REQUESTED_BY, AssocType
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
 from shoal.http.responses import raw
-from shoal.http.routes import Route
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Handler, One, PageOf, actor, cursor_of, paged, people_page
+from shoal.mastodon_api.context import Context, One, PageOf, Router, actor, cursor_of, paged, people_page
 from shoal.mastodon_api.entities import serializers
-from shoal.mastodon_api.entities import serializers as people_entities
 from shoal.mastodon_api.entities.serializers import FamiliarFollowers, FollowersAtDay, MutedAccount, RelationshipTimes
 from shoal.mastodon_api.entities.statuses import Account, Relationship
-from shoal.queries import follows as followers_series
-from shoal.queries import members
-from shoal.queries.follows import history as relationship_history
+from shoal.queries import follows, members
 
-Verb = Callable[[Writes, int, int], Awaitable[Relation]]
-
+router = Router()
 
 _FAMILIAR = 100
-"""So many accounts, the first, are answered for at once."""
+"""Maximum number of accounts per request for familiar followers; further ones are ignored."""
+
+Command = Callable[[Writes, int, int], Awaitable[Relation]]
 
 
 class FollowParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a follow: shares, notifications, and the languages that are wanted."""
-
     id: Id
     reblogs: bool | None = None
     notify: bool | None = None
@@ -47,112 +41,122 @@ class FollowParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MuteParams(msgspec.Struct, frozen=True, kw_only=True):
-    """How far and for how many seconds."""
-
     id: Id
     notifications: bool = True
     duration: Annotated[int, Meta(ge=0, le=relationships.MAX_MUTE_SECONDS)] = 0
 
 
 class NoteParams(msgspec.Struct, frozen=True, kw_only=True):
-    """A private note of the caller's about an account."""
-
     id: Id
     comment: Annotated[str, Meta(max_length=8_000)] = ""
 
 
 class SeriesQuery(msgspec.Struct, frozen=True):
-    """How many days of a series, the last of which is today."""
-
-    days: Annotated[int, Meta(ge=1, le=followers_series.MAX_DAYS)] = followers_series.DAYS
+    days: Annotated[int, Meta(ge=1, le=follows.MAX_DAYS)] = follows.DAYS
 
 
-class Others(msgspec.Struct, frozen=True):
-    """Some accounts at once."""
-
+class AccountIds(msgspec.Struct, frozen=True):
     id: Annotated[tuple[Id, ...], Meta(max_length=400)] = ()
 
 
-async def several(context: Context, params: Others) -> object:
-    """One relationship for each id asked for, in that order."""
-    front = context.deps
+@router.get("/api/v1/accounts/relationships", scope="read:follows", answer=list[Relationship])
+async def list_relationships(context: Context, params: AccountIds) -> object:
+    """List the caller's relationships to these accounts, in the order of the ids."""
     ids = tuple(dict.fromkeys(params.id))
-    stands = await full_relations(front.graph, actor(context), ids)
-    return [serializers.relationship(id_, stands[id_]) for id_ in ids]
+    relations = await full_relations(context.deps.graph, actor(context), ids)
+    return [serializers.relationship(id_, relations[id_]) for id_ in ids]
 
 
-def _handler(verb: Verb) -> Handler[One]:
-    async def handler(context: Context, params: One) -> object:
-        await _access(context, params.id)
-        front = context.deps
-        return serializers.relationship(params.id, await verb(front.writes, actor(context), params.id))
-
-    handler.__doc__ = verb.__doc__
-    return handler
-
-
-async def _access(context: Context, id_: int) -> None:
-    front = context.deps
-    if not await members_by_id(front.graph, (id_,)):
+async def _check_exists(context: Context, id_: int) -> None:
+    if not await members_by_id(context.deps.graph, (id_,)):
         raise NotFound("Record not found")
 
 
-unfollow = _handler(relationships.unfollow)
-block = _handler(relationships.block)
-unblock = _handler(relationships.unblock)
-unmute = _handler(relationships.unmute)
-remove_follower = _handler(relationships.remove_follower)
-endorse = _handler(relationships.endorse)
-unendorse = _handler(relationships.unendorse)
-authorize = _handler(relationships.authorize_request)
-reject = _handler(relationships.reject_request)
+def _add(path: str, command: Command, scope: str, what: str) -> None:
+    """Add the route that calls a command on an account."""
+
+    @router.post(path, scope=scope, answer=Relationship, what=what)
+    async def handler(context: Context, params: One) -> object:
+        await _check_exists(context, params.id)
+        return serializers.relationship(params.id, await command(context.deps.writes, actor(context), params.id))
 
 
+_ACCOUNT = "/api/v1/accounts/{id}"
+_REQUEST = "/api/v1/follow_requests/{id}"
+_FEATURE = "Feature an account on the caller's profile. The caller must follow it."
+_UNFEATURE = "Stop featuring an account on the caller's profile."
+
+_add(f"{_ACCOUNT}/unfollow", relationships.unfollow, "write:follows", "Unfollow an account, or withdraw a request.")
+_add(
+    f"{_ACCOUNT}/remove_from_followers",
+    relationships.remove_follower,
+    "write:follows",
+    "Remove a follower, who may follow again.",
+)
+_add(
+    f"{_ACCOUNT}/block",
+    relationships.block,
+    "write:blocks",
+    "Block an account: neither sees the other any more, and follows and requests end both ways.",
+)
+_add(f"{_ACCOUNT}/unblock", relationships.unblock, "write:blocks", "Unblock an account; follows are not restored.")
+_add(f"{_ACCOUNT}/unmute", relationships.unmute, "write:mutes", "Unmute an account.")
+_add(f"{_ACCOUNT}/endorse", relationships.endorse, "write:accounts", _FEATURE)
+_add(f"{_ACCOUNT}/unendorse", relationships.unendorse, "write:accounts", _UNFEATURE)
+_add(f"{_ACCOUNT}/pin", relationships.endorse, "write:accounts", _FEATURE)
+_add(f"{_ACCOUNT}/unpin", relationships.unendorse, "write:accounts", _UNFEATURE)
+_add(f"{_REQUEST}/authorize", relationships.authorize_request, "write:follows", "Accept a follow request.")
+_add(f"{_REQUEST}/reject", relationships.reject_request, "write:follows", "Reject a follow request.")
+
+
+@router.post("/api/v1/accounts/{id}/follow", scope="write:follows", answer=Relationship)
 async def follow(context: Context, params: FollowParams) -> object:
-    """Follow an account, or ask to when it is locked. A repeated follow changes what it brings; what is not given stays."""
-    front = context.deps
-    await _access(context, params.id)
+    """Follow an account, or send a request if it is locked. A repeated call updates the options that are given."""
+    await _check_exists(context, params.id)
     options = FollowOptions(shares=params.reblogs, notify=params.notify, languages=params.languages)
-    return serializers.relationship(
-        params.id, await relationships.follow(front.writes, actor(context), params.id, options)
-    )
+    relation = await relationships.follow(context.deps.writes, actor(context), params.id, options)
+    return serializers.relationship(params.id, relation)
 
 
+@router.post("/api/v1/accounts/{id}/mute", scope="write:mutes", answer=Relationship)
 async def mute(context: Context, params: MuteParams) -> object:
-    """Mute an account, with its notifications unless told otherwise, for `duration` seconds (0: for ever)."""
-    front = context.deps
-    await _access(context, params.id)
-    stand = await relationships.mute(
-        front.writes, actor(context), params.id, notifications=params.notifications, seconds=params.duration
+    """Mute an account and, by default, its notifications, for `duration` seconds; 0 mutes it permanently."""
+    await _check_exists(context, params.id)
+    relation = await relationships.mute(
+        context.deps.writes, actor(context), params.id, notifications=params.notifications, seconds=params.duration
     )
-    return serializers.relationship(params.id, stand)
+    return serializers.relationship(params.id, relation)
 
 
+@router.post("/api/v1/accounts/{id}/note", scope="write:accounts", answer=Relationship)
 async def note(context: Context, params: NoteParams) -> object:
-    """Keep a note about an account, for oneself; an empty one takes it away."""
-    front = context.deps
-    await _access(context, params.id)
-    stand = await relationships.note(front.writes, actor(context), params.id, params.comment)
-    return serializers.relationship(params.id, stand)
+    """Store a private note about an account; an empty comment deletes it."""
+    await _check_exists(context, params.id)
+    relation = await relationships.note(context.deps.writes, actor(context), params.id, params.comment)
+    return serializers.relationship(params.id, relation)
 
 
+@router.get("/api/v1/blocks", scope="read:blocks", answer=list[Account])
 async def blocks(context: Context, params: PageQuery) -> object:
-    """Whom the caller blocks, newest first."""
+    """List the accounts that the caller blocks, newest first."""
     return await _page(context, params, BLOCKS)
 
 
-async def asking(context: Context, params: PageQuery) -> object:
-    """List the accounts that ask to follow the caller, newest first."""
+@router.get("/api/v1/follow_requests", scope="read:follows", answer=list[Account])
+async def requests(context: Context, params: PageQuery) -> object:
+    """List the accounts that request to follow the caller, newest first."""
     return await _page(context, params, REQUESTED_BY)
 
 
+@router.get("/api/v1/endorsements", scope="read:accounts", answer=list[Account])
 async def endorsements(context: Context, params: PageQuery) -> object:
-    """Whom the caller shows on their profile, newest first."""
+    """List the accounts that the caller features on their profile, newest first."""
     return await _page(context, params, ENDORSES, followed_by=actor(context))
 
 
+@router.get("/api/v1/accounts/{id}/endorsements", auth="optional", scope="read:accounts", answer=list[Account])
 async def endorsed_by(context: Context, params: PageOf) -> object:
-    """Whom an account shows on its profile, newest first."""
+    """List the accounts that an account features on its profile, newest first."""
     front = context.deps
     await access_member(front.graph, params.id)
     cursor, viewer = cursor_of(params, 40, 80), context.caller.member_id
@@ -160,13 +164,14 @@ async def endorsed_by(context: Context, params: PageOf) -> object:
     return people_page(context, found, cursor)
 
 
+@router.get("/api/v1/mutes", scope="read:mutes", answer=list[MutedAccount])
 async def mutes(context: Context, params: PageQuery) -> object:
-    """Whom the caller mutes, newest first, and until when."""
+    """List the accounts that the caller mutes, newest first, with the expiry of each mute."""
     front = context.deps
     cursor, member = cursor_of(params, 40, 80), actor(context)
     found = await members.page(front.reads, member, member, MUTES, cursor, severed=True)
     muted = [
-        # An account is JSON that is ready: its end is opened for one more key.
+        # Append a key to the encoded account.
         front.present.account(profile)[:-1] + b',"mute_expires_at":%b}' % _expiry(data)
         for profile, data in zip(found.profiles, found.data, strict=True)
     ]
@@ -179,126 +184,33 @@ def _expiry(data: bytes) -> bytes:
 
 
 async def _page(context: Context, params: PageQuery, atype: AssocType, *, followed_by: int = 0) -> object:
-    front = context.deps
     cursor, member = cursor_of(params, 40, 80), actor(context)
     found = await members.page(
-        front.reads, member, member, atype, cursor, severed=atype is BLOCKS, followed_by=followed_by
+        context.deps.reads, member, member, atype, cursor, severed=atype is BLOCKS, followed_by=followed_by
     )
     return people_page(context, found, cursor)
 
 
-async def familiar(context: Context, params: Others) -> object:
-    """For each account those whom the caller follows among its followers; nobody where an account hides them."""
+@router.get("/api/v1/accounts/familiar_followers", scope="read:follows", answer=list[FamiliarFollowers])
+async def familiar(context: Context, params: AccountIds) -> object:
+    """List, for each account, its followers whom the caller follows; none if the account hides its followers."""
     front = context.deps
     found = await members.familiar(front.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
     return [
-        people_entities.FamiliarFollowers(str(id_), [raw(front.present.account(one)) for one in profiles])
+        FamiliarFollowers(str(id_), [raw(front.present.account(one)) for one in profiles])
         for id_, profiles in found.items()
     ]
 
 
+@router.get("/api/shoal/v1/relationships/{id}/history", scope="read:follows", answer=RelationshipTimes)
 async def history(context: Context, params: One) -> object:
-    """Tell when the caller and an account followed each other: since when, until when, and again. Nobody else is told."""
-    told = await relationship_history(context.deps.reads, actor(context), params.id)
-    return people_entities.relationship_times(params.id, told)
+    """List the periods in which the caller and an account followed each other. Visible to the caller only."""
+    periods = await follows.history(context.deps.reads, actor(context), params.id)
+    return serializers.relationship_times(params.id, periods)
 
 
+@router.get("/api/shoal/v1/followers/by_day", scope="read:follows", answer=list[FollowersAtDay])
 async def growth(context: Context, params: SeriesQuery) -> object:
-    """Count the caller's followers at the end of each day, oldest first, and how many came and went. Nobody else is told."""
-    series = await followers_series.by_day(context.deps.reads, actor(context), params.days)
-    return [people_entities.followers_at_day(day) for day in series]
-
-
-RELATIONSHIP_ROUTES = (
-    endpoints.route(
-        "GET",
-        "/api/v1/accounts/relationships",
-        several,
-        scope="read:follows",
-        params=Others,
-        answer=list[Relationship],
-    ),
-    endpoints.route(
-        "GET",
-        "/api/v1/accounts/familiar_followers",
-        familiar,
-        scope="read:follows",
-        params=Others,
-        answer=list[FamiliarFollowers],
-    ),
-    endpoints.one(
-        "GET",
-        "/api/shoal/v1/relationships/{id}/history",
-        history,
-        scope="read:follows",
-        answer=RelationshipTimes,
-    ),
-    endpoints.route(
-        "GET",
-        "/api/shoal/v1/followers/by_day",
-        growth,
-        scope="read:follows",
-        params=SeriesQuery,
-        answer=list[FollowersAtDay],
-    ),
-)
-
-
-def _verb(name: str, handler: Handler[One], scope: str) -> Route:
-    return endpoints.one("POST", f"/api/v1/accounts/{{id}}/{name}", handler, scope=scope, answer=Relationship)
-
-
-def _answer(name: str, handler: Handler[One]) -> Route:
-    path = f"/api/v1/follow_requests/{{id}}/{name}"
-    return endpoints.one("POST", path, handler, scope="write:follows", answer=Relationship)
-
-
-ROUTES = (
-    endpoints.seen(
-        "GET",
-        "/api/v1/accounts/{id}/endorsements",
-        endorsed_by,
-        scope="read:accounts",
-        params=PageOf,
-        answer=list[Account],
-    ),
-    endpoints.route(
-        "POST",
-        "/api/v1/accounts/{id}/follow",
-        follow,
-        scope="write:follows",
-        params=FollowParams,
-        answer=Relationship,
-    ),
-    _verb("unfollow", unfollow, "write:follows"),
-    _verb("remove_from_followers", remove_follower, "write:follows"),
-    _verb("block", block, "write:blocks"),
-    _verb("unblock", unblock, "write:blocks"),
-    endpoints.route(
-        "POST",
-        "/api/v1/accounts/{id}/mute",
-        mute,
-        scope="write:mutes",
-        params=MuteParams,
-        answer=Relationship,
-    ),
-    _verb("unmute", unmute, "write:mutes"),
-    endpoints.route(
-        "POST",
-        "/api/v1/accounts/{id}/note",
-        note,
-        scope="write:accounts",
-        params=NoteParams,
-        answer=Relationship,
-    ),
-    _verb("endorse", endorse, "write:accounts"),
-    _verb("unendorse", unendorse, "write:accounts"),
-    _verb("pin", endorse, "write:accounts"),
-    _verb("unpin", unendorse, "write:accounts"),
-    endpoints.page("GET", "/api/v1/blocks", blocks, scope="read:blocks", answer=list[Account]),
-    endpoints.page("GET", "/api/v1/mutes", mutes, scope="read:mutes", answer=list[MutedAccount]),
-    endpoints.page("GET", "/api/v1/endorsements", endorsements, scope="read:accounts", answer=list[Account]),
-    endpoints.page("GET", "/api/v1/follow_requests", asking, scope="read:follows", answer=list[Account]),
-    _answer("authorize", authorize),
-    _answer("reject", reject),
-)
+    """Count the caller's followers at the end of each day, oldest first, with gains and losses. Visible to the caller only."""
+    series = await follows.by_day(context.deps.reads, actor(context), params.days)
+    return [serializers.followers_at_day(day) for day in series]

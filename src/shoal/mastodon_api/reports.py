@@ -1,4 +1,4 @@
-"""Reports: a member tells those who look after the network about another."""
+"""Reports of accounts to the moderators."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from shoal.commands import reports
 from shoal.commands.reports import MAX_POSTS, Complaint
 from shoal.core.errors import InvalidInput
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, actor, profile_of
+from shoal.mastodon_api.context import Context, Front, Router, actor, profile_of
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.moderation import Report
+
+router = Router()
 
 Category = Literal["spam", "legal", "violation", "other"]
 RuleIds = Annotated[tuple[Annotated[str, Meta(max_length=20)], ...], Meta(max_length=100)]
 
 
 class NewReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a report is about, and why."""
-
     account_id: Id
     status_ids: Annotated[tuple[Id, ...], Meta(max_length=MAX_POSTS)] = ()
     comment: Annotated[str, Meta(max_length=20_000)] = ""
     category: Category = "other"
     rule_ids: RuleIds = ()
     forward: bool = False
-    """To another server: refused, as every account is of this one."""
+    """Forwarding to another server is refused, because all accounts are local."""
 
 
 def known_rules(front: Front) -> frozenset[str]:
-    """The ids of the rules there are."""
     return frozenset(rule.id for rule in moderation_entities.rules_of(front.settings))
 
 
+@router.post("/api/v1/reports", scope="write:reports", answer=Report)
 async def create(context: Context, params: NewReport) -> object:
-    """Report an account, and statuses of it, to the moderators. The caller is shown these statuses no more."""
+    """Report an account, and statuses by it, to the moderators. The reported statuses are hidden from the caller."""
     front = context.deps
     if params.forward:
         raise InvalidInput("forward: there is no other server to send the report to", field="forward")
@@ -49,6 +48,3 @@ async def create(context: Context, params: NewReport) -> object:
     filed = await reports.file(front.writes, actor(context), params.account_id, complaint, rules=known_rules(front))
     target = await profile_of(context, filed.target_id)
     return moderation_entities.report(filed, serializers.account(target, front.at))
-
-
-ROUTES = (endpoints.route("POST", "/api/v1/reports", create, scope="write:reports", params=NewReport, answer=Report),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -12,21 +12,21 @@ from shoal.commands import scheduled_posts
 from shoal.commands.posts import Draft
 from shoal.core.model import Media, ScheduledPost
 from shoal.graph.access import own_object
-from shoal.graph.schema import AnyNode
 from shoal.http.errors import RecordInvalid
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
 from shoal.i18n import language_tag
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged, show
+from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged, show
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import attachment
 from shoal.mastodon_api.entities.statuses import MediaAttachment
 from shoal.queries.posts import waiting
 
+router = Router()
+
 
 class ScheduledPoll(msgspec.Struct, kw_only=True):
-    """The poll that will come with the status; it is open from then on."""
+    """The poll of a scheduled status. It opens when the status is posted."""
 
     options: list[str]
     expires_in: int | None
@@ -35,7 +35,7 @@ class ScheduledPoll(msgspec.Struct, kw_only=True):
 
 
 class ScheduledParams(msgspec.Struct, kw_only=True):
-    """Parameters of the status to be posted."""
+    """Parameters of the status to post."""
 
     text: str
     poll: ScheduledPoll | None
@@ -55,114 +55,113 @@ class ScheduledExtras(msgspec.Struct):
     """Facts about a scheduled status that Mastodon does not report."""
 
     refused: str
-    """Why it could not be posted at its time."""
+    """Why the status could not be posted when it was due."""
 
 
 class ScheduledStatus(msgspec.Struct, kw_only=True):
-    """A status for a moment to come."""
+    """A scheduled status."""
 
     id: str
     scheduled_at: str
     params: ScheduledParams
     media_attachments: list[MediaAttachment]
     shoal: ScheduledExtras | UnsetType = UNSET
-    """Present if the status could not be posted at its time. It stays until it is given another time, or canceled."""
+    """Present if the status could not be posted when it was due. It is kept until it is rescheduled or canceled."""
 
 
 Moment = Annotated[str, Meta(max_length=100)]
-"""As in ISO 8601."""
-
-_encode = msgspec.json.Encoder().encode
+"""An ISO 8601 date and time."""
 
 
 class Rescheduled(msgspec.Struct, frozen=True):
-    """Another moment for a scheduled status."""
-
     id: Id
     scheduled_at: Moment = ""
 
 
-async def several(context: Context, params: PageQuery) -> object:
-    """List the caller's scheduled statuses, the one scheduled last first."""
+@router.get("/api/v1/scheduled_statuses", scope="read:statuses", answer=list[ScheduledStatus])
+async def list_scheduled(context: Context, params: PageQuery) -> object:
+    """List the caller's scheduled statuses, most recently created first."""
     front = context.deps
     cursor = cursor_of(params)
     page = await waiting(front.graph, actor(context), cursor)
-    body = _encode(await _shown(front, page.posts))
+    body = await _entities(front, page.posts)
     return paged(context, body, [one.id for one in page.posts], page.next, cursor)
 
 
-async def one(context: Context, params: One) -> object:
-    """A scheduled status by id."""
+@router.get("/api/v1/scheduled_statuses/{id}", scope="read:statuses", answer=ScheduledStatus)
+async def get_scheduled(context: Context, params: One) -> object:
+    """Show a scheduled status."""
     front = context.deps
-    scheduled = await own_object(front.graph, ScheduledPost, actor(context), params.id)
-    return (await _shown(front, [scheduled]))[0]
+    return await _entity(front, await own_object(front.graph, ScheduledPost, actor(context), params.id))
 
 
-async def move(context: Context, params: Rescheduled) -> object:
-    """Schedule a status for another moment."""
+@router.put("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=ScheduledStatus)
+async def reschedule(context: Context, params: Rescheduled) -> object:
+    """Reschedule a status."""
     front = context.deps
     at = moment_of(params.scheduled_at)
-    return (await _shown(front, [await scheduled_posts.put_off(front.writes, actor(context), params.id, at)]))[0]
+    return await _entity(front, await scheduled_posts.put_off(front.writes, actor(context), params.id, at))
 
 
+@router.delete("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=dict)
 async def cancel(context: Context, params: One) -> object:
-    """A scheduled status is not to be posted."""
-    front = context.deps
-    await scheduled_posts.cancel(front.writes, actor(context), params.id)
-    return None
+    """Cancel a scheduled status."""
+    await scheduled_posts.cancel(context.deps.writes, actor(context), params.id)
+    return {}
 
 
 async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> object:
-    """Schedule a status. A request that is repeated after its moment is answered with the status itself."""
+    """Schedule a status. A repeated request after it was posted returns the status itself."""
     front = context.deps
     at = moment_of(moment)
     made = await scheduled_posts.schedule(
         front.writes, actor(context), draft, at, request=request, app_id=context.caller.app_id
     )
     if isinstance(made, ScheduledPost):
-        return (await _shown(front, [made]))[0]
+        return await _entity(front, made)
     return await show(context, made.id)
 
 
 def moment_of(text: str) -> int:
-    """Unix milliseconds. Raises `RecordInvalid`."""
+    """Parse a date and time as Unix milliseconds. Raises `RecordInvalid`."""
     at = scheduled_posts.moment_of_text(text)
     if at is None:
         raise RecordInvalid("scheduled_at: a date and time as in ISO 8601", field="scheduled_at")
     return at
 
 
-async def _shown(front: Front, scheduled: Sequence[ScheduledPost]) -> list[ScheduledStatus]:
+async def _entity(front: Front, scheduled: ScheduledPost) -> ScheduledStatus:
+    return (await _entities(front, [scheduled]))[0]
+
+
+async def _entities(front: Front, scheduled: Sequence[ScheduledPost]) -> list[ScheduledStatus]:
     drafts = [(one, scheduled_posts.draft_of(one)) for one in scheduled]
-    pictures = await front.graph.obj_get(list({id_ for _, draft in drafts for id_ in draft.media}))
+    media = await front.graph.obj_get(list({id_ for _, draft in drafts for id_ in draft.media}))
     return [
         ScheduledStatus(
             id=str(one.id),
             scheduled_at=serializers.moment(one.at),
             params=_params(one, draft),
-            media_attachments=_attachments(front, draft, pictures),
+            media_attachments=[
+                attachment(found, front.at) for id_ in draft.media if isinstance(found := media.get(id_), Media)
+            ],
             shoal=ScheduledExtras(refused=one.refused) if one.refused else UNSET,
         )
         for one, draft in drafts
     ]
 
 
-def _attachments(front: Front, draft: Draft, pictures: Mapping[int, AnyNode]) -> list[MediaAttachment]:
-    found = (pictures.get(id_) for id_ in draft.media)
-    return [attachment(media, front.at) for media in found if isinstance(media, Media)]
-
-
 def _params(scheduled: ScheduledPost, draft: Draft) -> ScheduledParams:
-    asked = draft.poll
+    poll = draft.poll
     return ScheduledParams(
         text=draft.text,
         poll=ScheduledPoll(
-            options=list(asked.options),
-            expires_in=asked.seconds,
-            multiple=asked.multiple,
-            hide_totals=asked.hide_totals,
+            options=list(poll.options),
+            expires_in=poll.seconds,
+            multiple=poll.multiple,
+            hide_totals=poll.hide_totals,
         )
-        if asked
+        if poll
         else None,
         media_ids=list(map(str, draft.media)) or None,
         sensitive=bool(draft.sensitive),
@@ -172,24 +171,3 @@ def _params(scheduled: ScheduledPost, draft: Draft) -> ScheduledParams:
         language=language_tag(draft.language) or None,
         application_id=scheduled.app_id or None,
     )
-
-
-ROUTES = (
-    endpoints.page(
-        "GET",
-        "/api/v1/scheduled_statuses",
-        several,
-        scope="read:statuses",
-        answer=list[ScheduledStatus],
-    ),
-    endpoints.one("GET", "/api/v1/scheduled_statuses/{id}", one, scope="read:statuses", answer=ScheduledStatus),
-    endpoints.route(
-        "PUT",
-        "/api/v1/scheduled_statuses/{id}",
-        move,
-        scope="write:statuses",
-        params=Rescheduled,
-        answer=ScheduledStatus,
-    ),
-    endpoints.one("DELETE", "/api/v1/scheduled_statuses/{id}", cancel, scope="write:statuses", answer=dict),
-)

@@ -1,8 +1,7 @@
-"""Search: accounts, statuses and hashtags by what somebody types.
+"""Search for accounts, statuses and hashtags.
 
-`#tide` finds hashtags alone, and `@ann` accounts alone. So does the exact name of an account, unless `type` says what is wanted:
-whoever types a name looks for that account. Statuses are found for members only. An address of ours is what it leads to,
-with `resolve`.
+`#tide` finds only hashtags, and `@ann` only accounts. The exact name of an account also finds only accounts, unless
+`type` is given. Statuses are found for members only. With `resolve`, a URL of this server finds what it links to.
 """
 
 from __future__ import annotations
@@ -17,19 +16,18 @@ from msgspec import Meta
 
 from shoal.core.ids import MAX_ID
 from shoal.graph.contract import MAX_TIME, Cursor
-from shoal.graph.schema import FOLLOWS_TAG, tag_id
-from shoal.http.pagination import WithData, listed_data, offset_links, page_size
+from shoal.http.pagination import WithData, listed_data, page_size
 from shoal.http.params import CursorId as CursorValue
 from shoal.http.params import Id, Limit
-from shoal.http.responses import Reply
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, address_of
-from shoal.mastodon_api.entities import tags as tag_entities
+from shoal.mastodon_api.context import Context, Router, offset_page
 from shoal.mastodon_api.entities.statuses import Account
 from shoal.mastodon_api.entities.tags import Search, SearchV1
+from shoal.mastodon_api.tags import counted_tags
 from shoal.queries import search
 from shoal.queries.hydration import Entry, Profile, hydrate, profiles_by_id
 from shoal.queries.search import ResultRange
+
+router = Router()
 
 _NAME = re.compile(r"@?([A-Za-z0-9_]+)(?:@([^\s@/]+))?")
 _OURS = re.compile(r"(?:@(?P<name>\w+)(?:/(?P<id>\d{1,19}))?|tags/(?P<tag>[^/?#]+))/?(?:[?#].*)?")
@@ -39,14 +37,14 @@ Text = Annotated[str, Meta(max_length=2_000)]
 
 
 class Query(WithData, frozen=True, kw_only=True):
-    """A search: the text, and the part of the results that is wanted. `offset` counts with a `type` only."""
+    """A search query and the range of results. `offset` applies only with a `type`."""
 
     q: Text
     type: Annotated[str, Meta(max_length=40)] = ""
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
     resolve: bool = False
-    """Whether an address is followed to what it names, which is here or nowhere. Otherwise its words are looked for."""
+    """Whether a URL of this server is resolved to what it links to; otherwise it is searched as text."""
     following: bool = False
     account_id: Id = Id(0)
     max_id: CursorValue = CursorValue(0)
@@ -54,8 +52,6 @@ class Query(WithData, frozen=True, kw_only=True):
 
 
 class AccountQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which accounts are looked for."""
-
     q: Text
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
@@ -70,26 +66,33 @@ class _Found(msgspec.Struct):
     hashtags: list[str] = []
 
 
-async def everything(context: Context, params: Query) -> object:
-    """Accounts, statuses and hashtags."""
-    front = context.deps
+@router.get("/api/v2/search", auth="optional", scope="read:search", answer=Search)
+async def search_all(context: Context, params: Query) -> object:
+    """Search for accounts, statuses and hashtags."""
     result = await _search(context, params)
-    hashtags = await _tags(front, context.caller.member_id, result.hashtags)
-    return {**await _people_and_posts(context, result, listed_data(wanted=params.with_data)), _HASHTAGS: hashtags}
+    counted = await context.deps.reads.tags.counted(result.hashtags) if result.hashtags else {}
+    return await _results(context, params, result, await counted_tags(context, result.hashtags, counted))
 
 
-async def as_before(context: Context, params: Query) -> object:
-    """Search for accounts, statuses and hashtags, and return the hashtags by their names alone."""
+@router.get("/api/v1/search", scope="read:search", answer=SearchV1)
+async def search_all_v1(context: Context, params: Query) -> object:
+    """Search for accounts, statuses and hashtags; hashtags are returned as names."""
     result = await _search(context, params)
+    return await _results(context, params, result, result.hashtags)
+
+
+async def _results(context: Context, params: Query, found: _Found, hashtags: Sequence[object]) -> dict[str, object]:
+    present, data = context.deps.present, listed_data(wanted=params.with_data)
     return {
-        **await _people_and_posts(context, result, listed_data(wanted=params.with_data)),
-        _HASHTAGS: result.hashtags,
+        _ACCOUNTS: msgspec.Raw(present.accounts(found.accounts)),
+        _STATUSES: msgspec.Raw(await present.page(context.caller.member_id, found.statuses, data)),
+        _HASHTAGS: hashtags,
     }
 
 
+@router.get("/api/v1/accounts/search", scope="read:accounts", answer=list[Account])
 async def accounts(context: Context, params: AccountQuery) -> object:
-    """Accounts by name."""
-    front = context.deps
+    """Search for accounts by name."""
     limit, offset = page_size(params.limit, 40, 80), max(0, params.offset)
     part = ResultRange(limit, min(offset, search.MOST))
     if params.resolve and (named := await _at_address(context, params.q.strip())) is not None:
@@ -97,8 +100,7 @@ async def accounts(context: Context, params: AccountQuery) -> object:
     else:
         profiles_found = await _accounts(context, params.q.strip(), part, following=params.following)
     more = len(profiles_found) == limit and part.end < search.MOST
-    link = offset_links(address_of(context), offset, limit, more=more)
-    return Reply(front.present.accounts(profiles_found), headers=(("Link", link),) if link else ())
+    return offset_page(context, context.deps.present.accounts(profiles_found), offset, limit, more=more)
 
 
 async def _search(context: Context, params: Query) -> _Found:
@@ -106,7 +108,7 @@ async def _search(context: Context, params: Query) -> _Found:
     if not text or kind not in ("", _ACCOUNTS, _STATUSES, _HASHTAGS):
         return _Found()
     if params.resolve and (named := await _at_address(context, text)) is not None:
-        return _only(named, kind)
+        return named if not kind else _Found(**{kind: getattr(named, kind)})
     part = ResultRange(page_size(params.limit), min(max(0, params.offset), search.MOST) if kind else 0)
     result = _Found()
     if kind in ("", _ACCOUNTS):
@@ -129,7 +131,7 @@ def _wants_statuses(kind: str, text: str, people: Sequence[Profile]) -> bool:
 
 
 def _is_for_accounts(text: str, people: Sequence[Profile]) -> bool:
-    """Whether somebody looks for an account: by a name that one has, or by what can only be a name."""
+    """Return whether a query means an account: it is the name of a found account, or starts with `@`."""
     if text.startswith("@"):
         return True
     match = _NAME.fullmatch(text)
@@ -142,24 +144,20 @@ async def _accounts(context: Context, text: str, part: ResultRange, *, following
         return []
     match = _NAME.fullmatch(text)
     if match is not None:
-        if match[2] and match[2].lower() not in _domains(front):
+        if match[2] and match[2].lower() not in front.at.names:
             return []
         text = match[1]
     return await search.members(front.reads, context.caller.member_id, text, part, following=following)
 
 
-def _domains(front: Front) -> set[str]:
-    return {front.at.domain.lower(), front.at.netloc.lower()}
-
-
 async def _at_address(context: Context, text: str) -> _Found | None:
-    """Return what a URL of this server leads to, as far as the caller may see it; None when the text is no such URL."""
+    """Return what a URL of this server links to, as far as the caller may see it; None for any other text."""
     front = context.deps
     scheme, _, rest = text.partition("://")
     host, _, path = rest.partition("/")
     base = front.at.path[1:] and f"{front.at.path[1:]}/"
     match = _OURS.fullmatch(path.removeprefix(base)) if path.startswith(base) else None
-    if match is None or scheme.lower() not in ("http", "https") or host.lower() not in _domains(front):
+    if match is None or scheme.lower() not in ("http", "https") or host.lower() not in front.at.names:
         return None
     if match["tag"]:
         return _Found(hashtags=await search.tags(front.reads, None, unquote(match["tag"]), ResultRange(1)))
@@ -170,45 +168,3 @@ async def _at_address(context: Context, text: str) -> _Found | None:
     return _Found(
         accounts=await profiles_by_id(front.graph, context.caller.member_id, (member.id,)) if member else [],
     )
-
-
-def _only(result: _Found, kind: str) -> _Found:
-    return result if not kind else _Found(**{kind: getattr(result, kind)})
-
-
-async def _people_and_posts(context: Context, result: _Found, data: int) -> dict[str, msgspec.Raw]:
-    front = context.deps
-    return {
-        _ACCOUNTS: msgspec.Raw(front.present.accounts(result.accounts)),
-        _STATUSES: msgspec.Raw(await front.present.page(context.caller.member_id, result.statuses, data)),
-    }
-
-
-async def _tags(front: Front, viewer: int | None, names: Sequence[str]) -> list[tag_entities.Tag]:
-    if not names:
-        return []
-    counted = await front.reads.tags.counted(names)
-    followed: set[int] = set()
-    if viewer is not None:
-        found_tags = await front.graph.assoc_get(viewer, (FOLLOWS_TAG,), list(map(tag_id, names)))
-        followed = set(found_tags[FOLLOWS_TAG])
-    today = front.reads.tags.today()
-    return [
-        tag_entities.tag(
-            name,
-            front.at,
-            counted.get(name),
-            today,
-            following=None if viewer is None else tag_id(name) in followed,
-        )
-        for name in names
-    ]
-
-
-ROUTES = (
-    endpoints.seen("GET", "/api/v2/search", everything, answer=Search, scope="read:search", params=Query),
-    endpoints.route("GET", "/api/v1/search", as_before, answer=SearchV1, scope="read:search", params=Query),
-    endpoints.route(
-        "GET", "/api/v1/accounts/search", accounts, params=AccountQuery, scope="read:accounts", answer=list[Account]
-    ),
-)

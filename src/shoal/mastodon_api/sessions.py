@@ -11,41 +11,41 @@ from shoal.commands import sessions
 from shoal.commands.sessions import Session
 from shoal.core.ids import milliseconds_of
 from shoal.http.pagination import PageQuery
-from shoal.http.responses import encode
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api import login_attempts
-from shoal.mastodon_api.context import Context, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities.serializers import moment
+
+router = Router()
 
 
 class SessionApp(msgspec.Struct):
-    """The client program that somebody logged in with."""
+    """The app that a member logged in with."""
 
     name: str
     website: str | None
 
 
 class SessionEntity(msgspec.Struct, kw_only=True):
-    """One login. Without an application it is a browser, on the page where apps are let in."""
+    """A login. Without an application it is a browser login."""
 
     id: str
     application: SessionApp | None
     scopes: list[str]
     created_at: str
     last_used_at: str | None
-    """The day of the last use, or the day after it; null where none was noted yet."""
+    """The day of the last use, or the day after it; null if no use was recorded."""
     program: str | None
-    """The browser, or the program that an app says it is, as its requests tell."""
+    """The browser or app, according to the user agent of its requests."""
     system: str | None
     created_from: str | None
-    """The address that it was made from, of IPv6 the /64 network."""
+    """The address of the login; for IPv6 its /64 network."""
     last_used_from: str | None
     current: bool
-    """Whether it is the one that asks."""
+    """Whether this is the session of the request."""
 
 
 def shown(session: Session, current: int) -> SessionEntity:
-    """A session for its member, who asks with the token `current`."""
+    """Return a session as seen by its member. `current` is the token id of the request."""
     token, app = session
     use = token.use
     return SessionEntity(
@@ -66,51 +66,35 @@ _Secret = Annotated[str, Meta(min_length=1, max_length=2_000)]
 
 
 class NewPassword(msgspec.Struct, frozen=True):
-    """The password that somebody has, and the one that they want."""
-
     current_password: _Secret
     new_password: _Secret
 
 
-async def listed(context: Context, params: PageQuery) -> object:
-    """Where the caller is logged in, newest first."""
-    front = context.deps
+@router.get("/api/shoal/v1/sessions", scope="read:accounts", answer=list[SessionEntity])
+async def list_sessions(context: Context, params: PageQuery) -> object:
+    """List the caller's sessions, newest first."""
     cursor = cursor_of(params, 40, 80)
-    page = await sessions.page(front.writes, actor(context), cursor)
-    body = encode([shown(session, context.caller.token_id) for session in page.sessions])
+    page = await sessions.page(context.deps.writes, actor(context), cursor)
+    body = [shown(session, context.caller.token_id) for session in page.sessions]
     return paged(context, body, [session.token.id for session in page.sessions], page.next, cursor)
 
 
-async def end(context: Context, params: One) -> object:
-    """Log out there: the token is worth nothing from now on."""
-    front = context.deps
-    await sessions.end(front.writes, actor(context), params.id)
+@router.delete("/api/shoal/v1/sessions/{id}", scope="write:accounts", answer=dict)
+async def revoke_session(context: Context, params: One) -> object:
+    """Log out a session. Its token is revoked."""
+    await sessions.end(context.deps.writes, actor(context), params.id)
     return {}
 
 
-async def end_others(context: Context, _params: None) -> object:
-    """Log out everywhere but here."""
+@router.delete("/api/shoal/v1/sessions", scope="write:accounts", answer=dict)
+async def revoke_other_sessions(context: Context, _params: None) -> object:
+    """Log out all other sessions."""
     await sessions.end_others(context.deps.writes, actor(context), context.caller.token_id)
     return {}
 
 
+@router.put("/api/shoal/v1/password", scope="write:accounts", limit_class="login", answer=dict)
 async def change_password(context: Context, params: NewPassword) -> object:
-    """A new password. The caller is logged out everywhere, here too."""
+    """Change the password. This logs out all sessions, including this one."""
     await login_attempts.change_password(context, actor(context), params.current_password, params.new_password)
     return {}
-
-
-ROUTES = (
-    endpoints.page("GET", "/api/shoal/v1/sessions", listed, scope="read:accounts", answer=list[SessionEntity]),
-    endpoints.route("DELETE", "/api/shoal/v1/sessions", end_others, scope="write:accounts", answer=dict),
-    endpoints.one("DELETE", "/api/shoal/v1/sessions/{id}", end, scope="write:accounts", answer=dict),
-    endpoints.route(
-        "PUT",
-        "/api/shoal/v1/password",
-        change_password,
-        scope="write:accounts",
-        limit_class="login",
-        params=NewPassword,
-        answer=dict,
-    ),
-)

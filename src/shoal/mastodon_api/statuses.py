@@ -1,4 +1,4 @@
-"""Statuses: write, read, edit, delete."""
+"""Statuses: create, show, edit and delete them, and their threads and revisions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from shoal.graph.access import access_member, access_post, own_object, own_post
 from shoal.http.pagination import WithData, listed_data
 from shoal.http.params import Id, Json, Upload
 from shoal.http.responses import Reply, raw
-from shoal.http.routes import Route
 from shoal.i18n import language_tag
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api import scheduled_statuses
 from shoal.mastodon_api.context import (
     Context,
     One,
+    Router,
     StatusesOf,
     actor,
     cursor_of,
@@ -37,52 +36,53 @@ from shoal.mastodon_api.entities import statuses as entities
 from shoal.mastodon_api.entities.serializers import attachment
 from shoal.mastodon_api.entities.statuses import Status, StatusContext, StatusEdit, StatusSource
 from shoal.mastodon_api.polls import PollParams
-from shoal.queries import threads as thread_feed
+from shoal.queries import threads
 from shoal.queries.hydration import hydrate, profiles_by_id
 from shoal.queries.posts import media_then, revisions
-from shoal.settings import Settings
+
+router = Router()
 
 _Text = Annotated[str, Meta(max_length=200_000)]
 _Ids = Annotated[tuple[Id, ...], Meta(max_length=100)]
 
 MAX_BODY = 512 * 1024
-"""Bytes of a new status: its text four times over, and 64 KiB of data."""
+"""Bytes of a new status: four times its text, and 64 KiB of data."""
 
 
 class PlaceParams(msgspec.Struct, frozen=True):
-    """Degrees."""
+    """Coordinates in degrees."""
 
     latitude: Annotated[float, Meta(ge=-90, le=90)]
     longitude: Annotated[float, Meta(ge=-180, le=180)]
 
 
 class ShoalParams(msgspec.Struct, frozen=True):
-    """Properties of a status that Shoal keeps and Mastodon does not."""
+    """Properties of a status that Mastodon does not have."""
 
     data: Json | None = None
     place: PlaceParams | UnsetType | None = UNSET
-    """An edit that says null takes the place away."""
+    """Null in an edit removes the place."""
 
 
 class EditedShoalParams(ShoalParams, frozen=True):
-    """Changes to the properties that Shoal keeps and Mastodon does not."""
+    """Changes to the properties that Mastodon does not have."""
 
     visibility: Literal["unlisted", "private", "direct"] | None = None
     """A narrower visibility than before."""
 
 
 class MediaParams(msgspec.Struct, frozen=True):
-    """Changes to an attached file, made together with its status."""
+    """Changes to an attached file."""
 
     id: Id
     description: _Text | None = None
     focus: Annotated[str, Meta(max_length=100)] | None = None
     thumbnail: Upload | None = None
-    """The picture of a video or sound."""
+    """A preview image for a video or sound."""
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields of a new status or of an edit. None means that a field is not given."""
+    """Fields of a new status or an edit. A field that is None is not given."""
 
     status: _Text | None = None
     spoiler_text: _Text | None = None
@@ -95,8 +95,6 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewStatus(Written, frozen=True, kw_only=True):
-    """A new status."""
-
     in_reply_to_id: Id | None = None
     visibility: Literal["public", "unlisted", "private", "direct"] | None = None
     scheduled_at: scheduled_statuses.Moment = ""
@@ -105,34 +103,27 @@ class NewStatus(Written, frozen=True, kw_only=True):
 
 
 class Edit(Written, frozen=True, kw_only=True):
-    """An edit of a status: what is not given stays."""
-
     id: Id
     media_attributes: Annotated[tuple[MediaParams, ...], Meta(max_length=100)] = ()
     shoal: EditedShoalParams = EditedShoalParams()
 
 
 class Deletion(One, frozen=True):
-    """Which status, and what of it."""
-
     delete_media: bool = False
-    """Its pictures too, so that they cannot be used again."""
+    """Also delete its media, which could otherwise be attached again."""
 
 
 class StatusIds(WithData, frozen=True, kw_only=True):
-    """Some statuses at once."""
-
     id: _Ids = ()
 
 
 class Around(WithData, frozen=True, kw_only=True):
-    """One status by its id, from the path."""
-
     id: Id
 
 
+@router.post("/api/v1/statuses", scope="write:statuses", answer=Status, delivers=True, max_body=MAX_BODY)
 async def create(context: Context, params: NewStatus) -> object:
-    """A new status, or a scheduled one. The same Idempotency-Key within an hour gives the first one again."""
+    """Create a status, or schedule one. A repeated Idempotency-Key returns the first status for an hour."""
     front = context.deps
     _refuse_quotes(params)
     author = await access_member(front.graph, actor(context))
@@ -160,27 +151,33 @@ async def create(context: Context, params: NewStatus) -> object:
     return await show(context, made.id)
 
 
+@router.put(
+    "/api/v1/statuses/{id}",
+    scope="write:statuses",
+    answer=Status,
+    max_body=lambda settings: MAX_BODY + settings.max_upload_bytes * 4 // 3,
+)
 async def update(context: Context, params: Edit) -> object:
-    """New words for an own status; what it said before is kept."""
+    """Edit an own status. Its previous version is kept."""
     front = context.deps
     _refuse_quotes(params)
     author = actor(context)
     post = await own_post(front.graph, author, params.id)
-    said = [(item, _said(item)) for item in params.media_attributes]
-    for item, words in said:
-        # All is checked before anything is changed.
-        held = media.described(front.writes, await own_object(front.writes.graph, Media, author, item.id), **words)
+    media_changes = [(item, _changes_of(item)) for item in params.media_attributes]
+    for item, changes in media_changes:
+        # Check everything before changing anything.
+        held = media.described(front.writes, await own_object(front.writes.graph, Media, author, item.id), **changes)
         if item.thumbnail:
             media.check_takes_thumbnail(held)
     narrower = serializers.VISIBILITY[params.shoal.visibility] if params.shoal.visibility else None
     await posts.update(front.writes, author, post.id, _edited(post, params), visibility=narrower)
-    for item, words in said:
+    for item, changes in media_changes:
         thumbnail = item.thumbnail.data if item.thumbnail else None
-        await media.describe(front.writes, author, item.id, thumbnail=thumbnail, **words)
+        await media.describe(front.writes, author, item.id, thumbnail=thumbnail, **changes)
     return await show(context, post.id)
 
 
-def _said(item: MediaParams) -> dict[str, Any]:
+def _changes_of(item: MediaParams) -> dict[str, Any]:
     return {"description": item.description, "focus": focus_of(item.focus) if item.focus else None}
 
 
@@ -203,13 +200,13 @@ def _place(extra: ShoalParams) -> tuple[float, float] | None:
 
 
 def _refuse_quotes(params: Written) -> None:
-    """Better than a status that lacks what it was about."""
+    """Refuse a quote, instead of posting the status without what it is about."""
     if params.quoted_status_id is not None:
         raise InvalidInput("this server has no quotes", field="quoted_status_id")
 
 
 def focus_of(text: str) -> tuple[float, float]:
-    """Two numbers divided by a comma. Raises `InvalidInput`."""
+    """Parse two numbers separated by a comma. Raises `InvalidInput`."""
     try:
         x, y = map(float, text.split(","))
     except ValueError:
@@ -217,162 +214,99 @@ def focus_of(text: str) -> tuple[float, float]:
     return x, y
 
 
+@router.delete("/api/v1/statuses/{id}", scope="write:statuses", limit_class="delete", answer=Status)
 async def delete(context: Context, params: Deletion) -> object:
-    """Delete an own status, or take an own share back. The answer is what it was, with the text to write it anew."""
+    """Delete an own status, or withdraw an own share. Returns the deleted status with its text, for a redraft."""
     front = context.deps
     author = actor(context)
     node = (await front.graph.obj_get((params.id,))).get(params.id)
     if not isinstance(node, Post | Share) or node.author_id != author:
         raise NotFound("Record not found")
-    gone = await show_taken_back(context, node.id)
+    deleted = await show_taken_back(context, node.id)
     if isinstance(node, Post):
         await posts.delete(front.writes, author, node.id)
         for picture in node.media if params.delete_media else ():
-            # Another status has it, or it was discarded by itself.
+            # Another status uses it, or it is deleted already.
             with contextlib.suppress(NotFound, Unfit):
                 await discard_media(front.writes, author, picture)
     else:
         await reactions.unshare(front.writes, author, node.id)
     text = node.text if isinstance(node, Post) else ""
-    return b'%b,"text":%b}' % (gone[:-1], msgspec.json.encode(text))
+    return b'%b,"text":%b}' % (deleted[:-1], msgspec.json.encode(text))
 
 
-async def one(context: Context, params: One) -> object:
-    """A status by id."""
+@router.get("/api/v1/statuses/{id}", auth="optional", scope="read:statuses", answer=Status, remembered=True)
+async def get_status(context: Context, params: One) -> object:
+    """Show a status by id."""
     return await show(context, params.id)
 
 
-async def several(context: Context, params: StatusIds) -> object:
-    """Statuses by id; those that may not be seen are left out."""
+@router.get("/api/v1/statuses", auth="optional", scope="read:statuses", answer=list[Status])
+async def list_statuses(context: Context, params: StatusIds) -> object:
+    """List statuses by id, without those that the caller may not see."""
     front = context.deps
     viewer = context.caller.member_id
     found = await hydrate(front.graph, viewer, params.id, unasked=False)
     return await front.present.page(viewer, found, listed_data(wanted=params.with_data))
 
 
-async def around(context: Context, params: Around) -> object:
-    """Return the statuses above and below one in its thread."""
+@router.get(
+    "/api/v1/statuses/{id}/context", auth="optional", scope="read:statuses", answer=StatusContext, remembered=True
+)
+async def thread_context(context: Context, params: Around) -> object:
+    """Return the ancestors and descendants of a status in its thread."""
     front = context.deps
     viewer = context.caller.member_id
     above, below = (60, 60) if viewer is None else (4_096, 4_096)
-    talk = await thread_feed.thread(front.reads, viewer, params.id, above=above, below=below)
-    rest = entities.ContextExtras(f"{front.at.root}/api/shoal/v1/statuses/{params.id}/replies")
+    thread = await threads.thread(front.reads, viewer, params.id, above=above, below=below)
+    extras = entities.ContextExtras(f"{front.at.root}/api/shoal/v1/statuses/{params.id}/replies")
     data = listed_data(wanted=params.with_data)
     return b'{"ancestors":%b,"descendants":%b%b}' % (
-        await front.present.page(viewer, talk.above, data),
-        await front.present.page(viewer, talk.below, data),
-        b',"shoal":' + msgspec.json.encode(rest) if talk.more else b"",
+        await front.present.page(viewer, thread.above, data),
+        await front.present.page(viewer, thread.below, data),
+        b',"shoal":' + msgspec.json.encode(extras) if thread.more else b"",
     )
 
 
+@router.get("/api/shoal/v1/statuses/{id}/replies", auth="optional", scope="read:statuses", answer=list[Status])
 async def replies(context: Context, params: StatusesOf) -> object:
-    """The replies to a status itself, newest first."""
-    front = context.deps
+    """List the direct replies to a status, newest first."""
     cursor = cursor_of(params)
-    page = await thread_feed.replies(front.reads, context.caller.member_id, params.id, cursor)
-    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    page = await threads.replies(context.deps.reads, context.caller.member_id, params.id, cursor)
+    return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
+@router.get("/api/v1/statuses/{id}/source", scope="read:statuses", answer=StatusSource)
 async def source(context: Context, params: One) -> object:
-    """Return a status as it was typed, to be edited."""
-    front = context.deps
-    post = await access_post(front.graph, context.caller.member_id, params.id)
+    """Return the source text of a status, for editing."""
+    post = await access_post(context.deps.graph, context.caller.member_id, params.id)
     return entities.StatusSource(str(post.id), post.text, post.spoiler)
 
 
+@router.get("/api/v1/statuses/{id}/history", auth="optional", scope="read:statuses", answer=list[StatusEdit])
 async def history(context: Context, params: One) -> object:
-    """Every wording of a status (of very many, the last), oldest first; the last one is what it says now."""
+    """List the revisions of a status, oldest first (of very many, the last); the final item is the current version."""
     front = context.deps
     entry = await entry_of(context, params.id)
     post = entry.post
     wordings = await revisions(front.graph, context.caller.member_id, params.id)
-    pictures = await front.graph.obj_get(list({id_ for wording in wordings for id_ in wording.media} | set(post.media)))
+    media_by_id = await front.graph.obj_get(
+        list({id_ for wording in wordings for id_ in wording.media} | set(post.media))
+    )
     account = raw(front.present.account(entry.author))
-    asks = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
-    marked = entry.author.member.sensitized and context.caller.member_id != post.author_id
+    options_now = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
+    sensitized = entry.author.member.sensitized and context.caller.member_id != post.author_id
 
     def edit(wording: Revision | Post, written: int) -> entities.StatusEdit:
-        options = wording.options if isinstance(wording, Revision) else asks
+        options = wording.options if isinstance(wording, Revision) else options_now
         return entities.StatusEdit(
             content=front.at.html(wording.text, post.mentions),
             spoiler_text=wording.spoiler,
-            sensitive=wording.sensitive or (marked and bool(wording.media)),
+            sensitive=wording.sensitive or (sensitized and bool(wording.media)),
             created_at=serializers.moment(written),
             account=account,
             poll=entities.PollEdit(list(map(entities.PollEditOption, options))) if options else UNSET,
-            media_attachments=[attachment(each, front.at) for each in media_then(wording, pictures).values()],
+            media_attachments=[attachment(each, front.at) for each in media_then(wording, media_by_id).values()],
         )
 
     return [*(edit(wording, wording.written) for wording in wordings), edit(post, post.edited_at or post.created_at)]
-
-
-def routes(settings: Settings) -> tuple[Route, ...]:
-    """The rows; the settings say how large a thumbnail may be."""
-    return (
-        endpoints.route(
-            "POST",
-            "/api/v1/statuses",
-            create,
-            scope="write:statuses",
-            params=NewStatus,
-            max_body=MAX_BODY,
-            answer=Status,
-            delivers=True,
-        ),
-        endpoints.seen(
-            "GET",
-            "/api/v1/statuses",
-            several,
-            scope="read:statuses",
-            params=StatusIds,
-            answer=list[Status],
-        ),
-        endpoints.seen(
-            "GET", "/api/v1/statuses/{id}", one, scope="read:statuses", params=One, answer=Status, remembered=True
-        ),
-        endpoints.route(
-            "PUT",
-            "/api/v1/statuses/{id}",
-            update,
-            scope="write:statuses",
-            params=Edit,
-            # Base64 makes four bytes of three.
-            max_body=MAX_BODY + settings.max_upload_bytes * 4 // 3,
-            answer=Status,
-        ),
-        endpoints.route(
-            "DELETE",
-            "/api/v1/statuses/{id}",
-            delete,
-            scope="write:statuses",
-            limit_class="delete",
-            params=Deletion,
-            answer=Status,
-        ),
-        endpoints.seen(
-            "GET",
-            "/api/v1/statuses/{id}/context",
-            around,
-            scope="read:statuses",
-            params=Around,
-            answer=StatusContext,
-            remembered=True,
-        ),
-        endpoints.seen(
-            "GET",
-            "/api/shoal/v1/statuses/{id}/replies",
-            replies,
-            scope="read:statuses",
-            params=StatusesOf,
-            answer=list[Status],
-        ),
-        endpoints.one("GET", "/api/v1/statuses/{id}/source", source, scope="read:statuses", answer=StatusSource),
-        endpoints.seen(
-            "GET",
-            "/api/v1/statuses/{id}/history",
-            history,
-            scope="read:statuses",
-            params=One,
-            answer=list[StatusEdit],
-        ),
-    )

@@ -1,6 +1,6 @@
-"""The streaming API: server-sent events, and WebSockets with several streams on one connection.
+"""The streaming API: server-sent events, and WebSockets with several streams per connection.
 
-An event stream resumes after the id of the last event. Notifications and conversations have the same JSON as when listed.
+An event stream resumes after the id of the last event. Notifications and conversations have the same JSON as in lists.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
-from functools import partial
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -18,9 +17,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated, Unavailable
-from shoal.core.model import MemberList
-from shoal.core.text import check_tag
+from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated, Unavailable
+from shoal.graph.access import own_list
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.schema import tag_id
 from shoal.http import rate_limits
@@ -31,9 +29,9 @@ from shoal.http.pagination import WithData, listed_data
 from shoal.http.params import Id, convert
 from shoal.http.responses import Reply, encode, start
 from shoal.http.routes import ANONYMOUS, Body, Caller
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api import conversations, notifications
-from shoal.mastodon_api.context import Context, Front, Handler
+from shoal.mastodon_api.context import Context, Front, Router
+from shoal.mastodon_api.tags import tag_named
 from shoal.observability.tracing import AUTHENTICATE, enter, name_member, name_route
 from shoal.queries import conversations as talks
 from shoal.queries import notifications as notices
@@ -52,29 +50,11 @@ from shoal.streaming.subscriptions import (
     TagInterest,
 )
 
-
-async def notification_json(front: Front, viewer: int, time: int, data: int = 0) -> bytes | None:
-    """The viewer's notification by its time; None when it is not for them to see any more."""
-    try:
-        found = await notices.one(front.reads, viewer, time)
-    except NotFound:
-        return None
-    return encode((await notifications.shown(front, viewer, (found,), data))[0])
+router = Router()
 
 
-async def conversation_json(front: Front, viewer: int, root_id: int, data: int = 0) -> bytes | None:
-    """The viewer's conversation by the post that began it; None when there is nothing of it that they may see."""
-    try:
-        found = await talks.one(front.reads, viewer, root_id)
-    except NotFound:
-        return None
-    return encode((await conversations.shown(front, viewer, (found,), data))[0])
-
-
-NOTIFIED = "read:notifications"
-_ENTRIES = "read:statuses"
-_SCOPES = {"user:notification": NOTIFIED}
-_PLAIN: dict[str, Interest] = {
+_NOTIFICATIONS_SCOPE = "read:notifications"
+_WITHOUT_PARAMETER: dict[str, Interest] = {
     "user": HOME,
     "user:notification": NOTIFICATIONS,
     "direct": CONVERSATIONS,
@@ -82,74 +62,63 @@ _PLAIN: dict[str, Interest] = {
     "public:local": Everybody(),
     "public:media": Everybody(only_media=True),
     "public:local:media": Everybody(only_media=True),
-    # Everybody is local here.
+    # All accounts are local.
     "public:remote": PRESENCE,
     "public:remote:media": PRESENCE,
 }
 
 
 class StreamName(WithData, frozen=True):
-    """A stream as a client asks for it."""
+    """A requested stream."""
 
     stream: Annotated[str, Meta(max_length=100)] = ""
     list: Id | None = None
     tag: Annotated[str, Meta(max_length=400)] = ""
     last_event_id: Annotated[str, Meta(max_length=100)] | None = None
-    """After which event to go on; a client that gives one, and be it empty, is told the id of each event."""
+    """The event to resume after. A client that sends it, even empty, is sent the id of each event."""
 
 
 class Stream(NamedTuple):
-    """A stream that is there."""
+    """A stream that the caller may listen to."""
 
     label: tuple[str, ...]
-    """The name and parameters of the stream, as messages to the client carry them."""
+    """The name and parameter of the stream, as sent in messages to the client."""
     interest: Interest
 
 
 async def stream_of(front: Front, caller: Caller, asked: StreamName) -> Stream:
-    """The stream that is meant. Raises `NotFound`, `Malformed`, or `OutsideScopes` when the token is not good for it."""
+    """Return the requested stream. Raises `NotFound`, `Malformed`, or `OutsideScopes` if the token does not allow it."""
     if caller.member_id is None:
         raise NeedsMember
-    if not granted(caller.scopes, _SCOPES.get(asked.stream, _ENTRIES)):
+    if not granted(caller.scopes, _NOTIFICATIONS_SCOPE if asked.stream == "user:notification" else "read:statuses"):
         raise OutsideScopes
-    if (plain := _PLAIN.get(asked.stream)) is not None:
+    if (plain := _WITHOUT_PARAMETER.get(asked.stream)) is not None:
         return Stream((asked.stream,), plain)
     if asked.stream in {"hashtag", "hashtag:local"}:
-        return Stream((asked.stream, asked.tag), TagInterest(tag_id(_tag(asked.tag))))
+        if not asked.tag:
+            raise Malformed("Missing tag name parameter")
+        return Stream((asked.stream, asked.tag), TagInterest(tag_id(tag_named(asked.tag))))
     if asked.stream == "list":
         if asked.list is None:
             raise Malformed("Missing list name parameter")
-        return Stream(
-            (asked.stream, str(int(asked.list))), Listed(await _own_list(front, caller.member_id, asked.list))
-        )
+        list_id = int(await _list_id(front, caller.member_id, asked.list))
+        return Stream((asked.stream, str(list_id)), Listed(list_id))
     raise Malformed("Unknown stream type")
 
 
-def _tag(text: str) -> str:
-    if not text:
-        raise Malformed("Missing tag name parameter")
-    try:
-        return check_tag(text)
-    except InvalidInput:
-        raise NotFound("Record not found") from None
-
-
-async def _own_list(front: Front, member_id: int, list_id: int) -> int:
+async def _list_id(front: Front, member_id: int, list_id: int) -> int:
     if list_id == FOR_YOU_LIST and front.settings.for_you_list:
-        # Nothing is ever said on it: what is best is not what is newest.
+        # This list has no live updates, because it is not ordered by time.
         return list_id
-    found = (await front.graph.obj_get((list_id,))).get(list_id)
-    if not isinstance(found, MemberList) or found.owner_id != member_id:
-        raise NotFound("Record not found")
-    return found.id
+    return (await own_list(front.graph, member_id, list_id)).id
 
 
 REFRESH = "refresh"
-"""Something may have been missed. No client knows it that was not written for Shoal; it is passed over like any unknown event."""
+"""Sent when events may have been missed. Clients that do not know Shoal ignore it like any unknown event."""
 
 
 class StreamEvent(NamedTuple):
-    """One event. `payload` is JSON in one line; None where there is nothing more to say."""
+    """An event. `payload` is JSON in one line, or None."""
 
     name: str
     payload: bytes | None
@@ -159,35 +128,42 @@ class StreamEvent(NamedTuple):
 async def events(
     front: Front, caller: Caller, connection: Connection, heard: Sequence[PlacedUpdate | Missed], data: int
 ) -> list[StreamEvent]:
-    """Turn messages into events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
-    told = await streaming.told(front.reads, connection, heard)
+    """Convert updates to events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
+    updates = await streaming.told(front.reads, connection, heard)
+    found: list[StreamEvent] = []
     with another_request():
-        made = [await _event(front, caller, connection.viewer, one, data) for one in told]
-    return [event for event in made if event is not None]
+        for update in updates:
+            # Notifications and conversations may no longer be visible.
+            with suppress(NotFound):
+                event = await _event(front, caller, connection.viewer, update, data)
+                found += [event] if event is not None else []
+    return found
 
 
 async def _event(
     front: Front, caller: Caller, viewer: int, one: streaming.News | streaming.OfViewer, data: int
 ) -> StreamEvent | None:
+    """Return the event of an update; None if the token does not allow it. Raises `NotFound` if it is no longer visible."""
     if isinstance(one, streaming.Arrived | streaming.Edited):
         name = "update" if isinstance(one, streaming.Arrived) else "status.update"
         return StreamEvent(name, await front.present.status(viewer, one.entry, data), one.position)
     if isinstance(one, streaming.Removed):
         return StreamEvent("delete", b"%d" % one.id, one.position)
     if isinstance(one, streaming.Notified):
-        known = await notification_json(front, viewer, one.time, data) if granted(caller.scopes, NOTIFIED) else None
-        return StreamEvent("notification", known, one.position) if known is not None else None
+        if not granted(caller.scopes, _NOTIFICATIONS_SCOPE):
+            return None
+        notification = await notices.one(front.reads, viewer, one.time)
+        (shown,) = await notifications.shown(front, viewer, (notification,), data)
+        return StreamEvent("notification", encode(shown), one.position)
     if isinstance(one, streaming.Conversed):
-        talk = await conversation_json(front, viewer, one.root_id, data)
-        return StreamEvent("conversation", talk, one.position) if talk is not None else None
+        conversation = await talks.one(front.reads, viewer, one.root_id)
+        (talk,) = await conversations.shown(front, viewer, (conversation,), data)
+        return StreamEvent("conversation", encode(talk), one.position)
     return StreamEvent("filters_changed" if isinstance(one, streaming.Refiltered) else REFRESH, None, one.position)
 
 
-_EMPTY = b"{}"
-
-
 class StreamQuery(WithData, frozen=True, kw_only=True):
-    """The stream to listen to, and the event to resume after; the header `Last-Event-ID` wins over the parameter."""
+    """The event to resume after; the header `Last-Event-ID` takes precedence over the parameter."""
 
     tag: Annotated[str, Meta(max_length=400)] = ""
     list: Id | None = None
@@ -195,89 +171,71 @@ class StreamQuery(WithData, frozen=True, kw_only=True):
     last_event_id: Annotated[str, Meta(max_length=100)] = ""
 
 
+@router.get("/api/v1/streaming/health", auth="public", answer=Body("text/plain"))
 async def health(_context: Context, _params: None) -> object:
-    """`OK`, for whoever watches over the streams."""
+    """Return `OK`, for monitoring."""
     return PlainTextResponse("OK")
 
 
-def stream(name: str) -> Handler[StreamQuery]:
-    """The handler of a stream by the name that it has on a WebSocket."""
-    return partial(_stream, name)
+def _add_stream(name: str, scope: str, what: str) -> None:
+    """Add the event stream with this name, which WebSockets use as well."""
+    path = f"/api/v1/streaming/{name.replace(':', '/')}"
 
+    @router.get(path, scope=scope, answer=Body("text/event-stream"), what=what)
+    async def stream(context: Context, params: StreamQuery) -> object:
+        front = context.deps
+        media = params.only_media and name.startswith("public")
+        query = StreamName(f"{name}:media" if media else name, params.list, params.tag)
+        found = await stream_of(front, context.caller, query)
+        after = context.request.headers.get("last-event-id") or params.last_event_id or None
+        stack = AsyncExitStack()
+        connection = await stack.enter_async_context(front.streams.listening(context.caller, found.interest, after))
+        data = listed_data(wanted=params.with_data)
 
-async def _stream(name: str, context: Context, params: StreamQuery) -> object:
-    front = context.deps
-    media = params.only_media and name.startswith("public")
-    asked = StreamName(f"{name}:media" if media else name, params.list, params.tag)
-    found = await stream_of(front, context.caller, asked)
-    after = context.request.headers.get("last-event-id") or params.last_event_id or None
-    stack = AsyncExitStack()
-    connection = await stack.enter_async_context(front.streams.listening(context.caller, found.interest, after))
-    data = listed_data(wanted=params.with_data)
+        async def lines(heard: Heard) -> bytes:
+            return b"".join(map(_line, await events(front, context.caller, connection, heard, data)))
 
-    async def lines(heard: Heard) -> bytes:
-        return b"".join(map(_line, await events(front, context.caller, connection, heard, data)))
+        async def check() -> None:
+            front.ip_guard.check(context.request.scope)
+            await caller_of(front.uses, context.request)
 
-    async def check() -> None:
-        front.ip_guard.check(context.request.scope)
-        await caller_of(front.uses, context.request)
-
-    return EventStream(front.streams, connection, stack, lines, check)
+        return EventStream(front.streams, connection, stack, lines, check)
 
 
 def _line(event: StreamEvent) -> bytes:
-    """Events have data always: without it browsers pass them over."""
-    payload = _EMPTY if event.payload is None else event.payload
+    """Encode an event. Browsers ignore events without data, so it is never missing."""
+    payload = b"{}" if event.payload is None else event.payload
     return b"event: %b\ndata: %b\nid: %b\n\n" % (event.name.encode(), payload, event.position.encode())
 
 
-_STREAMS = (
-    ("user", "read:statuses", "The home and the notifications of the caller, as they happen."),
-    ("user:notification", "read:notifications", "The notifications of the caller, as they happen."),
-    ("public", "read:statuses", "New public statuses that answer nobody else's."),
-    ("public:local", "read:statuses", "The same: everybody is local here."),
-    ("public:remote", "read:statuses", "Nothing: nobody is remote."),
-    ("hashtag", "read:statuses", "New public statuses under a tag."),
-    ("hashtag:local", "read:statuses", "The same: everybody is local here."),
-    ("list", "read:statuses", "What the members of a list post, as it happens."),
-    ("direct", "read:statuses", "Conversations that something comes to."),
-)
-
-ROUTES = (
-    endpoints.public("GET", "/api/v1/streaming/health", health, answer=Body("text/plain")),
-    *(
-        endpoints.route(
-            "GET",
-            f"/api/v1/streaming/{name.replace(':', '/')}",
-            stream(name),
-            scope=scope,
-            params=StreamQuery,
-            answer=Body("text/event-stream"),
-            what=what,
-        )
-        for name, scope, what in _STREAMS
-    ),
-)
+for _stream in (
+    ("user", "read:statuses", "Stream the caller's home timeline and notifications."),
+    ("user:notification", "read:notifications", "Stream the caller's notifications."),
+    ("public", "read:statuses", "Stream new public statuses that are not replies to others."),
+    ("public:local", "read:statuses", "Stream the same as `public`: all accounts are local."),
+    ("public:remote", "read:statuses", "Stream nothing: there are no remote accounts."),
+    ("hashtag", "read:statuses", "Stream new public statuses with a tag."),
+    ("hashtag:local", "read:statuses", "Stream the same as `hashtag`: all accounts are local."),
+    ("list", "read:statuses", "Stream new statuses by the members of a list."),
+    ("direct", "read:statuses", "Stream conversations with new statuses."),
+):
+    _add_stream(*_stream)
 
 
 _log = logging.getLogger(__name__)
 
 _PATHS = ("/api/v1/streaming", "/api/v1/streaming/")
-_MOST = 50
-"""Streams on one socket."""
+_MAX_STREAMS = 50
+"""Maximum number of streams per socket."""
 _CLOSE_SECONDS = 5.0
 _GOING_AWAY, _NOT_ALLOWED, _FAILED, _COME_AGAIN = 1001, 1008, 1011, 1013
 
 
 class SocketFrame(StreamName, frozen=True, kw_only=True):
-    """A message from the client."""
-
     type: Literal["subscribe", "unsubscribe"]
 
 
-class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message to the client."""
-
+class _ServerMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     stream: tuple[str, ...]
     event: str
     payload: str | None = None
@@ -285,13 +243,12 @@ class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Sockets:
-    """The application for every WebSocket."""
+    """The ASGI application of all WebSockets."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One of them."""
         await receive()
         async with AsyncExitStack() as stack:
             try:
@@ -299,16 +256,16 @@ class Sockets:
                     text, caller = await self._admit(scope)
                 listening = self._front.streams.listening(caller, PRESENCE)
                 presence = await stack.enter_async_context(listening)
-            except Exception as error:  # noqa: BLE001  # whatever it is, the table of errors answers it
+            except Exception as error:  # noqa: BLE001  # any error has a response
                 await _refuse(reply_for(error, where="a WebSocket"), scope, send)
                 return
-            # Chromium drops a socket that does not come back with the protocol that it offered: here that is the token.
+            # Chromium closes a socket unless the response names the protocol that it offered, which is the token.
             protocol = next(iter(scope["subprotocols"]), None)
             socket = _Socket(self._front, text, caller, presence, receive, send)
             await socket.run(scope, protocol)
 
     async def _admit(self, scope: Scope) -> tuple[str, Caller]:
-        """The token, and whose it is: in the header, the query, or as the protocol, where browsers can put it."""
+        """Return the token and its caller. Browsers can send the token only in the query or as the protocol."""
         if scope["path"] not in _PATHS:
             raise NotFound
         name_route(_PATHS[0])
@@ -320,7 +277,7 @@ class Sockets:
             caller = await caller_with(self._front.uses, connection, text)
         except (Unauthenticated, NotAllowed) as error:
             failure = error
-        # Before any refusal, so that guessing tokens is limited as well.
+        # Count before any refusal, so that guessing tokens is limited as well.
         await _count(self._front, caller.member_id or rate_limits.address_of(scope))
         if failure is not None:
             raise failure
@@ -331,7 +288,7 @@ class Sockets:
 
 
 class _Socket:
-    """One socket that is open. Its presence in the hub ends when it is to be closed, whoever finds that."""
+    """An open socket. It is closed by ending its presence in the hub."""
 
     def __init__(
         self, front: Front, text: str, caller: Caller, presence: Connection, receive: Receive, send: Send
@@ -348,15 +305,15 @@ class _Socket:
         self._code, self._reason = _GOING_AWAY, ""
 
     async def run(self, scope: Scope, protocol: str | None) -> None:
-        """Until either end has enough. Whoever names a stream in the address hears of all that happens after the handshake."""
+        """Serve until either end closes. A stream named in the URL receives all events after the handshake."""
         connection = HTTPConnection(scope)
-        failure = await self._first(connection.query_params)
+        failure = await self._subscribe_from_url(connection.query_params)
 
         async def check() -> None:
             self._front.ip_guard.check(scope)
             await caller_with(self._front.uses, connection, self._text)
 
-        reading = asyncio.create_task(self._read())
+        reading = asyncio.create_task(self._receive_messages())
         try:
             await self._send({"type": "websocket.accept", "subprotocol": protocol})
             self._accepted.set()
@@ -364,7 +321,7 @@ class _Socket:
                 await self._refuse(failure)
             async with aclosing(self._front.streams.attended(self._presence, check)) as attended:
                 async for _ in attended:
-                    # A ping is the sign of life here.
+                    # WebSockets have their own pings.
                     pass
         except OSError:
             self._gone = True
@@ -376,7 +333,7 @@ class _Socket:
         if not self._gone:
             await self._close()
 
-    async def _first(self, query: Mapping[str, str]) -> ShoalError | None:
+    async def _subscribe_from_url(self, query: Mapping[str, str]) -> ShoalError | None:
         if not query.get("stream"):
             return None
         try:
@@ -385,12 +342,12 @@ class _Socket:
             return error
         return None
 
-    async def _read(self) -> None:
+    async def _receive_messages(self) -> None:
         await self._accepted.wait()
         try:
             while (message := await self._receive())["type"] != "websocket.disconnect":
                 try:
-                    await self._do(message)
+                    await self._handle(message)
                 except ShoalError as error:
                     await self._refuse(error)
             self._gone = True
@@ -398,11 +355,11 @@ class _Socket:
         except OSError:
             self._gone = True
             self._presence.end()
-        except Exception:  # noqa: BLE001  # it may be the last of the socket, never of the process
+        except Exception:  # noqa: BLE001  # it ends the socket, not the process
             _log.exception("what came over a WebSocket could not be worked off")
             self._end(_FAILED, "Something went wrong on our side")
 
-    async def _do(self, message: Message) -> None:
+    async def _handle(self, message: Message) -> None:
         await _count(self._front, self._presence.viewer)
         frame = convert(_decoded(message), SocketFrame)
         if frame.type == "subscribe":
@@ -412,25 +369,25 @@ class _Socket:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _subscribe(self, asked: StreamName) -> None:
-        """Returns when nothing more is missed. Who has the stream already keeps it."""
+        """Subscribe, and return once no more events can be missed. An existing subscription is kept."""
         key = _key(asked)
         if key in self._streams:
             return
-        if len(self._streams) >= _MOST:
+        if len(self._streams) >= _MAX_STREAMS:
             raise TooMany("Too many streams on one socket", retry_after=1)
         with another_request():
             stream = await stream_of(self._front, self._caller, asked)
         connected = asyncio.Event()
-        task = self._streams[key] = asyncio.create_task(self._tell(stream, asked, connected))
+        task = self._streams[key] = asyncio.create_task(self._run_stream(stream, asked, connected))
         waiting = asyncio.create_task(connected.wait())
         try:
             await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
 
-    async def _tell(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
+    async def _run_stream(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
         try:
-            await self._hear(stream, asked, connected)
+            await self._send_events(stream, asked, connected)
         except Unavailable as error:
             self._end(_COME_AGAIN, str(error))
         except OSError:
@@ -440,7 +397,7 @@ class _Socket:
             _log.exception("a stream on a WebSocket could not go on")
             self._end(_FAILED, "Something went wrong on our side")
 
-    async def _hear(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
+    async def _send_events(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
         hub, caller, after = self._front.streams.hub, self._caller, asked.last_event_id
         position = Position(after) if after else None
         connecting = hub.connect(self._presence.viewer, position, to=stream.interest, session=caller.token_id)
@@ -452,20 +409,20 @@ class _Socket:
                     if event.name == REFRESH and after is None:
                         self._end(_COME_AGAIN, "Something may have been missed")
                         return
-                    await self._say(stream, event, numbered=after is not None)
+                    await self._send_event(stream, event, numbered=after is not None)
 
-    async def _say(self, stream: Stream, event: StreamEvent, *, numbered: bool) -> None:
+    async def _send_event(self, stream: Stream, event: StreamEvent, *, numbered: bool) -> None:
         payload = None if event.payload is None else event.payload.decode()
-        said = _Said(stream.label, event.name, payload, event.position if numbered else None)
-        await self._write(said)
+        message = _ServerMessage(stream.label, event.name, payload, event.position if numbered else None)
+        await self._send_json(message)
 
     async def _refuse(self, error: ShoalError) -> None:
         reply = reply_for(error, where="a WebSocket")
         body = {**reply.body, "status": reply.status} if isinstance(reply.body, dict) else {"status": reply.status}
-        await self._write(body)
+        await self._send_json(body)
 
-    async def _write(self, body: object) -> None:
-        """Raises `OSError` for a client that is gone, or reads nothing."""
+    async def _send_json(self, body: object) -> None:
+        """Send a message. Raises `OSError` if the client is gone or does not read."""
         async with asyncio.timeout(self._front.streams.pace.patience):
             await self._send({"type": "websocket.send", "text": encode(body).decode()})
 
@@ -478,7 +435,7 @@ class _Socket:
         if self._presence.dismissed:
             code, reason = _NOT_ALLOWED, "The access token is not valid any more"
         try:
-            # Whoever reads nothing does not read this either.
+            # A client that does not read does not read this either.
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
         except OSError:
@@ -507,7 +464,7 @@ async def _count(front: Front, who: int | str) -> None:
 
 
 async def _refuse(reply: Reply, scope: Scope, send: Send) -> None:
-    """An answer in HTTP where the server can give one, else the plain refusal of a handshake."""
+    """Refuse the handshake with an HTTP response if the server supports it, else by closing the socket."""
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": _NOT_ALLOWED})
         return

@@ -1,4 +1,4 @@
-"""Whom and what to look at: suggestions, the directory, and statuses that trend."""
+"""Suggested accounts, the profile directory, and trending statuses."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from shoal.commands import relationships as services
-from shoal.http.pagination import listed_data, offset_links, page_size
+from shoal.commands import relationships
+from shoal.http.pagination import listed_data, page_size
 from shoal.http.params import Id, Limit
-from shoal.http.responses import Reply
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, actor, address_of
+from shoal.mastodon_api.context import Context, Router, actor, offset_page
 from shoal.mastodon_api.entities.statuses import Account, Status
 from shoal.mastodon_api.entities.tags import Suggestion
-from shoal.queries import members as directory_feed
-from shoal.queries import suggestions as suggestions_feed
-from shoal.queries import trends
+from shoal.queries import members, suggestions, trends
+
+router = Router()
 
 _DEEPEST = 10_000
-"""How far the directory goes."""
+"""Maximum offset in the directory and in trends."""
 _MOST_FOLLOWED = "most_followed"
 _SIMILAR = "similar_to_recently_followed"
 _SOURCES = {
@@ -31,149 +29,97 @@ _SOURCES = {
     "tags": _SIMILAR,
     "nearby": _SIMILAR,
 }
-"""Mastodon's name for each reason: it has none for the last four, and of those that it has this one says least that is wrong."""
+"""Mastodon's source of each reason. It has none for the last four; these use the one that misleads least."""
 
 
 class Count(msgspec.Struct, frozen=True):
-    """How many."""
-
     limit: Limit = Limit(0)
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a list, by position."""
-
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
 
 
 class TrendingQuery(Position, frozen=True, kw_only=True):
-    """Which part of what trends."""
-
     with_data: bool = False
     """See `WithData`."""
 
 
 class DirectoryQuery(Position, frozen=True, kw_only=True):
-    """Which part of the directory, in which order: who posted last (`active`) or who joined last (`new`) first."""
+    """A page of the directory, ordered by last post (`active`) or by sign-up (`new`), latest first."""
 
     order: Literal["active", "new"] | UnsetType = UNSET
     local: bool = False
-    """Asks for all, as no value does: everybody is local."""
+    """Has no effect: all accounts are local."""
 
 
 class Dismissed(msgspec.Struct, frozen=True):
-    """An account from the path."""
-
     account_id: Id
 
 
+@router.get("/api/v2/suggestions", scope="read:accounts", answer=list[Suggestion])
 async def suggested(context: Context, params: Count) -> object:
-    """Accounts that the caller may want to follow, the likeliest first, each with the reasons in words and numbers."""
-    front = context.deps
-    found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
-    return [
-        {
-            "source": "global" if sources[0] == _MOST_FOLLOWED else "past_interactions",
-            "sources": sources,
-            "account": msgspec.Raw(front.present.account(one.profile)),
-            "shoal": {"score": one.score, "reasons": [reason._asdict() for reason in one.reasons]},
-        }
-        for one in found
-        for sources in (_sources(one),)
-    ]
+    """Suggest accounts to follow, best first, each with its reasons in words and numbers."""
+    return [_entity(context, one) for one in await _suggestions(context, params)]
 
 
-def _sources(one: suggestions_feed.Suggestion) -> list[str]:
-    """Return Mastodon's names of the reasons, the strongest first; one whom nobody follows yet is among the most followed too."""
-    names = dict.fromkeys(_SOURCES[reason.source] for reason in one.reasons)
-    return list(names) or [_MOST_FOLLOWED]
-
-
+@router.get("/api/v1/suggestions", scope="read:accounts", answer=list[Account])
 async def suggested_accounts(context: Context, params: Count) -> object:
-    """List accounts that the caller may want to follow, without saying why."""
-    front = context.deps
-    found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
-    return front.present.accounts(one.profile for one in found)
+    """Suggest accounts to follow, without reasons."""
+    return context.deps.present.accounts(one.profile for one in await _suggestions(context, params))
 
 
+async def _suggestions(context: Context, params: Count) -> list[suggestions.Suggestion]:
+    return await suggestions.suggestions(context.deps.reads, actor(context), page_size(params.limit, 40, 80))
+
+
+def _entity(context: Context, found: suggestions.Suggestion) -> dict[str, object]:
+    # An account without reasons is one of the most followed.
+    sources = list(dict.fromkeys(_SOURCES[reason.source] for reason in found.reasons)) or [_MOST_FOLLOWED]
+    return {
+        "source": "global" if sources[0] == _MOST_FOLLOWED else "past_interactions",
+        "sources": sources,
+        "account": msgspec.Raw(context.deps.present.account(found.profile)),
+        "shoal": {"score": found.score, "reasons": [reason._asdict() for reason in found.reasons]},
+    }
+
+
+@router.delete("/api/v1/suggestions/{account_id}", scope="write:accounts", answer=dict)
 async def dismiss(context: Context, params: Dismissed) -> object:
-    """An account is not suggested to the caller again."""
-    front = context.deps
-    await services.dismiss_suggestion(front.writes, actor(context), params.account_id)
+    """Never suggest this account to the caller again."""
+    await relationships.dismiss_suggestion(context.deps.writes, actor(context), params.account_id)
     return {}
 
 
+@router.get("/api/v1/directory", auth="optional", scope="read:accounts", answer=list[Account])
 async def directory(context: Context, params: DirectoryQuery) -> object:
-    """Accounts that want to be found."""
+    """List accounts that want to be discovered."""
     front = context.deps
     limit, offset = page_size(params.limit, 40, 80), min(max(0, params.offset), _DEEPEST)
-    found = await directory_feed.directory_page(
-        front.reads, context.caller.member_id, params.order or "active", limit, offset
-    )
-    return _positioned(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
+    found = await members.directory_page(front.reads, context.caller.member_id, params.order or "active", limit, offset)
+    return offset_page(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
 
 
+@router.get(
+    "/api/v1/trends/statuses",
+    auth="optional",
+    scope="read:statuses",
+    answer=list[Status],
+    remembered=True,
+    by_owner=True,
+)
 async def trending(context: Context, params: TrendingQuery) -> object:
-    """Statuses that many different members react to now."""
+    """List statuses that many different members react to now."""
     front = context.deps
     limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
     viewer = context.caller.member_id
     found = await trends.page(front.reads, viewer, limit, offset)
     body = await front.present.page(viewer, found, listed_data(wanted=params.with_data))
-    return _positioned(context, body, offset, limit, more=len(found) == limit)
+    return offset_page(context, body, offset, limit, more=len(found) == limit)
 
 
+@router.get("/api/v1/trends/links", auth="optional", scope="read:statuses", answer=list[dict[str, Any]], stub=True)
 async def no_links(_context: Context, _params: Position) -> object:
-    """An empty list: links are not counted here."""
+    """Return an empty list: links do not trend here."""
     return b"[]"
-
-
-def _positioned(context: Context, body: bytes, offset: int, limit: int, *, more: bool) -> Reply:
-    link = offset_links(address_of(context), offset, limit, more=more)
-    return Reply(body, headers=(("Link", link),) if link else ())
-
-
-ROUTES = (
-    endpoints.seen(
-        "GET", "/api/v1/directory", directory, params=DirectoryQuery, scope="read:accounts", answer=list[Account]
-    ),
-    endpoints.route(
-        "GET",
-        "/api/v2/suggestions",
-        suggested,
-        scope="read:accounts",
-        params=Count,
-        answer=list[Suggestion],
-    ),
-    endpoints.route(
-        "GET", "/api/v1/suggestions", suggested_accounts, params=Count, scope="read:accounts", answer=list[Account]
-    ),
-    endpoints.route(
-        "DELETE",
-        "/api/v1/suggestions/{account_id}",
-        dismiss,
-        scope="write:accounts",
-        params=Dismissed,
-        answer=dict,
-    ),
-    endpoints.seen(
-        "GET",
-        "/api/v1/trends/statuses",
-        trending,
-        scope="read:statuses",
-        params=TrendingQuery,
-        answer=list[Status],
-        remembered=True,
-        by_owner=True,
-    ),
-    endpoints.seen(
-        "GET",
-        "/api/v1/trends/links",
-        no_links,
-        scope="read:statuses",
-        params=Position,
-        answer=list[dict[str, Any]],
-        stub=True,
-    ),
-)

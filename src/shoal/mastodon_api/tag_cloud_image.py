@@ -54,7 +54,7 @@ _BY_WIDTH = {
     105: "ШЮ",
     108: "Щ",
 }
-"""Between the regular and the bold of a humanist sans serif."""
+"""Estimated between the regular and the bold weight of a humanist sans serif."""
 _WIDTHS = {character: width for width, characters in _BY_WIDTH.items() for character in characters}
 _BY_SCRIPT = {
     "ARABIC": 52,
@@ -70,7 +70,7 @@ _BY_SCRIPT = {
 _WIDE = 100
 _UNKNOWN = 76
 _MARKS = 2
-"""Marks on one letter that are shown: a tower of them would reach into other words."""
+"""Maximum number of marks per letter: a stack of them would overlap other words."""
 
 _TALL = frozenset("bdfhkltijßβδζθλξφψбёйї0123456789")
 _DEEP = frozenset("gjpqy_QçβγζημξρςφχψруфцщдДЦЩ")
@@ -78,7 +78,7 @@ _HIGH_SCRIPTS = ("LATIN", "GREEK", "CYRILLIC", "DIGIT", "LOW", "MIDDLE")
 
 
 class Extent(NamedTuple):
-    """Hundredths of an em: to the right, above the line, and below it."""
+    """The size of a text in hundredths of an em: its width, and its height above and below the baseline."""
 
     width: int
     above: int
@@ -86,7 +86,7 @@ class Extent(NamedTuple):
 
 
 def shown(word: str, most: int = 28) -> str:
-    """As it is drawn: cut, with an ellipsis, and without towers of marks."""
+    """Return a word as it is drawn: truncated with an ellipsis, and without stacks of marks."""
     kept: list[str] = []
     marks = 0
     for character in word:
@@ -98,7 +98,6 @@ def shown(word: str, most: int = 28) -> str:
 
 
 def extent(word: str) -> Extent:
-    """The room of a word."""
     width, above, below = 0, 56, 3
     for character in normalized("NFC", word):
         one = _extent(character)
@@ -130,18 +129,18 @@ def _script(character: str) -> str:
 _CELL = 5
 _COLUMNS, _ROWS = 300, 200
 _FLAT = 1.75
-"""How much wider than high the cloud is."""
+"""The ratio of the cloud's width to its height."""
 _INK = 470_000
-"""The area that the boxes of all words cover together, approximately; a box is scaled to reach it."""
+"""The approximate total area of all words, to which sizes are scaled."""
 _SMALLEST, _GREATEST = 13.0, 92.0
 _STEPS = 7.0
-"""How many times greater the first level is drawn than the last."""
+"""The ratio of the font sizes of the first and the last level."""
 _WIDEST = 760
 _GAP_X, _GAP_Y = 7, 4
 
 
 class PlacedWord(NamedTuple):
-    """A word in the picture: which one, its size, where its line begins and how wide it is set, in pixels."""
+    """The position of a word in the image: its index, font size, left end, baseline and width, in pixels."""
 
     at: int
     size: float
@@ -149,35 +148,36 @@ class PlacedWord(NamedTuple):
     baseline: float
     width: float
     box: tuple[int, int, int, int]
-    """Left, top, right, bottom, with the gaps around it."""
+    """Left, top, right and bottom, including the gaps."""
 
 
 def place(words: Sequence[tuple[str, int]]) -> list[PlacedWord]:
-    """Words with their levels (1 to 9), the first first. One for which there is no room is left out."""
-    rooms = [extent(word) for word, _ in words]
-    sizes = _sizes(rooms, [level for _, level in words])
+    """Place words with their levels (1 to 9), most important first. Words that do not fit are omitted."""
+    extents = [extent(word) for word, _ in words]
+    sizes = _sizes(extents, [level for _, level in words])
     order = sorted(range(len(words)), key=lambda index: (-sizes[index], index))
     taken = np.zeros((_ROWS, _COLUMNS), dtype=np.int32)
-    found = (_settle(taken, index, rooms[index], sizes[index]) for index in order)
+    found = (_settle(taken, index, extents[index], sizes[index]) for index in order)
     return [placed for placed in found if placed is not None]
 
 
-def _sizes(rooms: Sequence[Extent], levels: Sequence[int]) -> list[float]:
-    """Font sizes in pixels: few words are drawn greater than many, and none is wider than the picture bears."""
-    wanted = [_STEPS ** ((level - 1) / 8) for level in levels]
+def _sizes(extents: Sequence[Extent], levels: Sequence[int]) -> list[float]:
+    """Return font sizes in pixels: the fewer words, the larger; none is wider than the image allows."""
+    relative = [_STEPS ** ((level - 1) / 8) for level in levels]
     area = sum(
-        (room.width + 40) * (room.above + room.below + 20) / 10_000 * size * size
-        for room, size in zip(rooms, wanted, strict=True)
+        (space.width + 40) * (space.above + space.below + 20) / 10_000 * size * size
+        for space, size in zip(extents, relative, strict=True)
     )
     scale = math.sqrt(_INK / area) if area else 1.0
-    scale = min(scale, _GREATEST / max(wanted, default=1.0))
+    scale = min(scale, _GREATEST / max(relative, default=1.0))
     return [
-        min(max(_SMALLEST, scale * size), _WIDEST * 100 / room.width) for room, size in zip(rooms, wanted, strict=True)
+        min(max(_SMALLEST, scale * size), _WIDEST * 100 / space.width)
+        for space, size in zip(extents, relative, strict=True)
     ]
 
 
-def _settle(taken: NDArray[np.int32], index: int, room: Extent, size: float) -> PlacedWord | None:
-    width, above, below = (part * size / 100 for part in room)
+def _settle(taken: NDArray[np.int32], index: int, space: Extent, size: float) -> PlacedWord | None:
+    width, above, below = (part * size / 100 for part in space)
     columns, rows = math.ceil((width + 2 * _GAP_X) / _CELL), math.ceil((above + below + 2 * _GAP_Y) / _CELL)
     if columns > _COLUMNS or rows > _ROWS:
         return None
@@ -192,7 +192,7 @@ def _settle(taken: NDArray[np.int32], index: int, room: Extent, size: float) -> 
         return None
     taken[row : row + rows, column : column + columns] = 1
     left, top = column * _CELL, row * _CELL
-    # In the middle of its cells, which are a little more than it needs.
+    # Center the word in its cells, which are slightly larger.
     x = left + round((columns * _CELL - width) / 2)
     baseline = round(top + (rows * _CELL - above - below) / 2 + above, 1)
     return PlacedWord(
@@ -204,7 +204,7 @@ _MARGIN = 36
 _EMPTY = (720, 240)
 _LIGHT = ("#0a6a74", "#1f5f9e", "#4a4f9c", "#b8452c", "#2f7a5b")
 _DARK = ("#5fcad6", "#86baf5", "#b0b2f6", "#f79d80", "#82d3ad")
-"""Sea, sky, dusk, coral, kelp: each at least 4.5 to 1 on its page."""
+"""Sea, sky, dusk, coral, kelp: each with a contrast of at least 4.5:1 on its background."""
 
 _STYLE = (
     ".page{fill:#fbfdfd}.none{fill:#5d7478}text{font-family:'Avenir Next','Segoe UI',Roboto,'Noto Sans',system-ui,sans-serif}"
@@ -218,14 +218,16 @@ _STYLE = (
 
 
 class Pictures:
-    """Drawn one at a time, outside the loop; those that are the same for everybody are remembered for half a minute."""
+    """The images of tag clouds, drawn one at a time in a thread. Those that are not personalized are cached for 30
+    seconds.
+    """
 
     def __init__(self) -> None:
         self._drawn: Remembered[tuple[str, int], tuple[list[str], bytes]] = Remembered(most=64, keep_ms=30_000)
         self._drawing = asyncio.Lock()
 
     async def of(self, tags: TagCloud, cloud: Shown, limit: int, href: Callable[[str], str], title: str) -> bytes:
-        """The picture of a cloud that was asked for with this limit. What an admin denied a moment ago is not in it."""
+        """Return the image of a cloud that was requested with this limit, without tags that were just denied."""
         key, everybodys, now = (cloud.order, limit), cloud.order != FOR_YOU, tags.clock()
         async with self._drawing:
             if everybodys and (held := self._drawn.get(key, now)) is not None:
@@ -239,18 +241,18 @@ class Pictures:
 
 
 class DrawnWord(NamedTuple):
-    """A word of the picture: where it stands, and how it looks."""
+    """A word of the image with its position and style."""
 
     place: PlacedWord
     text: str
     colour: int
-    """The number of one of the colours, from 0."""
+    """Index of the colour."""
     weight: str
-    """`s`, `m` or `b`: how bold it is."""
+    """Font weight: `s`, `m` or `b`."""
 
 
 class NamedLevel(NamedTuple):
-    """A tag as far as the picture depends on it: its canonical name, the form that is shown, and its level (1 to 9)."""
+    """The fields of a tag that determine the image: its canonical name, displayed form and level (1 to 9)."""
 
     name: str
     form: str
@@ -258,7 +260,7 @@ class NamedLevel(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The part of the plane that a picture shows, in pixels."""
+    """The visible area of the image, in pixels."""
 
     left: int
     top: int
@@ -267,12 +269,12 @@ class Frame(NamedTuple):
 
 
 def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[DrawnWord]]:
-    """Return where each word stands and how it looks, the first word first, and the frame around all of them."""
+    """Return the positions and styles of the words, in their order, and the frame around them."""
     texts = [shown(word.form) for word in words]
     placed = place([(text, word.level) for text, word in zip(texts, words, strict=True)])
     left, top, right, bottom = _frame(placed)
     colours = _colours(placed, words)
-    # Whoever goes from link to link, or listens, meets the first tags first.
+    # Keyboard and screen reader users reach the first tags first.
     drawn = [
         DrawnWord(one, texts[one.at], colours[one.at], _weight(words[one.at].level))
         for one in sorted(placed, key=lambda one: one.at)
@@ -281,7 +283,7 @@ def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[DrawnWord]]:
 
 
 def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
-    """An SVG document; `href` is asked for the address of each tag. The same words give the same document."""
+    """Return an SVG document; `href` returns the URL of a tag. The same words give the same document."""
     frame, drawn = arranged([NamedLevel(word.name, word.form, word.level) for word in words])
     body = "".join(_word(one, words[one.place.at], href) for one in drawn)
     if not drawn:
@@ -310,7 +312,7 @@ def _frame(placed: Sequence[PlacedWord]) -> tuple[int, int, int, int]:
 
 
 def _colours(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[int, int]:
-    """By the index of a word: the colour whose nearest other word is the farthest away, so that none makes a heap."""
+    """Assign each word, by index, the colour whose nearest other word is farthest away, to avoid clusters."""
     chosen: dict[int, int] = {}
     middles: list[list[tuple[float, float]]] = [[] for _ in _LIGHT]
     for one in placed:
@@ -325,7 +327,7 @@ def _colours(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[
 
 
 def _away(x: float, y: float) -> float:
-    """Words are wide: beside each other they are nearer than the same distance above each other."""
+    """Return a squared distance that counts horizontal gaps less, because words are wide."""
     return x * x / 6 + y * y
 
 
@@ -336,10 +338,10 @@ def _weight(level: int) -> str:
 def _word(drawn: DrawnWord, word: Word, href: Callable[[str], str]) -> str:
     one = drawn.place
     uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
-    told = f"{uses}; {word.why}" if word.why else uses
-    # Set to the width that was reckoned with, whatever font there is.
+    tooltip = f"{uses}; {word.why}" if word.why else uses
+    # `textLength` sets the estimated width in any font.
     return (
-        f'<a href="{escape(href(word.name))}"><title>{escape(told)}</title>'
+        f'<a href="{escape(href(word.name))}"><title>{escape(tooltip)}</title>'
         f'<text class="c{drawn.colour} {drawn.weight}" x="{one.x + one.width / 2:g}" y="{one.baseline:g}" font-size="{one.size:g}"'
         f' text-anchor="middle" textLength="{one.width:g}" lengthAdjust="spacingAndGlyphs">{escape(drawn.text)}</text></a>'
     )

@@ -1,4 +1,4 @@
-"""Trends and the tag cloud: as a list, as a picture, for everybody or for one member."""
+"""Trends and the tag cloud, as JSON and as an image, for all members or personalized."""
 
 from __future__ import annotations
 
@@ -9,81 +9,62 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from shoal.core.errors import Unauthenticated
-from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, tag_id
 from shoal.http.errors import NeedsMember
-from shoal.http.pagination import offset_links, page_size
+from shoal.http.pagination import page_size
 from shoal.http.params import Limit
-from shoal.http.responses import Reply
 from shoal.http.routes import Body
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, address_of
+from shoal.mastodon_api.context import Context, Router, offset_page
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.tags import AlikeTag, Cloud, Tag
-from shoal.mastodon_api.tags import tag_named
+from shoal.mastodon_api.tags import counted_tags, tag_named
 from shoal.queries import tags as tag_queries
 from shoal.queries import trends
 from shoal.tagcloud.cloud import MAX_WORDS, Shown
+
+router = Router()
 
 _MOST_TRENDS = 1_000
 _PICTURE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 
 class RisingQuery(msgspec.Struct, frozen=True):
-    """A page of what is on the rise."""
-
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
 
 
 class CloudQuery(msgspec.Struct, frozen=True):
-    """Which cloud."""
-
     order: Literal["all", "hour", "day", "week", "rising", "for_you"] | UnsetType = UNSET
     limit: Limit = Limit(0)
 
 
 class RelatedQuery(msgspec.Struct, frozen=True):
-    """A tag whose like are asked for."""
-
     name: Annotated[str, Meta(max_length=400)]
     limit: Limit = Limit(0)
 
 
+@router.get(
+    "/api/v1/trends/tags", auth="optional", scope="read:follows", answer=list[Tag], remembered=True, by_owner=True
+)
+@router.get("/api/v1/trends", auth="optional", scope="read:follows", answer=list[Tag], remembered=True, by_owner=True)
 async def tags(context: Context, params: RisingQuery) -> object:
-    """Tags on the rise; those of the day, the week and all time where there are too few."""
-    front = context.deps
+    """List trending tags; if there are too few, also the top tags of the day, the week and all time."""
     limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
-    words = await trends.rising(front.reads, limit, offset)
-    viewer = context.caller.member_id
-    followed: set[int] = set()
-    shown: set[int] = set()
-    if viewer is not None and words:
-        found = await front.graph.assoc_get(viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(word.name) for word in words])
-        followed, shown = set(found[FOLLOWS_TAG]), set(found[FEATURES_TAG])
-    today = front.reads.tags.today()
-    body = [
-        tag_entities.tag(
-            word.name,
-            front.at,
-            word,
-            today,
-            following=None if viewer is None else tag_id(word.name) in followed,
-            featuring=tag_id(word.name) in shown,
-        )
-        for word in words
-    ]
-    link = offset_links(address_of(context), offset, limit, more=len(words) == limit)
-    return Reply(body, headers=(("Link", link),) if link else ())
+    words = await trends.rising(context.deps.reads, limit, offset)
+    body = await counted_tags(context, [word.name for word in words], {word.name: word for word in words})
+    return offset_page(context, body, offset, limit, more=len(words) == limit)
 
 
+@router.get(
+    "/api/shoal/v1/tags/cloud", auth="optional", scope="read:follows", answer=Cloud, remembered=True, by_owner=True
+)
 async def cloud(context: Context, params: CloudQuery) -> object:
-    """The tag cloud, with what brought each tag there."""
-    front = context.deps
-    return tag_entities.cloud(await _cloud(context, params), front.at)
+    """Return the tag cloud, with the reasons for each tag."""
+    return tag_entities.cloud(await _cloud(context, params), context.deps.at)
 
 
-async def picture(context: Context, params: CloudQuery) -> object:
-    """Draw the tag cloud as a picture, whose words are links."""
+@router.get("/api/shoal/v1/tags/cloud.svg", auth="optional", scope="read:follows", answer=Body("image/svg+xml"))
+async def cloud_image(context: Context, params: CloudQuery) -> object:
+    """Return the tag cloud as an SVG whose words are links."""
     front = context.deps
     shown = await _cloud(context, params)
     title = f"Tags of {front.settings.title}"
@@ -92,8 +73,9 @@ async def picture(context: Context, params: CloudQuery) -> object:
     return Response(drawn, media_type="image/svg+xml", headers={**_PICTURE_HEADERS, "Cache-Control": kept})
 
 
-async def alike(context: Context, params: RelatedQuery) -> object:
-    """Tags that stand in the same posts."""
+@router.get("/api/shoal/v1/tags/{name}/related", auth="public", answer=list[AlikeTag], remembered=True, by_owner=True)
+async def related_tags(context: Context, params: RelatedQuery) -> object:
+    """List tags that occur in the same posts as a tag."""
     front = context.deps
     found = await tag_queries.related(
         front.reads, tag_named(params.name), page_size(params.limit, 20, tag_queries.MOST)
@@ -113,36 +95,3 @@ async def _cloud(context: Context, params: CloudQuery) -> Shown:
 
 def _limit(params: CloudQuery) -> int:
     return page_size(params.limit, 100, MAX_WORDS)
-
-
-_remembered = endpoints.seen.having(remembered=True, by_owner=True)
-
-ROUTES = (
-    _remembered("GET", "/api/v1/trends/tags", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
-    _remembered("GET", "/api/v1/trends", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
-    _remembered(
-        "GET",
-        "/api/shoal/v1/tags/cloud",
-        cloud,
-        scope="read:follows",
-        params=CloudQuery,
-        answer=Cloud,
-    ),
-    endpoints.seen(
-        "GET",
-        "/api/shoal/v1/tags/cloud.svg",
-        picture,
-        scope="read:follows",
-        params=CloudQuery,
-        answer=Body("image/svg+xml"),
-    ),
-    endpoints.public(
-        "GET",
-        "/api/shoal/v1/tags/{name}/related",
-        alike,
-        params=RelatedQuery,
-        answer=list[AlikeTag],
-        remembered=True,
-        by_owner=True,
-    ),
-)

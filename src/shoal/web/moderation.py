@@ -417,7 +417,7 @@ async def members(visit: Visit, query: MembersQuery) -> Response:
             return False
         return member.name.startswith(begins) or begins in member.display_name.lower()
 
-    found = await moderation_queries.members_page(visit.front.scanner, query.cursor(_MEMBERS), wanted)
+    found = await moderation_queries.members_page(visit.front.store, query.cursor(_MEMBERS), wanted)
     following = next_of(visit, "/moderation/members", found.next, state=query.state, name=query.name)
     return await page(
         visit,

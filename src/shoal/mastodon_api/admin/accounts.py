@@ -1,4 +1,4 @@
-"""Accounts as moderators see them, and moderation actions on them."""
+"""Accounts for moderators: list, show and moderate them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import EVERYBODY, STAFF
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front, Handler, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.moderation import AdminAccount
@@ -29,22 +28,22 @@ from shoal.queries import moderation as moderation_queries
 from shoal.queries.hydration import profiles
 from shoal.queries.moderation import Members, MemberState, is_in
 
+router = Router(role=Role.MODERATOR)
+
 _log = logging.getLogger("shoal.moderation")
-# Always log who did what, whatever the log level is.
+# Moderation actions are logged at any log level.
 _log.setLevel(logging.INFO)
 
 _Text = Annotated[str, Meta(max_length=400)]
 _STAFF = 1_000
-"""Members with a role are few enough to be read at once."""
+"""Maximum number of members with a role, who are read in one go."""
 
-Verb = Callable[[Writes, int], Awaitable[Member]]
+Command = Callable[[Writes, int], Awaitable[Member]]
 
 
 class AccountsQuery(PageQuery, frozen=True, kw_only=True):
-    """Which accounts, in the older words; a word that is not given asks for nothing."""
-
     local: bool = False
-    """Asks for all: everybody is local."""
+    """Has no effect: all accounts are local."""
     remote: bool = False
     active: bool = False
     pending: bool = False
@@ -54,24 +53,22 @@ class AccountsQuery(PageQuery, frozen=True, kw_only=True):
     sensitized: bool = False
     staff: bool = False
     username: _Text = ""
-    """How the user name begins."""
+    """A prefix of the user name."""
     display_name: _Text = ""
-    """A part of the display name, in any case of letters."""
+    """A part of the display name, case-insensitive."""
     email: _Text = ""
-    """The whole address."""
+    """The complete e-mail address."""
     ip: _Text = ""
     by_domain: _Text = ""
 
 
-class WantedNow(PageQuery, frozen=True, kw_only=True):
-    """Which accounts, in the newer words."""
-
+class AccountsQueryV2(PageQuery, frozen=True, kw_only=True):
     origin: Literal["local", "remote"] | None = None
     status: Literal["active", "pending", "disabled", "silenced", "suspended"] | None = None
     permissions: Literal["staff"] | None = None
     role_ids: Annotated[tuple[_Text, ...], Meta(max_length=20)] = ()
     invited_by: _Text = ""
-    """The id of the account that invited them."""
+    """The id of the inviting account."""
     username: _Text = ""
     display_name: _Text = ""
     by_domain: _Text = ""
@@ -80,54 +77,32 @@ class WantedNow(PageQuery, frozen=True, kw_only=True):
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """An action on an account. No e-mail is sent: Mastodon.py asks for one unless it is told not to, so that is let pass."""
-
     id: Id
     type: Literal["none", "sensitive", "disable", "silence", "suspend"]
     report_id: Id | None = None
     """A report about the account, which the action resolves."""
     text: Annotated[str, Meta(max_length=5_000)] = ""
-    """Why; it is in the audit log."""
+    """The reason, recorded in the audit log."""
     warning_preset_id: _Text = ""
-    """Refused: there are no presets."""
+    """Refused: there are no warning presets."""
 
 
-async def several(context: Context, params: AccountsQuery) -> object:
-    """All accounts, or those that are asked for, newest first. A page may come short: the link goes on from there."""
+@router.get("/api/v1/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
+async def list_accounts(context: Context, params: AccountsQuery) -> object:
+    """List accounts, newest first. A page may be short; follow its link for more."""
     if params.remote or params.ip or params.by_domain:
         # There are no remote accounts, and IP addresses are not stored.
         return b"[]"
-    return await _several(context, params, _Test(params, _states(params), _roles(params.staff, ())))
+    return await _several(context, params, _states(params), _roles(params.staff, ()))
 
 
-async def several_now(context: Context, params: WantedNow) -> object:
-    """List accounts, newest first, by the parameters of the second version of Mastodon's call."""
+@router.get("/api/v2/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
+async def list_accounts_v2(context: Context, params: AccountsQueryV2) -> object:
+    """List accounts, newest first, with the parameters of API v2. A page may be short; follow its link for more."""
     if params.origin == "remote" or params.ip or params.by_domain:
         return b"[]"
     states = (params.status,) if params.status else ()
-    return await _several(
-        context, params, _Test(params, states, _roles(params.permissions == "staff", params.role_ids))
-    )
-
-
-class _Test(msgspec.Struct, frozen=True):
-    """The condition for listed members."""
-
-    params: AccountsQuery | WantedNow
-    states: Sequence[MemberState]
-    roles: frozenset[Role]
-    """Any of these; empty for all."""
-
-    def __call__(self, member: Member) -> bool:
-        if self.roles and member.role not in self.roles:
-            return False
-        inviter = self.params.invited_by if isinstance(self.params, WantedNow) else ""
-        if inviter and inviter != str(member.invited_by):
-            return False
-        if not all(is_in(member, state) for state in self.states):
-            return False
-        begins = self.params.username.lower().removeprefix("@")
-        return member.name.startswith(begins) and self.params.display_name.lower() in member.display_name.lower()
+    return await _several(context, params, states, _roles(params.permissions == "staff", params.role_ids))
 
 
 def _states(params: AccountsQuery) -> list[MemberState]:
@@ -136,30 +111,44 @@ def _states(params: AccountsQuery) -> list[MemberState]:
 
 
 def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
-    wanted = {role for role in Role if serializers.role(role).id in ids}
-    return frozenset(wanted | ({Role.MODERATOR, Role.ADMIN} if staff else set()))
+    roles = {role for role in Role if serializers.role(role).id in ids}
+    return frozenset(roles | ({Role.MODERATOR, Role.ADMIN} if staff else set()))
 
 
-async def _several(context: Context, params: AccountsQuery | WantedNow, test: _Test) -> object:
+async def _several(
+    context: Context, params: AccountsQuery | AccountsQueryV2, states: Sequence[MemberState], roles: frozenset[Role]
+) -> object:
+    """List the members in all of these states and with one of these roles, or with any role if there are none."""
+    inviter = params.invited_by if isinstance(params, AccountsQueryV2) else ""
+
+    def test(member: Member) -> bool:
+        return (
+            (not roles or member.role in roles)
+            and (not inviter or inviter == str(member.invited_by))
+            and all(is_in(member, state) for state in states)
+            and member.name.startswith(params.username.lower().removeprefix("@"))
+            and params.display_name.lower() in member.display_name.lower()
+        )
+
     front = context.deps
     cursor = cursor_of(params, 100, 200)
     if params.email:
         found = Members([], None)
         member = await members.find(front.writes, params.email) if "@" in params.email else None
-        # A caller who may not see the address must not learn whose it is either.
+        # A caller who may not see the address must not learn its owner either.
         seen = member is not None and _sees_address(context, member)
         if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
             found = Members([member], None)
-    elif test.roles and Role.NONE not in test.roles:
+    elif roles and Role.NONE not in roles:
         found = await _staff(front, cursor, test)
     else:
-        found = await moderation_queries.members_page(front.scanner, cursor, test)
-    body = msgspec.json.encode(await shown(context, found.members))
+        found = await moderation_queries.members_page(front.store, cursor, test)
+    body = await shown(context, found.members)
     return paged(context, body, [member.id for member in found.members], found.next, cursor)
 
 
-async def _staff(front: Front, cursor: Cursor, test: _Test) -> Members:
-    """Return a page of the members with a role, who are few and kept in a list of their own."""
+async def _staff(front: Front, cursor: Cursor, test: Callable[[Member], bool]) -> Members:
+    """Return a page of the members with a role, who are few and stored in a list of their own."""
     listed = await front.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
     staff = await members_by_id(front.graph, [assoc.id2 for assoc in listed])
     found = sorted((id_ for id_ in staff if cursor.after < id_ < cursor.before and test(staff[id_])), reverse=True)
@@ -169,7 +158,7 @@ async def _staff(front: Front, cursor: Cursor, test: _Test) -> Members:
 
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
-    """Return members as moderators see them, in two reads. Only callers with a higher role see the email address."""
+    """Return members for moderators, in two reads. The e-mail address is included only for callers with a higher role."""
     front = context.deps
     members = {member.id: member for member in found}
     known = await profiles(front.graph, members, None, dict.fromkeys(members, STRANGER))
@@ -188,19 +177,25 @@ def _sees_address(context: Context, member: Member) -> bool:
     return context.caller.role.rank > member.role.rank
 
 
-async def one(context: Context, params: One) -> object:
-    """An account, whatever became of it."""
-    return (await shown(context, [await _member(context.deps, params.id)]))[0]
+@router.get("/api/v1/admin/accounts/{id}", scope="admin:read:accounts", answer=AdminAccount)
+async def get_account(context: Context, params: One) -> object:
+    """Show an account in any state."""
+    return (await shown(context, [await _member(context, params.id)]))[0]
 
 
+@router.delete("/api/v1/admin/accounts/{id}", role=Role.ADMIN, scope="admin:write:accounts", answer=AdminAccount)
 async def delete(context: Context, params: One) -> object:
-    """Refused: what a member wrote is not deleted for them. A suspension takes it out of sight."""
-    await _member(context.deps, params.id)
+    """Refused: posts are not deleted on behalf of a member. Suspend the account to hide them."""
+    await _member(context, params.id)
     raise NotAllowed("Accounts cannot be deleted; a suspension takes everything of theirs out of sight")
 
 
+@router.post("/api/v1/admin/accounts/{id}/action", scope="admin:write:accounts", answer=dict)
 async def act(context: Context, params: Act) -> object:
-    """Suspend, silence, mark as sensitive or lock out an account, or only close the report about it (`none`)."""
+    """Suspend, silence, mark as sensitive or disable an account, or only resolve a report about it (`none`).
+
+    No e-mail is sent; a request for one is ignored, because Mastodon.py asks for it by default.
+    """
     front = context.deps
     if params.warning_preset_id:
         raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
@@ -216,7 +211,7 @@ async def act(context: Context, params: Act) -> object:
     return {}
 
 
-_ACTS: dict[str, Verb] = {
+_ACTS: dict[str, Command] = {
     "sensitive": moderation.sensitize,
     "disable": moderation.disable,
     "silence": moderation.silence,
@@ -224,89 +219,45 @@ _ACTS: dict[str, Verb] = {
 }
 
 
-def _undoing(verb: Verb, what: str) -> Handler[One]:
+def _add(name: str, command: Command, what: str) -> None:
+    """Add the route of a command that admits a member or undoes a moderation action."""
+
+    @router.post(f"/api/v1/admin/accounts/{{id}}/{name}", scope="admin:write:accounts", answer=AdminAccount, what=what)
     async def handler(context: Context, params: One) -> object:
-        front = context.deps
         target = await _target(context, params.id)
-        changed = await verb(front.writes, target.id)
-        _log.info("%s: %s %s (%s)", actor(context), verb.__name__, target.name, target.id)
+        changed = await command(context.deps.writes, target.id)
+        _log.info("%s: %s %s (%s)", actor(context), command.__name__, target.name, target.id)
         return (await shown(context, [changed]))[0]
 
-    handler.__doc__ = what
-    return handler
+
+_add("enable", moderation.enable, "Allow an account to log in again.")
+_add("unsilence", moderation.unsilence, "Show an account in public lists again.")
+_add("unsensitive", moderation.unsensitize, "Show media of an account as its author marked them again.")
+_add("unsuspend", moderation.restore, "Restore a suspended account with all its posts.")
+_add("approve", moderation.approve, "Approve an account that waits for approval.")
 
 
-enable = _undoing(moderation.enable, "The account may log in again.")
-unsilence = _undoing(moderation.unsilence, "The account is in public lists again.")
-unsensitive = _undoing(moderation.unsensitize, "Media of the account are shown as their author marked them again.")
-unsuspend = _undoing(moderation.restore, "The account is in sight again, with all they posted.")
-
-
-approve = _undoing(moderation.approve, "The account, which waited for approval, is let in.")
-
-
+@router.post("/api/v1/admin/accounts/{id}/reject", scope="admin:write:accounts", answer=AdminAccount)
 async def reject(context: Context, params: One) -> object:
-    """The account, which waited for approval, is deleted. Its name and address are free again."""
-    front = context.deps
+    """Reject and delete an account that waits for approval. Its name and e-mail address become available again."""
     target = await _target(context, params.id)
-    told = (await shown(context, [target]))[0]
-    await moderation.reject(front.writes, target.id)
+    entity = (await shown(context, [target]))[0]
+    await moderation.reject(context.deps.writes, target.id)
     _log.info("%s: reject %s (%s)", actor(context), target.name, target.id)
-    return told
+    return entity
 
 
 async def _target(context: Context, id_: int) -> Member:
     """Return a member on whom the caller may act. Raises `NotFound` or `NotAllowed`."""
-    front = context.deps
-    found = await members_by_id(front.graph, (actor(context), id_))
+    found = await members_by_id(context.deps.graph, (actor(context), id_))
     if id_ not in found:
         raise NotFound("Record not found")
     moderation.check_may_act(found[actor(context)], found[id_])
     return found[id_]
 
 
-async def _member(front: Front, id_: int) -> Member:
-    found = await members_by_id(front.graph, (id_,))
+async def _member(context: Context, id_: int) -> Member:
+    found = await members_by_id(context.deps.graph, (id_,))
     if id_ not in found:
         raise NotFound("Record not found")
     return found[id_]
-
-
-_ACCOUNTS = "/api/v1/admin/accounts"
-
-_look = endpoints.staff.having(scope="admin:read:accounts")
-_act = endpoints.staff.having(scope="admin:write:accounts", answer=AdminAccount).taking(One)
-
-ROUTES = (
-    _look("GET", _ACCOUNTS, several, params=AccountsQuery, answer=list[AdminAccount]),
-    _look(
-        "GET",
-        "/api/v2/admin/accounts",
-        several_now,
-        params=WantedNow,
-        answer=list[AdminAccount],
-    ),
-    _look("GET", _ACCOUNTS + "/{id}", one, params=One, answer=AdminAccount),
-    endpoints.admin(
-        "DELETE",
-        _ACCOUNTS + "/{id}",
-        delete,
-        scope="admin:write:accounts",
-        params=One,
-        answer=AdminAccount,
-    ),
-    endpoints.staff(
-        "POST",
-        _ACCOUNTS + "/{id}/action",
-        act,
-        scope="admin:write:accounts",
-        params=Act,
-        answer=dict,
-    ),
-    _act("POST", _ACCOUNTS + "/{id}/enable", enable),
-    _act("POST", _ACCOUNTS + "/{id}/unsilence", unsilence),
-    _act("POST", _ACCOUNTS + "/{id}/unsensitive", unsensitive),
-    _act("POST", _ACCOUNTS + "/{id}/unsuspend", unsuspend),
-    _act("POST", _ACCOUNTS + "/{id}/approve", approve),
-    _act("POST", _ACCOUNTS + "/{id}/reject", reject),
-)

@@ -1,44 +1,40 @@
-"""The audit log, as admins read it. It is read-only."""
+"""The audit log for admins. It is read-only."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from shoal.admin.audit_log import AuditRecord, record_of
 from shoal.core.audit import AuditVerb
+from shoal.core.model import Role
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, cursor_of, paged
+from shoal.mastodon_api.context import Context, Router, cursor_of, paged
 from shoal.queries import moderation
 from shoal.queries.moderation import WantedEntries
 
+router = Router(role=Role.ADMIN)
+
 
 class AuditQuery(PageQuery, frozen=True, kw_only=True):
-    """Which entries."""
-
     actor_id: Id | None = None
-    """Acts of this account; 0: of nobody who was logged in, and of the command line."""
+    """Actions by this account; 0 for the command line and anonymous callers."""
     target_id: Id | None = None
-    """Acts about the account, status, report or whatever else has this id."""
+    """Actions on the account, status, report or other object with this id."""
     verb: Annotated[tuple[AuditVerb, ...], Meta(max_length=len(AuditVerb))] = ()
-    """Only these acts."""
+    """Only these actions."""
 
 
-async def several(context: Context, params: AuditQuery) -> object:
-    """List who did what to whom, when, why and from where, newest first. A page may come short: the link goes on from there."""
+@router.get("/api/v1/admin/audit_log", scope="admin:read", answer=list[AuditRecord])
+async def list_entries(context: Context, params: AuditQuery) -> object:
+    """List audit log entries, newest first: actor, action, target, reason and address.
+
+    A page may be short; follow its link for more.
+    """
     cursor = cursor_of(params, 40, 100)
-    wanted = WantedEntries(params.actor_id, params.target_id, frozenset(params.verb))
-    found, after = await moderation.audit_page(context.deps.graph, cursor, wanted)
-    body = msgspec.json.encode([record_of(one) for one in found])
+    query = WantedEntries(params.actor_id, params.target_id, frozenset(params.verb))
+    found, after = await moderation.audit_page(context.deps.graph, cursor, query)
+    body = [record_of(one) for one in found]
     return paged(context, body, [one.id for one in found], after, cursor)
-
-
-ROUTES = (
-    endpoints.admin(
-        "GET", "/api/v1/admin/audit_log", several, scope="admin:read", params=AuditQuery, answer=list[AuditRecord]
-    ),
-)

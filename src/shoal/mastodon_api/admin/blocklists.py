@@ -1,4 +1,4 @@
-"""Blocklists: email domains and addresses that cannot sign up, and blocked networks."""
+"""Blocklists: e-mail domains and addresses that cannot sign up, and blocked networks."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from shoal.core.blocklists import (
 )
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import milliseconds_of, now_ms
+from shoal.core.model import Role
 from shoal.graph.access import get_object
 from shoal.graph.schema import BLOCKS_EMAIL, BLOCKS_EMAIL_DOMAIN, BLOCKS_IP, EVERYBODY
 from shoal.http.errors import Blank
 from shoal.http.middleware import client_of
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.tags import TagDay
 from shoal.queries.pagination import objects_page
+
+router = Router(role=Role.ADMIN)
 
 _log = logging.getLogger("shoal.moderation")
 
@@ -40,7 +42,7 @@ _DAY_SECONDS = 86_400
 
 
 class AdminEmailDomainBlock(msgspec.Struct, kw_only=True):
-    """A blocked e-mail domain. `history` counts the sign-ups that it refused in the last seven days, newest day first."""
+    """A blocked e-mail domain. `history` counts the sign-ups it refused in the last seven days, newest day first."""
 
     id: str
     domain: str
@@ -56,39 +58,40 @@ class AdminCanonicalEmailBlock(msgspec.Struct, kw_only=True):
 
 
 class NewDomain(msgspec.Struct, frozen=True):
-    """Which domain is to be blocked."""
-
     domain: _Text = ""
 
 
 class NewAddress(msgspec.Struct, frozen=True):
-    """Which address is to be blocked: itself, or the hash of its canonical form."""
-
     email: _Text = ""
     canonical_email_hash: _Text = ""
 
 
 class Tested(msgspec.Struct, frozen=True):
-    """Which address is asked about."""
-
     email: _Text = ""
 
 
-async def domains(context: Context, params: PageQuery) -> object:
-    """E-mail domains that nobody signs up with, newest first."""
+@router.get(
+    "/api/v1/admin/email_domain_blocks", scope="admin:read:email_domain_blocks", answer=list[AdminEmailDomainBlock]
+)
+async def list_domains(context: Context, params: PageQuery) -> object:
+    """List the blocked e-mail domains, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL_DOMAIN, EmailDomainBlock, cursor)
-    body = msgspec.json.encode([_domain(block) for block in found])
+    body = [_domain(block) for block in found]
     return paged(context, body, [block.id for block in found], after, cursor)
 
 
-async def domain(context: Context, params: One) -> AdminEmailDomainBlock:
-    """A blocked e-mail domain, with the sign-ups that it refused."""
+@router.get(
+    "/api/v1/admin/email_domain_blocks/{id}", scope="admin:read:email_domain_blocks", answer=AdminEmailDomainBlock
+)
+async def get_domain(context: Context, params: One) -> AdminEmailDomainBlock:
+    """Show a blocked e-mail domain, with the sign-ups it refused."""
     return _domain(await get_object(context.deps.graph, EmailDomainBlock, params.id))
 
 
+@router.post("/api/v1/admin/email_domain_blocks", scope="admin:write:email_domain_blocks", answer=AdminEmailDomainBlock)
 async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainBlock:
-    """Nobody signs up with an address of this domain, or of one below it, any more."""
+    """Block sign-ups with addresses of a domain and its subdomains."""
     if not params.domain.strip():
         raise Blank("Domain can't be blank", field="domain")
     block = await blocklists.block_domain(context.deps.writes, params.domain)
@@ -96,35 +99,57 @@ async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainB
     return _domain(block)
 
 
+@router.delete("/api/v1/admin/email_domain_blocks/{id}", scope="admin:write:email_domain_blocks", answer=dict)
 async def unblock_domain(context: Context, params: One) -> object:
-    """Addresses of the domain may be used again."""
+    """Unblock an e-mail domain."""
     block = await blocklists.unblock_domain(context.deps.writes, params.id)
     _log.info("%s: unblock e-mail domain %s", actor(context), block.domain)
     return {}
 
 
-async def addresses(context: Context, params: PageQuery) -> object:
-    """E-mail addresses that nobody signs up with, as hashes, newest first."""
+@router.get(
+    "/api/v1/admin/canonical_email_blocks",
+    scope="admin:read:canonical_email_blocks",
+    answer=list[AdminCanonicalEmailBlock],
+)
+async def list_addresses(context: Context, params: PageQuery) -> object:
+    """List the hashes of blocked e-mail addresses, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL, CanonicalEmailBlock, cursor)
-    body = msgspec.json.encode([_address(block) for block in found])
+    body = [_address(block) for block in found]
     return paged(context, body, [block.id for block in found], after, cursor)
 
 
-async def address(context: Context, params: One) -> AdminCanonicalEmailBlock:
-    """The hash of a blocked e-mail address."""
+@router.get(
+    "/api/v1/admin/canonical_email_blocks/{id}",
+    scope="admin:read:canonical_email_blocks",
+    answer=AdminCanonicalEmailBlock,
+)
+async def get_address(context: Context, params: One) -> AdminCanonicalEmailBlock:
+    """Show the hash of a blocked e-mail address."""
     return _address(await get_object(context.deps.graph, CanonicalEmailBlock, params.id))
 
 
+@router.post(
+    "/api/v1/admin/canonical_email_blocks/test",
+    scope="admin:read:canonical_email_blocks",
+    answer=list[AdminCanonicalEmailBlock],
+)
 async def test_address(context: Context, params: Tested) -> list[AdminCanonicalEmailBlock]:
-    """Blocks by which an address is refused."""
+    """List the blocks that match an e-mail address."""
     if not params.email.strip():
         raise Blank("Email can't be blank", field="email")
     return [_address(block) for block in await blocklists.matching_email_blocks(context.deps.graph, params.email)]
 
 
+@router.post(
+    "/api/v1/admin/canonical_email_blocks", scope="admin:write:canonical_email_blocks", answer=AdminCanonicalEmailBlock
+)
 async def block_address(context: Context, params: NewAddress) -> AdminCanonicalEmailBlock:
-    """Nobody signs up with this address any more, nor with one that differs in dots, case or `+tag` alone."""
+    """Block sign-ups with an e-mail address and its variants in dots, case and `+tag`.
+
+    Takes the address or its canonical hash.
+    """
     front = context.deps
     if params.email.strip():
         block = await blocklists.block_address(front.writes, params.email)
@@ -136,8 +161,9 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
     return _address(block)
 
 
+@router.delete("/api/v1/admin/canonical_email_blocks/{id}", scope="admin:write:canonical_email_blocks", answer=dict)
 async def unblock_address(context: Context, params: One) -> object:
-    """The address may be used again."""
+    """Unblock an e-mail address."""
     block = await blocklists.unblock_address(context.deps.writes, params.id)
     _log.info("%s: unblock e-mail address %s", actor(context), block.digest)
     return {}
@@ -159,33 +185,6 @@ def _address(block: CanonicalEmailBlock) -> AdminCanonicalEmailBlock:
     return AdminCanonicalEmailBlock(id=str(block.id), canonical_email_hash=block.digest)
 
 
-_DOMAINS = "/api/v1/admin/email_domain_blocks"
-_ADDRESSES = "/api/v1/admin/canonical_email_blocks"
-
-_domains = endpoints.admin.having(scope="admin:read:email_domain_blocks", answer=AdminEmailDomainBlock)
-_set_domains = endpoints.admin.having(scope="admin:write:email_domain_blocks", answer=AdminEmailDomainBlock)
-_addresses = endpoints.admin.having(scope="admin:read:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
-_set_addresses = endpoints.admin.having(scope="admin:write:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
-
-EMAIL_BLOCK_ROUTES = (
-    _domains("GET", _DOMAINS, domains, params=PageQuery, answer=list[AdminEmailDomainBlock]),
-    _set_domains("POST", _DOMAINS, block_domain, params=NewDomain),
-    _domains("GET", _DOMAINS + "/{id}", domain, params=One),
-    _set_domains("DELETE", _DOMAINS + "/{id}", unblock_domain, params=One, answer=dict),
-    _addresses("GET", _ADDRESSES, addresses, params=PageQuery, answer=list[AdminCanonicalEmailBlock]),
-    _set_addresses("POST", _ADDRESSES, block_address, params=NewAddress),
-    _addresses(
-        "POST",
-        _ADDRESSES + "/test",
-        test_address,
-        params=Tested,
-        answer=list[AdminCanonicalEmailBlock],
-    ),
-    _addresses("GET", _ADDRESSES + "/{id}", address, params=One),
-    _set_addresses("DELETE", _ADDRESSES + "/{id}", unblock_address, params=One, answer=dict),
-)
-
-
 _Seconds = Annotated[int, Meta(ge=0, le=MAX_IP_BLOCK_SECONDS)]
 
 
@@ -201,8 +200,6 @@ class AdminIpBlock(msgspec.Struct, kw_only=True):
 
 
 class NewIpBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """A network to block, and how."""
-
     ip: _Text = ""
     """An address, or a network in CIDR notation."""
     severity: IpSeverity | None = None
@@ -212,45 +209,46 @@ class NewIpBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangedIpBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of a block; a field that is not given stays."""
-
     id: Id
     ip: _Text = ""
     severity: IpSeverity | None = None
     comment: _Text | None = None
     expires_in: _Seconds | None = None
-    """Seconds until the block expires, from now on; 0 for never."""
+    """Seconds from now until the block expires; 0 for never."""
 
 
-async def several(context: Context, params: PageQuery) -> object:
-    """List the networks that are blocked, newest first."""
+@router.get("/api/v1/admin/ip_blocks", scope="admin:read:ip_blocks", answer=list[AdminIpBlock])
+async def list_networks(context: Context, params: PageQuery) -> object:
+    """List the blocked networks, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_IP, IpBlock, cursor)
-    body = msgspec.json.encode([_shown(block) for block in found])
+    body = [_shown(block) for block in found]
     return paged(context, body, [block.id for block in found], after, cursor)
 
 
-async def one(context: Context, params: One) -> AdminIpBlock:
+@router.get("/api/v1/admin/ip_blocks/{id}", scope="admin:read:ip_blocks", answer=AdminIpBlock)
+async def get_network(context: Context, params: One) -> AdminIpBlock:
     """Show a blocked network."""
     return _shown(await get_object(context.deps.graph, IpBlock, params.id))
 
 
-async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
-    """Keep a network out, or those who would sign up from there. The caller's own address cannot be kept out."""
-    front = context.deps
+@router.post("/api/v1/admin/ip_blocks", scope="admin:write:ip_blocks", answer=AdminIpBlock)
+async def block_network(context: Context, params: NewIpBlock) -> AdminIpBlock:
+    """Block a network, or sign-ups from it. The caller's own address cannot be blocked."""
     if not params.ip.strip():
         raise Blank("Ip can't be blank", field="ip")
     if params.severity is None:
         raise Blank("Severity can't be blank", field="severity")
     _check_not_own(context, check_network(params.ip), params.severity)
     block = await blocklists.block_ip(
-        front.writes, params.ip, params.severity, comment=params.comment, seconds=params.expires_in
+        context.deps.writes, params.ip, params.severity, comment=params.comment, seconds=params.expires_in
     )
     return await _done(context, "block", block)
 
 
-async def update(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
-    """Change a block. The caller's own address cannot be kept out."""
+@router.put("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=AdminIpBlock)
+async def update_network(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
+    """Update a block. The caller's own address cannot be blocked."""
     front = context.deps
     before = await get_object(front.graph, IpBlock, params.id)
     network = check_network(params.ip) if params.ip.strip() else None
@@ -261,21 +259,21 @@ async def update(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
     )
 
 
-async def delete(context: Context, params: One) -> object:
+@router.delete("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=dict)
+async def unblock_network(context: Context, params: One) -> object:
     """Unblock a network."""
     await _done(context, "unblock", await blocklists.unblock_ip(context.deps.writes, params.id))
     return {}
 
 
 def _check_not_own(context: Context, network: str, severity: IpSeverity) -> None:
-    """Raise `InvalidInput` for a block that includes the caller's own address, which they could not undo."""
+    """Raise `InvalidInput` for a block of the caller's own address, which they could not undo."""
     if severity is IpSeverity.NO_ACCESS and contains(network, client_of(context.request.scope)):
         raise InvalidInput("Ip includes your own address: you would lock yourself out", field="ip")
 
 
 async def _done(context: Context, what: str, block: IpBlock) -> AdminIpBlock:
-    front = context.deps
-    await front.ip_guard.look()
+    await context.deps.ip_guard.look()
     _log.info("%s: %s %s (%s)", actor(context), what, block.network, block.severity)
     return _shown(block)
 
@@ -289,17 +287,3 @@ def _shown(block: IpBlock) -> AdminIpBlock:
         created_at=serializers.moment(milliseconds_of(block.id)),
         expires_at=serializers.moment(block.expires_at) if block.expires_at else None,
     )
-
-
-_NETWORKS = "/api/v1/admin/ip_blocks"
-
-_networks = endpoints.admin.having(scope="admin:read:ip_blocks", answer=AdminIpBlock)
-_set_networks = endpoints.admin.having(scope="admin:write:ip_blocks", answer=AdminIpBlock)
-
-IP_BLOCK_ROUTES = (
-    _networks("GET", _NETWORKS, several, params=PageQuery, answer=list[AdminIpBlock]),
-    _set_networks("POST", _NETWORKS, create, params=NewIpBlock),
-    _networks("GET", _NETWORKS + "/{id}", one, params=One),
-    _set_networks("PUT", _NETWORKS + "/{id}", update, params=ChangedIpBlock),
-    _set_networks("DELETE", _NETWORKS + "/{id}", delete, params=One, answer=dict),
-)

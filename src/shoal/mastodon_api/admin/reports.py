@@ -1,4 +1,4 @@
-"""Reports, as moderators read, sort, assign and resolve them."""
+"""Reports for moderators: list, categorize, assign and resolve them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from shoal.commands import reports
-from shoal.core.model import Report, Review
+from shoal.core.model import Report, Review, Role
 from shoal.graph.access import members_by_id
 from shoal.http.pagination import LISTED_DATA, PageQuery
 from shoal.http.params import Id
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
 from shoal.mastodon_api.admin.accounts import shown
-from shoal.mastodon_api.context import Context, Front, One, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities.moderation import AdminReport
 from shoal.mastodon_api.entities.serializers import moment
@@ -25,53 +24,52 @@ from shoal.queries import moderation
 from shoal.queries.hydration import Entry, hydrate_reported
 from shoal.queries.moderation import WantedReports
 
+router = Router(role=Role.MODERATOR)
+
 _log = logging.getLogger("shoal.moderation")
 
 
 class ReportsQuery(PageQuery, frozen=True, kw_only=True):
-    """Which reports."""
-
     resolved: bool = False
     account_id: Id | None = None
-    """Made by this account."""
+    """Reports by this account."""
     target_account_id: Id | None = None
-    """About this account."""
+    """Reports about this account."""
     waiting: bool = False
-    """Only reports about statuses that are kept out of public lists until a moderator has resolved one."""
+    """Only reports about statuses that are hidden from public lists until a moderator resolves a report."""
 
 
 class Sorted(msgspec.Struct, frozen=True, kw_only=True):
-    """A new category for a report, and the rules that it is about."""
-
     id: Id
     category: Category | None = None
     rule_ids: RuleIds | None = None
 
 
 class Resolving(msgspec.Struct, frozen=True, kw_only=True):
-    """A report to close."""
-
     id: Id
     upheld: bool | None = None
-    """Whether it is right. Without it: if something was done about the account or the statuses, or one of these is gone."""
+    """Whether the report is justified. By default, whether the account or the statuses were moderated, or one of the
+    statuses is gone."""
 
 
-async def several(context: Context, params: ReportsQuery) -> object:
-    """Reports that are open (or `resolved`), newest first."""
-    front = context.deps
+@router.get("/api/v1/admin/reports", scope="admin:read:reports", answer=list[AdminReport])
+async def list_reports(context: Context, params: ReportsQuery) -> object:
+    """List open (or `resolved`) reports, newest first."""
     cursor = cursor_of(params, 100, 200)
-    wanted = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
-    found, after = await moderation.reports_page(front.graph, cursor, wanted)
-    return paged(context, msgspec.json.encode(await _shown(context, found)), [one.id for one in found], after, cursor)
+    query = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
+    found, after = await moderation.reports_page(context.deps.graph, cursor, query)
+    return paged(context, await _shown(context, found), [one.id for one in found], after, cursor)
 
 
-async def one(context: Context, params: One) -> object:
-    """A report, with the statuses that it is about."""
+@router.get("/api/v1/admin/reports/{id}", scope="admin:read:reports", answer=AdminReport)
+async def get_report(context: Context, params: One) -> object:
+    """Show a report with its statuses."""
     return await _answer(context, await reports.access_report(context.deps.graph, params.id))
 
 
-async def sort(context: Context, params: Sorted) -> object:
-    """Say otherwise what a report is about."""
+@router.put("/api/v1/admin/reports/{id}", scope="admin:write:reports", answer=AdminReport)
+async def categorize(context: Context, params: Sorted) -> object:
+    """Change the category and rules of a report."""
     front = context.deps
     changed = await reports.sort(
         front.writes, params.id, category=params.category, rule_ids=params.rule_ids, rules=known_rules(front)
@@ -79,26 +77,30 @@ async def sort(context: Context, params: Sorted) -> object:
     return await _done(context, "sort", changed)
 
 
+@router.post("/api/v1/admin/reports/{id}/assign_to_self", scope="admin:write:reports", answer=AdminReport)
 async def assign_to_self(context: Context, params: One) -> object:
-    """The caller sees to the report."""
+    """Assign a report to the caller."""
     return await _done(context, "take", await reports.assign(context.deps.writes, params.id, actor(context)))
 
 
+@router.post("/api/v1/admin/reports/{id}/unassign", scope="admin:write:reports", answer=AdminReport)
 async def unassign(context: Context, params: One) -> object:
-    """Nobody sees to the report any more."""
+    """Unassign a report."""
     return await _done(context, "leave", await reports.assign(context.deps.writes, params.id, 0))
 
 
+@router.post("/api/v1/admin/reports/{id}/resolve", scope="admin:write:reports", answer=AdminReport)
 async def resolve(context: Context, params: Resolving) -> object:
-    """Close a report. Its statuses return to public lists, unless it is upheld; the reporter is notified."""
+    """Resolve a report and notify the reporter. Unless it is upheld, its statuses return to public lists."""
     writes = context.deps.writes
     return await _done(
         context, "resolve", await reports.resolve(writes, params.id, actor(context), upheld=params.upheld)
     )
 
 
+@router.post("/api/v1/admin/reports/{id}/reopen", scope="admin:write:reports", answer=AdminReport)
 async def reopen(context: Context, params: One) -> object:
-    """The report is open again."""
+    """Reopen a report."""
     return await _done(context, "reopen", await reports.reopen(context.deps.writes, params.id))
 
 
@@ -112,7 +114,7 @@ async def _answer(context: Context, report: Report) -> AdminReport:
 
 
 async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]:
-    """Return reports with everything that they name; accounts and statuses are read for all of them together."""
+    """Return reports with their accounts and statuses, which are read together."""
     front = context.deps
     ids = {id_ for report in found for id_ in _people(report) if id_}
     people = await members_by_id(front.graph, list(ids))
@@ -151,33 +153,3 @@ def _people(report: Report) -> tuple[int, ...]:
 async def _status(front: Front, entry: Entry) -> Status:
     made: Status = raw(await front.present.status(None, entry, LISTED_DATA))
     return made
-
-
-_REPORTS = "/api/v1/admin/reports"
-
-_read = endpoints.staff.having(scope="admin:read:reports")
-_see_to = endpoints.staff.having(scope="admin:write:reports", answer=AdminReport).taking(One)
-
-ROUTES = (
-    _read("GET", _REPORTS, several, params=ReportsQuery, answer=list[AdminReport]),
-    _read("GET", _REPORTS + "/{id}", one, params=One, answer=AdminReport),
-    endpoints.staff(
-        "PUT",
-        _REPORTS + "/{id}",
-        sort,
-        scope="admin:write:reports",
-        params=Sorted,
-        answer=AdminReport,
-    ),
-    _see_to("POST", _REPORTS + "/{id}/assign_to_self", assign_to_self),
-    _see_to("POST", _REPORTS + "/{id}/unassign", unassign),
-    endpoints.staff(
-        "POST",
-        _REPORTS + "/{id}/resolve",
-        resolve,
-        scope="admin:write:reports",
-        params=Resolving,
-        answer=AdminReport,
-    ),
-    _see_to("POST", _REPORTS + "/{id}/reopen", reopen),
-)

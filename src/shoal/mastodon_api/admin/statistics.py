@@ -17,26 +17,29 @@ from shoal.admin.statistics import DAY_MS, PERIOD_DAYS, Figures, Period, TaggedP
 from shoal.commands.scheduled_posts import moment_of_text
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import now_ms
-from shoal.core.model import App
+from shoal.core.model import App, Role
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.context import Context, Front, Router
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.instance import LANGUAGES
+
+router = Router(role=Role.MODERATOR)
 
 Frequency = Literal["day", "month"]
 
 
 class MeasureDay(msgspec.Struct):
-    """One day of a measure; `date` is its beginning, UTC."""
+    """One day of a measure; `date` is its start, UTC."""
 
     date: str
     value: str
 
 
 class Measure(msgspec.Struct, kw_only=True):
-    """A number by day. `previous_total` is of the period of the same length before; null where that is not known any more."""
+    """A number by day. `previous_total` covers the preceding period of the same length; null if it is not known any
+    more.
+    """
 
     key: str
     unit: str | None
@@ -57,14 +60,14 @@ class DimensionValue(msgspec.Struct, kw_only=True):
 
 
 class Dimension(msgspec.Struct):
-    """A ranking: the values that occur most, the most frequent first."""
+    """A ranking of values, most frequent first."""
 
     key: str
     data: list[DimensionValue]
 
 
 class CohortPeriod(msgspec.Struct):
-    """How many of a cohort posted in the period that begins on `date`; `rate` is which part of it, 0 to 1."""
+    """How many members of a cohort posted in the period from `date`; `rate` is their fraction of the cohort, 0 to 1."""
 
     date: str
     rate: float
@@ -72,7 +75,7 @@ class CohortPeriod(msgspec.Struct):
 
 
 class Cohort(msgspec.Struct):
-    """Members who joined in the period that begins on `period`, and how many of them posted in it and in those that follow."""
+    """Members who joined in the period that begins on `period`, and how many of them posted in it and in later periods."""
 
     period: str
     frequency: Frequency
@@ -85,7 +88,7 @@ _MAX_ID = 2**63
 
 
 class OfTag(msgspec.Struct, frozen=True):
-    """A tag by its id, or by its name."""
+    """A tag by id or name."""
 
     id: _Text
 
@@ -104,34 +107,29 @@ class StatisticsPeriod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
-    """A period, and what the figures of tags and of other servers are about, by the key of the figure."""
+    """A period, and the tags and servers that measures or dimensions are about, by their key."""
 
     tag_servers: OfTag | None = None
     instance_accounts: OfServer | None = None
 
-    def of_tags(self) -> dict[str, OfTag | None]:
-        """Return the tags in the request, by the key of the measure or dimension."""
-        return {"tag_servers": self.tag_servers}
-
-    def of_servers(self) -> dict[str, OfServer | None]:
-        """Return the servers in the request, by the key of the measure or dimension."""
-        return {"instance_accounts": self.instance_accounts}
+    def by_key(self) -> dict[str, OfTag | OfServer | None]:
+        return {"tag_servers": self.tag_servers, "instance_accounts": self.instance_accounts}
 
     def tag(self, key: str) -> int:
         """Return the id of the tag of a measure or dimension. Raises `InvalidInput` if it is missing."""
-        asked = self.of_tags()[key]
-        if asked is None:
+        subject = self.by_key()[key]
+        if not isinstance(subject, OfTag):
             raise InvalidInput(f"{key}: the id of a tag is missing", field=key)
-        if asked.id.isascii() and asked.id.isdecimal():
-            return -min(int(asked.id), _MAX_ID)
-        return tag_id(check_tag(asked.id))
+        if subject.id.isascii() and subject.id.isdecimal():
+            return -min(int(subject.id), _MAX_ID)
+        return tag_id(check_tag(subject.id))
 
     def check_elsewhere(self, key: str, front: Front) -> None:
         """Raise `InvalidInput` unless a server other than this one is named."""
-        asked = self.of_servers()[key]
-        if asked is None:
+        subject = self.by_key()[key]
+        if not isinstance(subject, OfServer):
             raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
-        if asked.domain.lower() == front.at.netloc.lower():
+        if subject.domain.lower() == front.at.netloc.lower():
             raise InvalidInput(f"{key}: this is the server itself, which the other keys are about", field=key)
 
 
@@ -164,7 +162,7 @@ MeasureKey = Literal[
 
 
 class _Series(NamedTuple):
-    """A number for each day, and the total, in which members who were active on two days count once."""
+    """A number for each day, and the total, in which a member who was active on two days counts once."""
 
     days: Sequence[int]
     total: int
@@ -222,7 +220,7 @@ async def _of_tag_before(tags: TagUseReader, key: MeasureKey, tag: int, period: 
     try:
         return _of_tag(key, await tags.of(tag, period), period).total
     except InvalidInput:
-        # Too many to be counted; the requested period has few enough.
+        # Only the preceding period has too many uses to count.
         return None
 
 
@@ -289,7 +287,7 @@ def _languages(posts: Counter[str]) -> list[DimensionValue]:
 
 
 async def _apps(front: Front, posts: Counter[int]) -> list[DimensionValue]:
-    """Return apps by name; a deleted app has none."""
+    """Return apps by name, including deleted ones."""
     apps = await front.graph.obj_get([id_ for id_ in posts if id_])
 
     def name(id_: int) -> str:
@@ -301,7 +299,7 @@ async def _apps(front: Front, posts: Counter[int]) -> list[DimensionValue]:
 
 
 def _here(front: Front, number: int) -> list[DimensionValue]:
-    """Return this server, the only one with any."""
+    """Return this server if the number is not 0; there are no others."""
     return [_row(front.at.netloc, front.at.netloc, str(number))] if number else []
 
 
@@ -329,8 +327,6 @@ _LAST_MS = 8_000 * 365 * DAY_MS
 
 
 class Measures(Subjects, frozen=True, kw_only=True):
-    """Which measures of which period."""
-
     keys: Annotated[tuple[MeasureKey, ...], Meta(min_length=1, max_length=20)]
     tag_accounts: OfTag | None = None
     tag_uses: OfTag | None = None
@@ -340,12 +336,11 @@ class Measures(Subjects, frozen=True, kw_only=True):
     instance_follows: OfServer | None = None
     instance_followers: OfServer | None = None
 
-    def of_tags(self) -> dict[str, OfTag | None]:
-        return {**super().of_tags(), "tag_accounts": self.tag_accounts, "tag_uses": self.tag_uses}
-
-    def of_servers(self) -> dict[str, OfServer | None]:
+    def by_key(self) -> dict[str, OfTag | OfServer | None]:
         return {
-            **super().of_servers(),
+            **super().by_key(),
+            "tag_accounts": self.tag_accounts,
+            "tag_uses": self.tag_uses,
             "instance_media_attachments": self.instance_media_attachments,
             "instance_reports": self.instance_reports,
             "instance_statuses": self.instance_statuses,
@@ -355,40 +350,40 @@ class Measures(Subjects, frozen=True, kw_only=True):
 
 
 class Dimensions(Subjects, frozen=True, kw_only=True):
-    """Which dimensions of which period, with at most so many rows each."""
-
     keys: Annotated[tuple[DimensionKey, ...], Meta(min_length=1, max_length=20)]
     limit: Annotated[int, Meta(ge=1, le=100)] = 10
     tag_languages: OfTag | None = None
     instance_languages: OfServer | None = None
 
-    def of_tags(self) -> dict[str, OfTag | None]:
-        return {**super().of_tags(), "tag_languages": self.tag_languages}
-
-    def of_servers(self) -> dict[str, OfServer | None]:
-        return {**super().of_servers(), "instance_languages": self.instance_languages}
+    def by_key(self) -> dict[str, OfTag | OfServer | None]:
+        return {
+            **super().by_key(),
+            "tag_languages": self.tag_languages,
+            "instance_languages": self.instance_languages,
+        }
 
 
 class Retention(StatisticsPeriod, frozen=True, kw_only=True):
-    """Cohorts of members who joined in which days or months."""
-
     frequency: Frequency = "day"
 
 
+@router.post("/api/v1/admin/measures", scope="admin:read", answer=list[Measure])
 async def measures(context: Context, params: Measures) -> list[Measure]:
-    """Members, interactions, reports and uses of tags by day. Who posts is active."""
+    """Return measures by day: active members (those who posted), interactions, reports and tag uses."""
     question = await _question(context.deps, params)
     return [await measured(question, key) for key in dict.fromkeys(params.keys)]
 
 
+@router.post("/api/v1/admin/dimensions", scope="admin:read", answer=list[Dimension])
 async def dimensions(context: Context, params: Dimensions) -> list[Dimension]:
-    """Languages, apps, space and versions, those there is most of first."""
+    """Return rankings of languages, apps, storage and software versions, largest first."""
     question = await _question(context.deps, params)
     return [await ranked(question, key, params.limit) for key in dict.fromkeys(params.keys)]
 
 
+@router.post("/api/v1/admin/retention", scope="admin:read", answer=list[Cohort])
 async def retention(context: Context, params: Retention) -> list[Cohort]:
-    """How many of those who joined in a day or month posted then and later."""
+    """Return the retention of cohorts: how many members who joined in a day or month posted then and later."""
     period = _period(params)
     if params.frequency == "day" and len(period.days) > _COHORT_DAYS:
         raise InvalidInput(f"end_at: by day, a period has at most {_COHORT_DAYS} days", field="end_at")
@@ -396,7 +391,7 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
         period = Period(_month(period.first), _month(_month(period.last) + 31) - 1)
     starts = [day for day in period.days if params.frequency == "day" or day == _month(day)]
     figures = await _known(context.deps, period)
-    # For a million members this takes a second, during which other requests must be served.
+    # With a million members this takes a second; other requests must not wait for it.
     cohorts = await asyncio.to_thread(figures.retention, starts, period.last)
     return [
         Cohort(
@@ -421,10 +416,10 @@ async def _known(front: Front, period: Period) -> Figures:
     return figures
 
 
-def _period(asked: StatisticsPeriod) -> Period:
+def _period(params: StatisticsPeriod) -> Period:
     today = now_ms() // DAY_MS
-    last = _day(asked.end_at, "end_at") if asked.end_at else today
-    first = _day(asked.start_at, "start_at") if asked.start_at else last - _DEFAULT_DAYS + 1
+    last = _day(params.end_at, "end_at") if params.end_at else today
+    first = _day(params.start_at, "start_at") if params.start_at else last - _DEFAULT_DAYS + 1
     if last < first:
         raise InvalidInput("end_at: a period ends after its beginning", field="end_at")
     if last - first >= PERIOD_DAYS:
@@ -442,12 +437,3 @@ def _day(text: str, field: str) -> int:
 def _month(day: int) -> int:
     """Return the first day of the month of a day."""
     return ((_EPOCH + timedelta(days=day)).replace(day=1) - _EPOCH).days
-
-
-_ask = endpoints.staff.having(scope="admin:read")
-
-ROUTES = (
-    _ask("POST", "/api/v1/admin/measures", measures, params=Measures, answer=list[Measure]),
-    _ask("POST", "/api/v1/admin/dimensions", dimensions, params=Dimensions, answer=list[Dimension]),
-    _ask("POST", "/api/v1/admin/retention", retention, params=Retention, answer=list[Cohort]),
-)

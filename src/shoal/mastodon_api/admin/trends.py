@@ -1,4 +1,4 @@
-"""Trending tags and statuses, as moderators see them, and the decisions which of them are shown."""
+"""Trending tags and statuses for moderators, and their approval."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from msgspec import Meta
 from shoal.admin import tags as tag_rules
 from shoal.commands import moderation
 from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.model import Role
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
 from shoal.http.pagination import LISTED_DATA, page_size
 from shoal.http.params import Limit
 from shoal.http.responses import raw
-from shoal.mastodon_api import context as endpoints
-from shoal.mastodon_api import suggestions
-from shoal.mastodon_api.context import Context, Front, One, actor
+from shoal.mastodon_api.context import Context, Front, One, Router, actor
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.statuses import Status
 from shoal.mastodon_api.entities.tags import Tag
-from shoal.mastodon_api.suggestions import Position
+from shoal.mastodon_api.suggestions import Position, no_links
 from shoal.queries import trends
 from shoal.queries.hydration import Entry, hydrate
 from shoal.tagcloud.cloud import Counted
+
+router = Router(role=Role.MODERATOR)
 
 _log = logging.getLogger("shoal.moderation")
 
 
 class AdminTag(Tag, kw_only=True):
-    """A tag, and whether it is shown."""
+    """A tag, and whether it may trend."""
 
     trendable: bool
     usable: bool = True
@@ -39,70 +40,76 @@ class AdminTag(Tag, kw_only=True):
 
 
 class AdminStatus(Status, kw_only=True):
-    """A status, and whether it may be in trends. Nothing waits for a moderator before it is there."""
+    """A status, and whether it may trend. Trends need no review in advance."""
 
     trendable: bool
     requires_review: bool = False
 
 
 class AdminTrendsQuery(msgspec.Struct, frozen=True):
-    """How many."""
-
     limit: Limit = Limit(0)
 
 
-class Which(msgspec.Struct, frozen=True):
-    """A tag of the list by its id, or any by its name."""
+class TagParams(msgspec.Struct, frozen=True):
+    """A tag by id, for listed tags, or by name."""
 
     id: Annotated[str, Meta(max_length=400)]
 
 
-async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
-    """Tags on the rise, and those that are denied."""
+@router.get("/api/v1/admin/trends/tags", scope="admin:read", answer=list[AdminTag])
+async def list_tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
+    """List trending and denied tags."""
     front = context.deps
     words = await trends.trending(front.reads, page_size(params.limit, 10, 20), 0)
     shown = [_tag(front, word.name, word, trendable=True) for word in words]
     return shown + [_tag(front, name, None, trendable=False) for name in await _denied(front)]
 
 
-async def approve(context: Context, params: Which) -> AdminTag:
-    """The tag may be shown."""
+@router.post("/api/v1/admin/trends/tags/{id}/approve", scope="admin:write", answer=AdminTag)
+async def approve_tag(context: Context, params: TagParams) -> AdminTag:
+    """Allow a tag."""
+    return await _review_tag(context, params.id, trendable=True)
+
+
+@router.post("/api/v1/admin/trends/tags/{id}/reject", scope="admin:write", answer=AdminTag)
+async def reject_tag(context: Context, params: TagParams) -> AdminTag:
+    """Deny a tag, which excludes it from trends, the cloud and lists of tags."""
+    return await _review_tag(context, params.id, trendable=False)
+
+
+async def _review_tag(context: Context, text: str, *, trendable: bool) -> AdminTag:
     front = context.deps
-    name = await _named(front, params.id)
-    await tag_rules.lay_down(front.writes, front.reads.tags, tag_rules.allowing(name))
-    _log.info("%s: allow #%s", actor(context), name)
-    return _tag(front, name, await front.reads.tags.tag(name), trendable=True)
+    name = await _named(front, text)
+    rule = tag_rules.allowing(name) if trendable else tag_rules.denying(name)
+    await tag_rules.lay_down(front.writes, front.reads.tags, rule)
+    _log.info("%s: %s #%s", actor(context), "allow" if trendable else "deny", name)
+    counted = await front.reads.tags.tag(name) if trendable else None
+    return _tag(front, name, counted, trendable=trendable)
 
 
-async def reject(context: Context, params: Which) -> AdminTag:
-    """The tag is shown in no trend, cloud or list of tags."""
-    front = context.deps
-    name = await _named(front, params.id)
-    await tag_rules.lay_down(front.writes, front.reads.tags, tag_rules.denying(name))
-    _log.info("%s: deny #%s", actor(context), name)
-    return _tag(front, name, None, trendable=False)
-
-
-async def statuses(context: Context, params: Position) -> list[object]:
-    """Statuses that many different members react to now, and those among them that were rejected."""
+@router.get("/api/v1/admin/trends/statuses", scope="admin:read", answer=list[AdminStatus])
+async def list_statuses(context: Context, params: Position) -> list[object]:
+    """List trending statuses, including rejected ones."""
     front = context.deps
     limit, offset = page_size(params.limit), max(0, params.offset)
     found = await trends.judged(front.reads, limit, offset)
     return [await _status(front, entry, trendable=not entry.post.untrendable) for entry in found]
 
 
+@router.post("/api/v1/admin/trends/statuses/{id}/approve", scope="admin:write", answer=AdminStatus)
 async def approve_status(context: Context, params: One) -> object:
-    """The status may be in trends."""
-    return await _judge(context, params.id, trendable=True)
+    """Allow a status to trend."""
+    return await _review_status(context, params.id, trendable=True)
 
 
+@router.post("/api/v1/admin/trends/statuses/{id}/reject", scope="admin:write", answer=AdminStatus)
 async def reject_status(context: Context, params: One) -> object:
-    """The status is in no list of trends."""
-    return await _judge(context, params.id, trendable=False)
+    """Exclude a status from trends."""
+    return await _review_status(context, params.id, trendable=False)
 
 
-async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
-    """Decide on a status that is visible to everyone: others cannot trend. Raises `NotFound`."""
+async def _review_status(context: Context, id_: int, *, trendable: bool) -> object:
+    """Set whether a status may trend. Only publicly visible statuses can. Raises `NotFound`."""
     front = context.deps
     found = await hydrate(front.graph, None, (id_,))
     if not found or found[0].share is not None:
@@ -113,9 +120,9 @@ async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
 
 
 async def _status(front: Front, entry: Entry, *, trendable: bool) -> object:
-    """Return a status as everyone sees it, with two more keys."""
-    judged = msgspec.json.encode({"trendable": trendable, "requires_review": False})
-    return raw((await front.present.status(None, entry, LISTED_DATA))[:-1] + b"," + judged[1:])
+    """Return a status as seen by anyone, with two more keys."""
+    review = msgspec.json.encode({"trendable": trendable, "requires_review": False})
+    return raw((await front.present.status(None, entry, LISTED_DATA))[:-1] + b"," + review[1:])
 
 
 async def _denied(front: Front) -> list[str]:
@@ -123,7 +130,7 @@ async def _denied(front: Front) -> list[str]:
 
 
 async def _named(front: Front, text: str) -> str:
-    """Return a tag by name or id. Ids are digests of names, so they are looked up among the listed tags."""
+    """Return a tag by name or id. Ids are hashes of names, so they are looked up among the listed tags."""
     if not text.isdecimal():
         try:
             return check_tag(text)
@@ -142,26 +149,4 @@ def _tag(front: Front, name: str, counted: Counted | None, *, trendable: bool) -
     return AdminTag(id=tag.id, name=tag.name, url=tag.url, history=tag.history, trendable=trendable)
 
 
-_TRENDS = "/api/v1/admin/trends"
-_TAGS = f"{_TRENDS}/tags"
-_STATUSES = f"{_TRENDS}/statuses"
-
-_read = endpoints.staff.having(scope="admin:read")
-_rule = endpoints.staff.having(scope="admin:write")
-
-ROUTES = (
-    _read("GET", _TAGS, tags, params=AdminTrendsQuery, answer=list[AdminTag]),
-    _rule("POST", _TAGS + "/{id}/approve", approve, params=Which, answer=AdminTag),
-    _rule("POST", _TAGS + "/{id}/reject", reject, params=Which, answer=AdminTag),
-    _read("GET", _STATUSES, statuses, params=suggestions.Position, answer=list[AdminStatus]),
-    _rule("POST", _STATUSES + "/{id}/approve", approve_status, params=One, answer=AdminStatus),
-    _rule("POST", _STATUSES + "/{id}/reject", reject_status, params=One, answer=AdminStatus),
-    _read(
-        "GET",
-        f"{_TRENDS}/links",
-        suggestions.no_links,
-        params=suggestions.Position,
-        answer=list[dict[str, Any]],
-        stub=True,
-    ),
-)
+router.get("/api/v1/admin/trends/links", scope="admin:read", answer=list[dict[str, Any]], stub=True)(no_links)

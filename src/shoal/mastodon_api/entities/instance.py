@@ -11,7 +11,7 @@ from shoal.mastodon_api.entities.statuses import Account
 
 
 class CustomEmoji(msgspec.Struct, kw_only=True):
-    """A picture with a name that stands in texts."""
+    """A custom emoji."""
 
     shortcode: str
     url: str
@@ -21,17 +21,17 @@ class CustomEmoji(msgspec.Struct, kw_only=True):
 
 
 class AccountsAllowed(msgspec.Struct, kw_only=True):
-    """How much an account may have."""
+    """Limits on an account."""
 
     max_featured_tags: int
     max_pinned_statuses: int
     max_followed_tags: int
     signup_work: int
-    """Bits of work that somebody who signs up has to prove; 0: none."""
+    """Bits of proof of work required for sign-up; 0 for none."""
 
 
 class StatusesAllowed(msgspec.Struct, kw_only=True):
-    """How much a status may hold."""
+    """Limits on a status."""
 
     max_characters: int
     max_media_attachments: int
@@ -40,7 +40,7 @@ class StatusesAllowed(msgspec.Struct, kw_only=True):
 
 
 class MediaAllowed(msgspec.Struct, kw_only=True):
-    """Which files are taken; sizes in bytes and pixels."""
+    """Accepted media files; sizes in bytes and pixels."""
 
     supported_mime_types: list[str]
     description_limit: int
@@ -52,7 +52,7 @@ class MediaAllowed(msgspec.Struct, kw_only=True):
 
 
 class PollsAllowed(msgspec.Struct, kw_only=True):
-    """How large a poll may be; expiration in seconds."""
+    """Limits on a poll; expiry in seconds."""
 
     max_options: int
     max_characters_per_option: int
@@ -61,10 +61,10 @@ class PollsAllowed(msgspec.Struct, kw_only=True):
 
 
 class ReactionsAllowed(msgspec.Struct):
-    """Limits on emoji on a status."""
+    """Limits on emoji reactions."""
 
     max_reactions: int
-    """Emoji that one account may put on one status."""
+    """Different emoji per account and status."""
 
 
 class Configuration(msgspec.Struct, kw_only=True):
@@ -78,7 +78,7 @@ class Configuration(msgspec.Struct, kw_only=True):
 
 
 class InstanceUrls(msgspec.Struct, kw_only=True):
-    """Addresses of this server's pages and of its streams; None for a page that it does not have."""
+    """URLs of this server's pages and streams; null for missing pages."""
 
     streaming: str
     status: str | None
@@ -88,7 +88,7 @@ class InstanceUrls(msgspec.Struct, kw_only=True):
 
 
 class PushKey(msgspec.Struct):
-    """The key of push messages."""
+    """The public key of web push."""
 
     public_key: str
 
@@ -100,14 +100,14 @@ class Translation(msgspec.Struct):
 
 
 class Access(msgspec.Struct):
-    """The readers of a feed, for local and for remote posts: `public`, `authenticated` or `disabled`."""
+    """Who may read a feed, for local and remote posts: `public`, `authenticated` or `disabled`."""
 
     local: str
     remote: str
 
 
 class TimelinesAccess(msgspec.Struct, kw_only=True):
-    """The readers of each kind of timeline."""
+    """Who may read each kind of timeline."""
 
     live_feeds: Access
     hashtag_feeds: Access
@@ -115,7 +115,7 @@ class TimelinesAccess(msgspec.Struct, kw_only=True):
 
 
 class ConfigurationV2(Configuration, kw_only=True):
-    """Limits and addresses, in the shape of the second version of the instance."""
+    """Limits and URLs in the format of API v2."""
 
     urls: InstanceUrls
     vapid: PushKey
@@ -125,13 +125,13 @@ class ConfigurationV2(Configuration, kw_only=True):
 
 
 class StreamingUrl(msgspec.Struct):
-    """Where live updates are."""
+    """The URL of the streaming API."""
 
     streaming_api: str
 
 
 class Stats(msgspec.Struct):
-    """How large the network is."""
+    """The size of the network."""
 
     user_count: int
     status_count: int
@@ -139,7 +139,7 @@ class Stats(msgspec.Struct):
 
 
 class InstanceV1(msgspec.Struct, kw_only=True):
-    """This server, in the older shape."""
+    """This server in the format of API v1."""
 
     uri: str
     title: str
@@ -160,28 +160,28 @@ class InstanceV1(msgspec.Struct, kw_only=True):
 
 
 class ActiveUsers(msgspec.Struct):
-    """How many posted in the last 30 days."""
+    """Members who posted in the last 30 days."""
 
     active_month: int
 
 
 class Usage(msgspec.Struct):
-    """How much goes on."""
+    """Usage of this server."""
 
     users: ActiveUsers
 
 
 class Thumbnail(msgspec.Struct):
-    """A picture for the server."""
+    """The image of the server."""
 
     url: str
     blurhash: str | None
     versions: dict[str, str]
-    """The picture for screens of one (`@1x`) and two (`@2x`) pixels per point."""
+    """The image for screens with one (`@1x`) and two (`@2x`) pixels per point."""
 
 
 class Registrations(msgspec.Struct, kw_only=True):
-    """Conditions of signing up."""
+    """Conditions of sign-up."""
 
     enabled: bool
     approval_required: bool
@@ -192,14 +192,14 @@ class Registrations(msgspec.Struct, kw_only=True):
 
 
 class Contact(msgspec.Struct):
-    """Whom to write to."""
+    """Contact information."""
 
     email: str
     account: Account | None
 
 
 class InstanceV2(msgspec.Struct, kw_only=True):
-    """This server, in the newer shape."""
+    """This server in the format of API v2."""
 
     domain: str
     title: str
@@ -218,20 +218,20 @@ class InstanceV2(msgspec.Struct, kw_only=True):
 
 
 class NodeinfoLink(msgspec.Struct):
-    """Where one version of the node information is."""
+    """A link to a version of the nodeinfo document."""
 
     rel: str
     href: str
 
 
 class NodeinfoLinks(msgspec.Struct):
-    """Where the node information is."""
+    """Links to the nodeinfo documents."""
 
     links: list[NodeinfoLink]
 
 
 class Nodeinfo(msgspec.Struct, kw_only=True):
-    """The software of this server and its size, for surveys, by the schema of nodeinfo 2.0."""
+    """The software and size of this server, in the nodeinfo 2.0 schema."""
 
     version: str
     software: dict[str, str]
@@ -243,7 +243,7 @@ class Nodeinfo(msgspec.Struct, kw_only=True):
 
 
 class Activity(msgspec.Struct):
-    """A week in numbers, all of them texts; `week` is its first second, Unix time."""
+    """Activity of one week, as strings; `week` is its start in Unix seconds."""
 
     week: str
     statuses: str
@@ -252,21 +252,21 @@ class Activity(msgspec.Struct):
 
 
 class ExtendedDescription(msgspec.Struct):
-    """More about the server, as HTML."""
+    """The extended description of the server, as HTML."""
 
     updated_at: str | None
     content: str
 
 
 class Language(msgspec.Struct):
-    """A language that statuses may be in."""
+    """A language of statuses."""
 
     code: str
     name: str
 
 
 class WebFingerLink(msgspec.Struct, omit_defaults=True):
-    """Where something of an account is."""
+    """A link of an account."""
 
     rel: str
     type: str
@@ -274,7 +274,7 @@ class WebFingerLink(msgspec.Struct, omit_defaults=True):
 
 
 class WebFinger(msgspec.Struct):
-    """Where an account is (RFC 7033)."""
+    """The identity and links of an account (RFC 7033)."""
 
     subject: str
     aliases: list[str]

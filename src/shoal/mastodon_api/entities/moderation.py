@@ -15,7 +15,7 @@ from shoal.settings import Settings
 
 
 class Rule(msgspec.Struct):
-    """A rule of this network."""
+    """A rule of this server."""
 
     id: str
     text: str
@@ -23,7 +23,7 @@ class Rule(msgspec.Struct):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """A report, as the member who made it sees it."""
+    """A report, as seen by its author."""
 
     id: str
     action_taken: bool
@@ -38,7 +38,7 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 class AdminAccount(msgspec.Struct, kw_only=True):
-    """A member, as moderators see them. Addresses of the network are not kept, so there are none."""
+    """A member, as seen by moderators. IP addresses are not stored."""
 
     id: str
     username: str
@@ -57,13 +57,13 @@ class AdminAccount(msgspec.Struct, kw_only=True):
     ips: list[Any] = []
     sensitized: bool
     invite_request: str | None
-    """Why they want to join, as they were asked when they signed up, where sign-ups wait for approval."""
+    """Why the member wants to join, if sign-ups need approval."""
     invited_by_account_id: str | None
     """The member who invited them."""
 
 
 class AdminReport(msgspec.Struct, kw_only=True):
-    """A report, as moderators see it."""
+    """A report, as seen by moderators."""
 
     id: str
     action_taken: bool
@@ -79,9 +79,9 @@ class AdminReport(msgspec.Struct, kw_only=True):
     action_taken_by_account: AdminAccount | None
     statuses: list[Status]
     waiting_status_ids: list[str]
-    """Statuses that are kept out of public lists until a report of them is resolved."""
+    """Statuses that are hidden from public lists until a report about them is resolved."""
     upheld: bool | None
-    """Whether a resolved report was found right."""
+    """Whether a resolved report was justified."""
     rules: list[Rule]
 
 

@@ -11,7 +11,7 @@ from shoal.mastodon_api.entities.statuses import Account, Status
 
 
 class Notification(msgspec.Struct, kw_only=True):
-    """One thing that a member is notified of."""
+    """A notification."""
 
     id: str
     type: str
@@ -19,14 +19,14 @@ class Notification(msgspec.Struct, kw_only=True):
     created_at: str
     account: Account
     status: Status | UnsetType = UNSET
-    """The status that the notification is about; for a favourite or a reblog, the member's own."""
+    """The status of the notification; for a favourite or reblog, the member's own."""
     report: Report | UnsetType = UNSET
     emoji: str | UnsetType = UNSET
     """The emoji of a reaction."""
 
 
 class NotificationGroup(msgspec.Struct, kw_only=True):
-    """Notifications that are alike, as far as they are on the page."""
+    """Similar notifications, as far as they are on the page."""
 
     group_key: str
     notifications_count: int
@@ -36,15 +36,15 @@ class NotificationGroup(msgspec.Struct, kw_only=True):
     page_max_id: str
     latest_page_notification_at: str
     sample_account_ids: list[str]
-    """The newest few."""
+    """The newest accounts."""
     status_id: str | UnsetType = UNSET
     report: Report | UnsetType = UNSET
     emoji: str | UnsetType = UNSET
-    """The emoji of a reaction, which is never in a group with others."""
+    """The emoji of a reaction. Reactions are not grouped."""
 
 
 class PartialAccount(msgspec.Struct, kw_only=True):
-    """As much of an account as its picture needs."""
+    """The fields of an account that an avatar needs."""
 
     id: str
     acct: str
@@ -56,7 +56,7 @@ class PartialAccount(msgspec.Struct, kw_only=True):
 
 
 class GroupedNotificationsResults(msgspec.Struct, kw_only=True):
-    """A page of groups, with the accounts and statuses that they name."""
+    """A page of groups, with their accounts and statuses."""
 
     accounts: list[Account]
     statuses: list[Status]
@@ -65,20 +65,20 @@ class GroupedNotificationsResults(msgspec.Struct, kw_only=True):
 
 
 class UnreadCount(msgspec.Struct):
-    """How many came since the marker."""
+    """The number of notifications since the marker."""
 
     count: int
 
 
 class PolicySummary(msgspec.Struct):
-    """Counts of what a policy holds back now; each up to 100."""
+    """Counts of filtered notifications, each up to 100."""
 
     pending_requests_count: int
     pending_notifications_count: int
 
 
 class NotificationPolicy(msgspec.Struct, kw_only=True):
-    """A policy that shows, holds back or drops notifications: each rule is `accept`, `filter` or `drop`."""
+    """A notification policy; each rule is `accept`, `filter` or `drop`."""
 
     for_not_following: Treatment
     for_not_followers: Treatment
@@ -89,7 +89,7 @@ class NotificationPolicy(msgspec.Struct, kw_only=True):
 
 
 class OldNotificationPolicy(msgspec.Struct, kw_only=True):
-    """A notification policy in the older shape: true for what is not accepted."""
+    """A notification policy in the format of API v1: true unless accepted."""
 
     filter_not_following: bool
     filter_not_followers: bool
@@ -99,7 +99,7 @@ class OldNotificationPolicy(msgspec.Struct, kw_only=True):
 
 
 class NotificationRequest(msgspec.Struct, kw_only=True):
-    """A sender whose notifications are held back. The id is that of the account."""
+    """A sender of filtered notifications. The id is that of the account."""
 
     id: str
     created_at: str
@@ -108,17 +108,17 @@ class NotificationRequest(msgspec.Struct, kw_only=True):
     """Up to 100."""
     account: Account
     last_status: Status | UnsetType = UNSET
-    """The newest of what is held back, where that is about one."""
+    """The status of the newest filtered notification, if it has one."""
 
 
 class Merged(msgspec.Struct):
-    """Whether all that was accepted is among the notifications: it is once accepting is answered."""
+    """Whether accepted notifications are in the list, which is true as soon as the request returns."""
 
     merged: bool = True
 
 
 class Marker(msgspec.Struct):
-    """Up to where a timeline was read."""
+    """The position up to which a timeline was read."""
 
     last_read_id: str
     version: int
@@ -135,13 +135,13 @@ class Conversation(msgspec.Struct):
 
 
 class WebPushSubscription(msgspec.Struct):
-    """Where messages of a session go, and about which types of notifications."""
+    """A push subscription of a session, and the notifications pushed to it."""
 
     id: str
     endpoint: str
     standard: bool
-    """Whether messages go as RFC 8291 and 8292 say; otherwise as earlier drafts do."""
+    """Whether messages are encrypted according to RFC 8291 and 8292; otherwise according to earlier drafts."""
     alerts: dict[str, bool]
     policy: str
     server_key: str
-    """The public key of the server, in base64 for URLs."""
+    """The public VAPID key of the server, in base64url."""

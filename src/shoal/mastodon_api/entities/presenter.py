@@ -1,8 +1,8 @@
 """Statuses and accounts as JSON: the hot path of every timeline.
 
-A status is joined from encoded fragments: its content, which changes only with an edit; its author, which changes only with the
-profile or its counts; and the current state for a viewer. The first two are cached together with the values that they were made
-of, and reused only while those are the same.
+A status is joined from encoded fragments: its content, which changes only with an edit; its author, which changes only
+with the profile or its counts; and its state for the viewer. The first two are cached together with their source
+values, and reused while these are equal.
 """
 
 from __future__ import annotations
@@ -112,29 +112,17 @@ class Presenter:
     async def status(self, viewer: int | None, entry: Entry, data: int = WHOLE) -> bytes:
         await self._learn_apps((entry,))
         (entry,) = await self._filtered(viewer, (entry,))
-        pieces: list[bytes] = []
-        self._write(pieces, viewer, entry, data)
-        return b"".join(pieces)
+        return self._status(viewer, entry, data)
 
     async def ranked_page(
         self, viewer: int, entries: Sequence[tuple[Entry, entities.Ranking | None]], data: int = 0
     ) -> bytes:
         await self._learn_apps([entry for entry, _ in entries])
-        made: list[bytes] = []
-        for entry, ranking in entries:
-            pieces: list[bytes] = []
-            self._write(pieces, viewer, entry, data, ranking)
-            made.append(b"".join(pieces))
-        return b"[%b]" % b",".join(made)
+        return b"[%b]" % b",".join(self._status(viewer, entry, data, ranking) for entry, ranking in entries)
 
     async def each(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> dict[int, bytes]:
         await self._learn_apps(entries)
-        made: dict[int, bytes] = {}
-        for entry in await self._filtered(viewer, entries):
-            pieces: list[bytes] = []
-            self._write(pieces, viewer, entry, data)
-            made[entry.id] = b"".join(pieces)
-        return made
+        return {entry.id: self._status(viewer, entry, data) for entry in await self._filtered(viewer, entries)}
 
     def present_page(self, viewer: int | None, entries: Iterable[Entry], data: int = 0) -> bytes:
         """Return a JSON array of statuses whose apps are cached already, or are not shown."""
@@ -170,6 +158,11 @@ class Presenter:
                 if isinstance(app, App):
                     self._apps.put(app.id, app)
 
+    def _status(self, viewer: int | None, entry: Entry, data: int, ranking: entities.Ranking | None = None) -> bytes:
+        pieces: list[bytes] = []
+        self._write(pieces, viewer, entry, data, ranking)
+        return b"".join(pieces)
+
     def _write(
         self,
         pieces: list[bytes],
@@ -178,7 +171,7 @@ class Presenter:
         data: int,
         ranking: entities.Ranking | None = None,
     ) -> None:
-        """Append the pieces of a status: a page is joined once, at its end."""
+        """Append the encoded pieces of a status; the page joins all pieces once."""
         post, share, sharer = _as_shown(viewer, entry), entry.share, entry.sharer
         content = self._content(entry, post, whole=bool(post.json) and _fits(viewer, post, data), ranking=ranking)
         if share is None or sharer is None:

@@ -36,7 +36,6 @@ from shoal.core.ranking.recipes import Recipe, recipe_link
 from shoal.core.text import to_html
 from shoal.core.visibility import Relation
 from shoal.i18n import language_tag
-from shoal.mastodon_api.entities import statuses as client_entities
 from shoal.mastodon_api.entities import statuses as entities
 from shoal.mastodon_api.entities.statuses import Account, MediaAttachment, MediaExtras, Meta, Original, Point, Size
 from shoal.queries.follows import FollowersOfDay, FollowPeriod, RelationshipHistory
@@ -48,9 +47,9 @@ class Addresses(msgspec.Struct, frozen=True):
     """URLs below one root."""
 
     root: str
-    """`https://example.org`, without a slash at the end."""
+    """`https://example.org`, without a trailing slash."""
     domain: str
-    """Our own name in `@user@domain`."""
+    """The domain of this server in `@user@domain`."""
 
     @property
     def netloc(self) -> str:
@@ -59,8 +58,13 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """The path of the root, without a slash at the end: empty if it has none."""
+        """The path of the root, without a trailing slash; empty if there is none."""
         return urlsplit(self.root).path
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of this server in addresses: its domain and `host:port`, in lower case."""
+        return frozenset((self.domain.lower(), self.netloc.lower()))
 
     def account(self, name: str) -> str:
         return f"{self.root}/@{name}"
@@ -120,15 +124,15 @@ def _meta(media: Media) -> Meta:
     if media.kind is MediaKind.IMAGE:
         return Meta(original=Original(**_pixels(media)), small=small, focus=focus)
     sound = _sound(media)
-    plays: dict[str, Any] = {"duration": media.duration, "bitrate": media.bitrate}
+    playback: dict[str, Any] = {"duration": media.duration, "bitrate": media.bitrate}
     if media.kind is MediaKind.AUDIO:
-        said = {name: text for name, text in sound.items() if name != "audio_channels"}
-        original = Original(**plays, **said)
+        codec = {name: text for name, text in sound.items() if name != "audio_channels"}
+        original = Original(**playback, **codec)
         return Meta(
             original=original, small=small, focus=focus, length=_length(media), duration=media.duration, **sound
         )
     return Meta(
-        original=Original(width=media.width, height=media.height, frame_rate=media.frame_rate, **plays),
+        original=Original(width=media.width, height=media.height, frame_rate=media.frame_rate, **playback),
         small=small,
         focus=focus,
         length=_length(media),
@@ -176,7 +180,7 @@ VISIBILITY = {wire: visibility for visibility, wire in WIRE_VISIBILITY.items()}
 
 
 def moment(milliseconds: int) -> str:
-    """Format Unix milliseconds for clients: with three digits of a second, and a Z."""
+    """Format Unix milliseconds as ISO 8601 with milliseconds and a Z."""
     whole = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(tzinfo=None).isoformat()
     return f"{whole}.{milliseconds % 1000:03d}Z"
 
@@ -348,35 +352,35 @@ def filter_result(match: Filtered) -> entities.FilterResult:
     )
 
 
-def relationship(other_id: int, stand: Relation) -> entities.Relationship:
+def relationship(other_id: int, relation: Relation) -> entities.Relationship:
     return entities.Relationship(
         id=str(other_id),
-        following=stand.following,
-        showing_reblogs=(stand.following or stand.requested) and stand.shares,
-        notifying=stand.watching,
-        languages=list(filter(language_tag, stand.languages)) or None,
-        followed_by=stand.followed_by,
-        blocking=stand.blocking,
-        blocked_by=stand.blocked_by,
-        muting=stand.muting,
-        muting_notifications=stand.muting_notifications,
-        muting_expires_at=moment(stand.muted_until) if stand.muted_until else None,
-        requested=stand.requested,
-        requested_by=stand.requested_by,
-        endorsed=stand.endorsed,
-        note=stand.note,
+        following=relation.following,
+        showing_reblogs=(relation.following or relation.requested) and relation.shares,
+        notifying=relation.watching,
+        languages=list(filter(language_tag, relation.languages)) or None,
+        followed_by=relation.followed_by,
+        blocking=relation.blocking,
+        blocked_by=relation.blocked_by,
+        muting=relation.muting,
+        muting_notifications=relation.muting_notifications,
+        muting_expires_at=moment(relation.muted_until) if relation.muted_until else None,
+        requested=relation.requested,
+        requested_by=relation.requested_by,
+        endorsed=relation.endorsed,
+        note=relation.note,
     )
 
 
-def application(app: App, push_key: str) -> client_entities.Application:
+def application(app: App, push_key: str) -> entities.Application:
     """Return an app without its secret. `push_key` is the server's public key for web push; empty for none."""
-    return client_entities.Application(**_application(app, push_key))
+    return entities.Application(**_application(app, push_key))
 
 
-def credential_application(app: App, secret: str, push_key: str) -> client_entities.CredentialApplication:
+def credential_application(app: App, secret: str, push_key: str) -> entities.CredentialApplication:
     """Return an app with its secret. `push_key` is the server's public key for web push; empty for none."""
     fields = _application(app, push_key)
-    return client_entities.CredentialApplication(**fields, client_id=str(app.id), client_secret=secret)
+    return entities.CredentialApplication(**fields, client_id=str(app.id), client_secret=secret)
 
 
 def _application(app: App, push_key: str) -> dict[str, Any]:
@@ -391,33 +395,33 @@ def _application(app: App, push_key: str) -> dict[str, Any]:
     }
 
 
-def token(made: Token, text: str) -> client_entities.Token:
+def token(made: Token, text: str) -> entities.Token:
     """Return a new token, whose text is only known at its creation."""
-    return client_entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)
+    return entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)
 
 
 class MutedAccount(Account, kw_only=True):
-    """Somebody whom the caller mutes; null for ever."""
+    """An account that the caller mutes; `mute_expires_at` is null for a permanent mute."""
 
     mute_expires_at: str | None
 
 
 class FamiliarFollowers(msgspec.Struct):
-    """Followers of an account whom the caller follows too."""
+    """Followers of an account whom the caller also follows."""
 
     id: str
     accounts: list[Account]
 
 
 class FollowedPeriod(msgspec.Struct):
-    """A time during which one followed the other; `since` is null where it is not known, `until` while it goes on."""
+    """A period of a follow; `since` is null if it is not known, `until` while the follow lasts."""
 
     since: str | None
     until: str | None
 
 
 class RelationshipTimes(msgspec.Struct):
-    """When the caller and an account followed each other, newest first; at most 20 periods each way."""
+    """When the caller and an account followed each other, newest first; at most 20 periods in each direction."""
 
     id: str
     following: list[FollowedPeriod]
@@ -425,11 +429,11 @@ class RelationshipTimes(msgspec.Struct):
     followed_by: list[FollowedPeriod]
     """When the account followed the caller."""
     known_since: str
-    """Follows that ended before this moment are not remembered."""
+    """Follows that ended before this time are not recorded."""
 
 
 class FollowersAtDay(msgspec.Struct):
-    """Followers at the end of a day (UTC; of the last one: now), and how many follows began and ended in it."""
+    """Followers at the end of a day (UTC; for the last day, now), and the follows that began and ended in it."""
 
     day: str
     followers: int
@@ -438,7 +442,7 @@ class FollowersAtDay(msgspec.Struct):
 
 
 class FeaturedTag(msgspec.Struct, kw_only=True):
-    """A tag on a profile; `last_status_at` is a date."""
+    """A tag featured on a profile; `last_status_at` is a date."""
 
     id: str
     name: str
@@ -457,7 +461,7 @@ class UserList(msgspec.Struct, kw_only=True):
 
 
 class Preferences(msgspec.Struct, kw_only=True):
-    """How a member posts and reads, unless they say otherwise."""
+    """A member's default settings for posting and reading."""
 
     visibility: str = msgspec.field(name="posting:default:visibility")
     sensitive: bool = msgspec.field(name="posting:default:sensitive")
@@ -466,11 +470,12 @@ class Preferences(msgspec.Struct, kw_only=True):
     spoilers: bool = msgspec.field(name="reading:expand:spoilers", default=False)
     gifs: bool = msgspec.field(name="reading:autoplay:gifs", default=False)
     aggregate_reblogs: bool = msgspec.field(name="shoal:aggregate_reblogs", default=True)
-    """Whether a status stands once in home and lists; changed by `shoal[aggregate_reblogs]` of `update_credentials`."""
+    """Whether a status appears once in the home timeline and in lists; set by `shoal[aggregate_reblogs]` of
+    `update_credentials`."""
     rankable: bool = msgspec.field(name="shoal:rankable", default=True)
-    """Whether their statuses may appear in ranked feeds; changed by `shoal[rankable]` of `update_credentials`."""
+    """Whether the member's statuses may appear in ranked feeds; set by `shoal[rankable]` of `update_credentials`."""
     findable_by_email: bool = msgspec.field(name="shoal:findable_by_email", default=False)
-    """Whether those who know their e-mail address can find them by it; changed by `shoal[findable_by_email]`."""
+    """Whether people who know the member's e-mail address can find them by it; set by `shoal[findable_by_email]`."""
 
 
 def featured_tag(found: Featured, at: Addresses) -> FeaturedTag:
@@ -499,12 +504,12 @@ def preferences(member: Member) -> Preferences:
     )
 
 
-def relationship_times(id_: int, told: RelationshipHistory) -> RelationshipTimes:
+def relationship_times(id_: int, history: RelationshipHistory) -> RelationshipTimes:
     return RelationshipTimes(
         id=str(id_),
-        following=list(map(_followed, told.following)),
-        followed_by=list(map(_followed, told.followed_by)),
-        known_since=moment(told.known_since),
+        following=list(map(_followed, history.following)),
+        followed_by=list(map(_followed, history.followed_by)),
+        known_since=moment(history.known_since),
     )
 
 
@@ -513,5 +518,5 @@ def _followed(period: FollowPeriod) -> FollowedPeriod:
     return FollowedPeriod(since, until)
 
 
-def followers_at_day(told: FollowersOfDay) -> FollowersAtDay:
-    return FollowersAtDay(told.day.isoformat(), told.followers, told.gained, told.lost)
+def followers_at_day(day: FollowersOfDay) -> FollowersAtDay:
+    return FollowersAtDay(day.day.isoformat(), day.followers, day.gained, day.lost)

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 
 class Size(msgspec.Struct):
-    """Pixels; `size` is `WxH`, `aspect` is width through height."""
+    """Pixels; `size` is `WxH`, `aspect` is width divided by height."""
 
     width: int
     height: int
@@ -21,18 +21,18 @@ class Size(msgspec.Struct):
 
 
 class Original(msgspec.Struct, kw_only=True):
-    """Properties of the file at `url`: the size of a picture; for video and sound also how it plays."""
+    """Properties of the file at `url`: the dimensions of an image; for video and sound also playback properties."""
 
     width: int | UnsetType = UNSET
     height: int | UnsetType = UNSET
     size: str | UnsetType = UNSET
     aspect: float | UnsetType = UNSET
     frame_rate: str | UnsetType = UNSET
-    """Frames a second, as a fraction: `30/1`."""
+    """Frames per second, as a fraction: `30/1`."""
     duration: float | UnsetType = UNSET
     """Seconds."""
     bitrate: int | UnsetType = UNSET
-    """Bits a second."""
+    """Bits per second."""
     audio_encode: str | UnsetType = UNSET
     audio_bitrate: str | UnsetType = UNSET
 
@@ -45,13 +45,13 @@ class Point(msgspec.Struct):
 
 
 class Meta(msgspec.Struct, kw_only=True):
-    """Measured properties of a file; only the focus while it is being processed."""
+    """Properties of a file; only the focus while it is being processed."""
 
     original: Original | UnsetType = UNSET
     small: Size | UnsetType = UNSET
     focus: Point
     length: str | UnsetType = UNSET
-    """How long it plays, as `0:01:28.65`."""
+    """Duration as `0:01:28.65`."""
     duration: float | UnsetType = UNSET
     fps: int | UnsetType = UNSET
     size: str | UnsetType = UNSET
@@ -64,21 +64,21 @@ class Meta(msgspec.Struct, kw_only=True):
 
 
 class MediaExtras(msgspec.Struct):
-    """Facts about a file that Mastodon does not tell."""
+    """Properties of a file that Mastodon does not have."""
 
     original_url: str
-    """A picture in all of the pixels that were uploaded, where the server keeps these."""
+    """The image in its uploaded resolution, if the server keeps it."""
 
 
 class MediaAttachment(msgspec.Struct, kw_only=True):
-    """An uploaded picture, video (`gifv` is one without sound) or sound."""
+    """An uploaded image, video (`gifv` if it has no sound) or sound."""
 
     id: str
     type: str
     url: str | None
-    """Null while it is processed."""
+    """Null while the file is being processed."""
     preview_url: str | None
-    """A small picture; null where there is none."""
+    """A small image; null if there is none."""
     meta: Meta
     description: str | None
     blurhash: str | None
@@ -86,11 +86,11 @@ class MediaAttachment(msgspec.Struct, kw_only=True):
     preview_remote_url: None = None
     text_url: None = None
     shoal: MediaExtras | UnsetType = UNSET
-    """Only where there is more to say."""
+    """Present if the original is public."""
 
 
 class Application(msgspec.Struct, kw_only=True):
-    """A client program, for anybody who has a token of it."""
+    """A client app."""
 
     id: str
     name: str
@@ -102,7 +102,7 @@ class Application(msgspec.Struct, kw_only=True):
 
 
 class CredentialApplication(Application, kw_only=True):
-    """A client program with its secret, once."""
+    """A client app with its secret, which is shown once."""
 
     client_id: str
     client_secret: str
@@ -127,7 +127,7 @@ class Field(msgspec.Struct):
 
 
 class AccountRole(msgspec.Struct, kw_only=True):
-    """A role as others see it; only moderators and admins have one."""
+    """A public role; only moderators and admins have one."""
 
     id: str
     name: str
@@ -135,7 +135,7 @@ class AccountRole(msgspec.Struct, kw_only=True):
 
 
 class Account(msgspec.Struct, kw_only=True):
-    """A member, as others see them."""
+    """An account, as seen by others."""
 
     id: str
     username: str
@@ -164,13 +164,13 @@ class Account(msgspec.Struct, kw_only=True):
     emojis: list[Any] = []
     roles: list[AccountRole] = []
     limited: bool | UnsetType = UNSET
-    """True for a silenced account; others have no such key."""
+    """True for a silenced account; absent for others."""
     suspended: bool | UnsetType = UNSET
-    """True for a suspended account, which only moderators are shown; others have no such key."""
+    """True for a suspended account, which only moderators can see; absent for others."""
 
 
 class Source(msgspec.Struct, kw_only=True):
-    """A member's profile as it was typed, and their defaults for new statuses."""
+    """The source text of a member's profile, and their defaults for new statuses."""
 
     privacy: str
     sensitive: bool
@@ -183,7 +183,7 @@ class Source(msgspec.Struct, kw_only=True):
     hide_collections: bool = False
     attribution_domains: list[str]
     quote_policy: str
-    """`public`, `followers` or `nobody`; nobody can quote here, whatever it says."""
+    """`public`, `followers` or `nobody`. It has no effect, because there are no quotes."""
 
 
 class Role(msgspec.Struct, kw_only=True):
@@ -197,15 +197,15 @@ class Role(msgspec.Struct, kw_only=True):
 
 
 class MemberExtras(msgspec.Struct):
-    """Settings of a member that Shoal has and Mastodon has not."""
+    """Settings of a member that Mastodon does not have."""
 
     aggregate_reblogs: bool
     place_precision: str
-    """How exactly the places of new statuses are stored: `exact`, `100m`, `1km`, `10km`, or `none`."""
+    """The precision of the places of new statuses: `exact`, `100m`, `1km`, `10km`, or `none`."""
 
 
 class CredentialAccount(Account, kw_only=True):
-    """A member, as they see themselves."""
+    """An account, as seen by its owner."""
 
     source: Source
     role: Role
@@ -213,7 +213,7 @@ class CredentialAccount(Account, kw_only=True):
 
 
 class StatusMention(msgspec.Struct):
-    """A member named in a status."""
+    """A member mentioned in a status."""
 
     id: str
     username: str
@@ -236,14 +236,14 @@ class StatusApplication(msgspec.Struct):
 
 
 class Place(msgspec.Struct):
-    """Degrees."""
+    """Coordinates in degrees."""
 
     latitude: float
     longitude: float
 
 
 class SharedBy(msgspec.Struct):
-    """Other accounts that reblogged a status, whose reblogs would stand just above it in a home or list."""
+    """Other accounts that reblogged a status, whose reblogs would appear just above it in a home timeline or list."""
 
     accounts: list[Account]
     """The first three."""
@@ -251,7 +251,7 @@ class SharedBy(msgspec.Struct):
 
 
 class RankingTerm(msgspec.Struct):
-    """One reason for the place of a status: the contribution is the value times the weight."""
+    """A reason for the rank of a status: the contribution is the value times the weight."""
 
     name: str
     value: float
@@ -262,32 +262,32 @@ class RankingTerm(msgspec.Struct):
 
 
 class Ranking(msgspec.Struct):
-    """Why a status stands where it does in a feed ranked by interest. The contributions add up to the score."""
+    """The explanation of a status's rank in a feed ranked by interest. The contributions add up to the score."""
 
     score: float
     sources: list[str]
-    """Names of the sources that bring it: `followees`, `friends_liked`, `tags_followed`, `popular` and so on."""
+    """Names of the candidate sources: `followees`, `friends_liked`, `tags_followed`, `popular` and so on."""
     terms: list[RankingTerm]
     places_lost: int = 0
-    """Places that it lost to variety; below 0: won."""
+    """Positions lost to diversity; negative if gained."""
     lost_to: str = ""
-    """The rule by which it lost them: `author`, `tag`, `source`, `exploration`."""
+    """The diversity rule that moved it: `author`, `tag`, `source`, `exploration`."""
 
 
 class Extras(msgspec.Struct, omit_defaults=True):
-    """Properties of a status that Shoal has and Mastodon does not."""
+    """Properties of a status that Mastodon does not have."""
 
     data: msgspec.Raw | UnsetType = UNSET
     data_bytes: int | UnsetType = UNSET
-    """How much data there is that is left out here."""
+    """The size of the data that is omitted here."""
     place: Place | None = None
     shared_by: SharedBy | UnsetType = UNSET
     ranking: Ranking | UnsetType = UNSET
-    """In a ranked feed, where an explanation was asked for."""
+    """Present in a ranked feed if an explanation was requested."""
 
 
 class StatusContent(msgspec.Struct, kw_only=True):
-    """The part of a status that is the same for every viewer until the status is edited; of a share, its own part."""
+    """The part of a status that is the same for all viewers until it is edited; of a share, the share's own part."""
 
     id: str
     uri: str
@@ -313,14 +313,14 @@ class StatusContent(msgspec.Struct, kw_only=True):
 
 
 class PollOption(msgspec.Struct):
-    """An option of a poll. It has these two keys and no other, as clients compare."""
+    """An option of a poll. It has exactly these keys, because clients compare them."""
 
     title: str
     votes_count: int | None
 
 
 class Poll(msgspec.Struct, kw_only=True):
-    """A poll; what only members are told is left out for others."""
+    """A poll; keys for members only are absent for anonymous callers."""
 
     id: str
     expires_at: str | None
@@ -335,7 +335,7 @@ class Poll(msgspec.Struct, kw_only=True):
 
 
 class FilterSummary(msgspec.Struct, kw_only=True):
-    """A filter, without what it looks for."""
+    """A filter without its keywords and statuses."""
 
     id: str
     title: str
@@ -345,7 +345,7 @@ class FilterSummary(msgspec.Struct, kw_only=True):
 
 
 class FilterResult(msgspec.Struct, kw_only=True):
-    """A match of one of the viewer's filters, with the keywords or statuses by which it matches."""
+    """A match of one of the viewer's filters, with the matching keywords or statuses."""
 
     filter: FilterSummary
     keyword_matches: list[str] | None
@@ -353,7 +353,7 @@ class FilterResult(msgspec.Struct, kw_only=True):
 
 
 class EmojiReaction(msgspec.Struct):
-    """An emoji on a status: how many put it there, and whether the caller did."""
+    """An emoji on a status: its count, and whether the caller added it."""
 
     name: str
     count: int
@@ -361,19 +361,19 @@ class EmojiReaction(msgspec.Struct):
 
 
 class EmojiReactors(EmojiReaction):
-    """An emoji on a status, with accounts that put it there, newest first."""
+    """An emoji on a status, with the accounts that added it, newest first."""
 
     accounts: list[Account]
 
 
 class PleromaExtras(msgspec.Struct):
-    """Keys of a status that clients of Pleroma know."""
+    """Keys of a status for Pleroma clients."""
 
     emoji_reactions: list[EmojiReaction]
 
 
 class Status(StatusContent, kw_only=True):
-    """A post, or a share of one, as a viewer sees it. The last keys are there for members only."""
+    """A post or share, as seen by a viewer. The last keys are absent for anonymous callers."""
 
     account: Account
     reblog: Status | None
@@ -386,48 +386,48 @@ class Status(StatusContent, kw_only=True):
     muted: bool | UnsetType = UNSET
     bookmarked: bool | UnsetType = UNSET
     pinned: bool | UnsetType = UNSET
-    """On one's own statuses, and always there."""
+    """Present on the viewer's own statuses."""
     filtered: list[FilterResult] | UnsetType = UNSET
     reactions: list[EmojiReaction] | UnsetType = UNSET
-    """Emoji on the status, in the order in which they came; there where there are any."""
+    """Emoji on the status, oldest first; absent if there are none."""
     pleroma: PleromaExtras | UnsetType = UNSET
-    """Once more `reactions`, where clients of Pleroma look for them."""
+    """The same as `reactions`, for Pleroma clients."""
     text: str | UnsetType = UNSET
-    """The text as it was typed; only in the answer to a deletion."""
+    """The source text; only in the response to a deletion."""
 
 
 class ContextExtras(msgspec.Struct):
-    """Where the rest of a long thread is."""
+    """The rest of a long thread."""
 
     replies: str
-    """The address of all replies to the status itself, in pages; each of them has such an address, too."""
+    """The URL of all direct replies to the status, in pages. Every status has such a URL."""
 
 
 class StatusContext(msgspec.Struct):
-    """The thread around a status: `ancestors` with the root first, `descendants` in the order of reading."""
+    """The thread of a status: `ancestors` with the root first, `descendants` in reading order."""
 
     ancestors: list[Status]
     descendants: list[Status]
     shoal: ContextExtras | UnsetType = UNSET
-    """Where there are more replies than fit."""
+    """Present if there are more replies than fit."""
 
 
 class Likers(msgspec.Struct):
-    """How many like a status, and the newest of them."""
+    """The number of accounts that like a status, and the newest of them."""
 
     count: int
     newest: list[Account]
 
 
 class Received(msgspec.Struct):
-    """Likes and shares that all posts of an account received together."""
+    """Likes and shares of all posts of an account."""
 
     likes: int
     shares: int
 
 
 class StatusSource(msgspec.Struct):
-    """A status as it was typed, to be edited."""
+    """The source text of a status, for editing."""
 
     id: str
     text: str
@@ -435,19 +435,19 @@ class StatusSource(msgspec.Struct):
 
 
 class PollEditOption(msgspec.Struct):
-    """An option of a poll as it was before an edit."""
+    """A poll option in a revision."""
 
     title: str
 
 
 class PollEdit(msgspec.Struct):
-    """The poll of one version of a status."""
+    """The poll in a revision."""
 
     options: list[PollEditOption]
 
 
 class StatusEdit(msgspec.Struct, kw_only=True):
-    """One wording of a status."""
+    """A revision of a status."""
 
     content: str
     spoiler_text: str
@@ -460,7 +460,7 @@ class StatusEdit(msgspec.Struct, kw_only=True):
 
 
 class Relationship(msgspec.Struct, kw_only=True):
-    """How the caller stands to an account."""
+    """The caller's relationship to an account."""
 
     id: str
     following: bool

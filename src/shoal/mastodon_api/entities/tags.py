@@ -1,4 +1,4 @@
-"""JSON entities of tags, search results and suggestions, and of the tag cloud, which is Shoal's own."""
+"""JSON entities of tags, search results and suggestions, and of the tag cloud, which Mastodon does not have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAY_SECONDS = 86_400
 
 
 class TagDay(msgspec.Struct):
-    """One day of a tag; Mastodon writes all three as texts. `day` is midnight UTC in Unix seconds."""
+    """One day of a tag, as strings. `day` is midnight UTC in Unix seconds."""
 
     day: str
     uses: str
@@ -24,7 +24,7 @@ class TagDay(msgspec.Struct):
 
 
 class Tag(msgspec.Struct):
-    """A tag; `history` is the last seven days, newest first. The last keys are there for members only."""
+    """A tag; `history` covers the last seven days, newest first. The last keys are absent for anonymous callers."""
 
     id: str
     name: str
@@ -35,7 +35,7 @@ class Tag(msgspec.Struct):
 
 
 class WindowWarmth(msgspec.Struct):
-    """How many uses of this moment a tag's uses are worth, by window."""
+    """The uses of a tag by window, each weighted by its age: a use made right now counts 1."""
 
     hour: float
     day: float
@@ -43,7 +43,7 @@ class WindowWarmth(msgspec.Struct):
 
 
 class CloudReasons(msgspec.Struct):
-    """Why a tag is where it is. `recent_uses` and `recent_accounts` are of today and yesterday, UTC."""
+    """Why a tag is in the cloud. `recent_uses` and `recent_accounts` are of today and yesterday, UTC."""
 
     warmth: WindowWarmth
     recent_uses: int
@@ -51,11 +51,11 @@ class CloudReasons(msgspec.Struct):
     loudest: float
     surprise: float
     why: str | UnsetType = UNSET
-    """In `for_you` only, in words."""
+    """An explanation in words, in `for_you` only."""
 
 
 class CloudTag(msgspec.Struct):
-    """A tag in the cloud; `form` is the spelling that most use."""
+    """A tag in the cloud; `form` is its most common spelling."""
 
     name: str
     form: str
@@ -67,7 +67,7 @@ class CloudTag(msgspec.Struct):
 
 
 class Cloud(msgspec.Struct):
-    """The tag cloud; whatever was used before `complete_to` is counted."""
+    """The tag cloud; all uses before `complete_to` are counted."""
 
     order: str
     version: int
@@ -77,7 +77,7 @@ class Cloud(msgspec.Struct):
 
 
 class AlikeTag(msgspec.Struct):
-    """A tag that goes with another: `together` is in how many of its newest posts it stands too, `likeness` is 0 to 1."""
+    """A tag related to another: `together` of its newest posts have both, `likeness` is 0 to 1."""
 
     name: str
     form: str
@@ -148,7 +148,7 @@ def _short(number: float) -> float:
 
 
 class Search(msgspec.Struct):
-    """Results of a search. All three lists are always there."""
+    """Results of a search. All three lists are always present."""
 
     accounts: list[Account]
     statuses: list[Status]
@@ -156,7 +156,7 @@ class Search(msgspec.Struct):
 
 
 class SearchV1(msgspec.Struct):
-    """Results of a search, with hashtags by their names alone."""
+    """Results of a search, with hashtags as names."""
 
     accounts: list[Account]
     statuses: list[Status]
@@ -164,30 +164,31 @@ class SearchV1(msgspec.Struct):
 
 
 class SuggestionReason(msgspec.Struct):
-    """One reason for a suggestion: the contribution is the value times the weight."""
+    """A reason for a suggestion: the contribution is the value times the weight."""
 
     source: str
     """`friends`, `followers`, `follows_you`, `liked`, `tags` or `nearby`."""
     number: float
-    """How many people whom the caller follows follow them, how many followers, liked posts or tags, or how many kilometres."""
+    """The number of mutual connections, followers, liked posts or tags, or the distance in kilometres, depending on the
+    source."""
     value: float
     """0 to 1."""
     weight: float
     contribution: float
     words: str
     friends: list[str]
-    """User names of up to two of the people whom the caller follows and who follow them."""
+    """User names of up to two accounts that the caller follows and that follow the suggested account."""
 
 
 class SuggestionExtras(msgspec.Struct):
-    """Why somebody is suggested, the strongest reason first. The contributions add up to the score."""
+    """Why an account is suggested, strongest reason first. The contributions add up to the score."""
 
     score: float
     reasons: list[SuggestionReason]
 
 
 class Suggestion(msgspec.Struct):
-    """Somebody whom the caller may want to follow. `source` is the older word for the first of the `sources`."""
+    """An account that the caller may want to follow. `source` is the older equivalent of the first of the `sources`."""
 
     source: str
     sources: list[str]
