@@ -22,7 +22,7 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Media, Member
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Store
-from shoal.graph.schema import AssocType
+from shoal.graph.schema import AnyNode, AssocType
 from shoal.queries.context import Reads
 
 Open = Callable[[str], AbstractContextManager[IO[bytes]]]
@@ -92,6 +92,7 @@ def entry_of(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
 PAGE = 500
 
 PageT = TypeVar("PageT", bound=Sized)
+NodeT = TypeVar("NodeT", bound=AnyNode)
 Rows = Callable[[Sequence[Assoc]], Awaitable[Iterable[Sequence[str]]]]
 Pace = Callable[[], Awaitable[None]]
 """Waits until more of an export may be produced."""
@@ -139,6 +140,15 @@ class Export:
             yield page
             before = page[-1].time
 
+    async def nodes(self, atype: AssocType, kind: type[NodeT]) -> AsyncGenerator[NodeT, None]:
+        """Iterate over the objects of one kind in a list of the member, newest first."""
+        async with aclosing(self.pages(atype)) as pages:
+            async for page in pages:
+                found = await self.graph.obj_get([entry.id2 for entry in page])
+                for entry in page:
+                    if isinstance(node := found.get(entry.id2), kind):
+                        yield node
+
     async def table(self, noun: str, atype: AssocType, header: Sequence[str], rows: Rows) -> None:
         """Write a list as a CSV file, with the lines that `rows` returns for each page."""
         await self.paged_table(noun, header, self.pages(atype), rows)
@@ -161,6 +171,22 @@ class Export:
                     await self._pace()
                     read += len(page)
                     self.progress(noun, read, 0)
+
+    async def objects(
+        self,
+        noun: str,
+        atype: AssocType,
+        kind: type[NodeT],
+        describe: Callable[[Export, NodeT], Awaitable[dict[str, Any]]],
+    ) -> None:
+        """Write a JSON file with the description of each object in a list of the member."""
+
+        async def values() -> AsyncGenerator[dict[str, Any], None]:
+            async with aclosing(self.nodes(atype, kind)) as nodes:
+                async for node in nodes:
+                    yield await describe(self, node)
+
+        await self.array(noun, values())
 
     async def array(self, noun: str, values: AsyncGenerator[dict[str, Any], None]) -> None:
         """Write a list as a JSON file, streamed."""
