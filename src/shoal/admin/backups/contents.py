@@ -16,6 +16,7 @@ import hashlib
 import tempfile
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -186,32 +187,25 @@ class KeptMedia(NamedTuple):
     lacks: int
 
 
+@dataclass
 class MediaCopier:
-    def __init__(
-        self,
-        media: MediaStore,
-        repository: BackupRepository,
-        newest: Manifest | None,
-        folder: Path,
-        throttle: Throttle,
-        tell: Progress,
-    ) -> None:
-        self._media = media
-        self._repository = repository
-        self._newest = newest
-        self._folder = folder
-        self._throttle = throttle
-        self._tell = tell
-        self.new_files = 0
-        self.new_bytes = 0
+    media: MediaStore
+    repository: BackupRepository
+    newest: Manifest | None
+    folder: Path
+    """For temporary files."""
+    throttle: Throttle
+    tell: Progress
+    new_files: int = 0
+    new_bytes: int = 0
 
     async def copy_all(self) -> None:
         """Copy all current media, so that little is left to copy once the snapshots are open."""
         for _ in range(_ROUNDS):
             before = self.new_files
             for source in range(DATA_SOURCES):
-                await self._bring(source, await listed(self._media, str(source)))
-                self._tell("media", source + 1, DATA_SOURCES)
+                await self._bring(source, await listed(self.media, str(source)))
+                self.tell("media", source + 1, DATA_SOURCES)
             if self.new_files == before:
                 return
 
@@ -221,7 +215,7 @@ class MediaCopier:
         lacking: list[str] = []
         lacks, files, size = names.strangers, 0, 0
         for source in range(DATA_SOURCES):
-            self._tell("list of media", source + 1, DATA_SOURCES)
+            self.tell("list of media", source + 1, DATA_SOURCES)
             named = await asyncio.to_thread(names.of, source)
             if not named:
                 continue
@@ -237,10 +231,10 @@ class MediaCopier:
 
     async def _sizes(self, source: int, named: Mapping[str, bool]) -> dict[str, int]:
         """Return the sizes of the named files that exist in the network or already in the backup."""
-        there = await kept_files(self._repository, source)
+        there = await kept_files(self.repository, source)
         if named.keys() <= there.keys():
             return {key: there[key] for key in named}
-        here = await listed(self._media, str(source))
+        here = await listed(self.media, str(source))
         return {key: size for key in named if (size := here.get(key, there.get(key))) is not None}
 
     async def _list(self, generation: str, source: int, rows: Sequence[KeptFile]) -> list[DumpPart]:
@@ -249,14 +243,14 @@ class MediaCopier:
             some = rows[start : start + _PART_ROWS]
             name = f"media-{source:02}-{start // _PART_ROWS + 1:05}.gz"
             data = await packed(some)
-            parts.append(await self._repository.put_part(generation, name, MEDIA_TABLE, data, len(some)))
+            parts.append(await self.repository.put_part(generation, name, MEDIA_TABLE, data, len(some)))
         return parts
 
     async def _bring(self, source: int, wanted: Mapping[str, int]) -> dict[str, KeptFile]:
         """Copy the wanted files to the backup and return those that it holds. Files deleted in the meantime are left out."""
         if not wanted:
             return {}
-        there = await kept_files(self._repository, source)
+        there = await kept_files(self.repository, source)
         known = await self._known(source)
         found = {
             key: known[key]
@@ -265,12 +259,16 @@ class MediaCopier:
         }
 
         async def bring(key: str) -> None:
-            there_already = there.get(key) == wanted[key]
-            kept = await (self._hashed(key, wanted[key]) if there_already else self._copied(key))
+            if there.get(key) == wanted[key]:
+                # An unfinished backup copied it.
+                await self.throttle.spend(wanted[key])
+                kept = await file_in(self.repository, key)
+            else:
+                kept = await self._copied(key)
             if kept is not None:
                 found[key] = kept
 
-        await run_bounded([key for key in wanted if key not in found], bring, _AT_ONCE, nothing_done)
+        await run_bounded([key for key in wanted if key not in found], bring, _AT_ONCE)
         await asyncio.to_thread(self._spool(source).write_bytes, msgspec.msgpack.encode(list(found.values())))
         return found
 
@@ -279,32 +277,23 @@ class MediaCopier:
         spool = self._spool(source)
         if spool.exists():
             rows = msgspec.msgpack.decode(await asyncio.to_thread(spool.read_bytes), type=list[KeptFile])
-        elif self._newest is not None:
-            rows = await kept_rows(self._repository, self._newest, source)
+        elif self.newest is not None:
+            rows = await kept_rows(self.repository, self.newest, source)
         else:
             rows = []
         return {row.key: row for row in rows}
 
     def _spool(self, source: int) -> Path:
-        return self._folder / f"kept-{source}"
-
-    async def _hashed(self, key: str, size: int) -> KeptFile | None:
-        """Hash a file that an unfinished backup copied."""
-        await self._throttle.spend(size)
-        return await file_in(self._repository, key)
+        return self.folder / f"kept-{source}"
 
     async def _copied(self, key: str) -> KeptFile | None:
         try:
-            kept = await carry(self._media, key, self._repository.files, f"{MEDIA}/{key}", self._folder, self._throttle)
+            kept = await carry(self.media, key, self.repository.files, f"{MEDIA}/{key}", self.folder, self.throttle)
         except NotFound:
             return None
         self.new_files += 1
         self.new_bytes += kept.size
         return kept
-
-
-def nothing_done(_done: int) -> None:
-    """Report no progress: per-file progress of a data source is too fine."""
 
 
 async def listed(files: MediaStore, prefix: str) -> dict[str, int]:

@@ -263,7 +263,7 @@ async def take_follows(
         seen += len(job.followees)
         progress("follows", seen, total)
 
-    await run_bounded(_jobs(once, people, summary), follow, _AT_ONCE, lambda _: None, patience=patience)
+    await run_bounded(_jobs(once, people, summary), follow, _AT_ONCE, patience=patience)
 
 
 def _each_once(edges: Edges, people: int) -> Edges:
@@ -591,4 +591,4 @@ async def _complete(network: AnyNetwork, begun: LoadPart, patience: float) -> No
                 yield batch
 
     if len(begun.links):
-        await run_bounded(batches(), add, _BULK_CONCURRENCY, lambda _: None, patience=patience)
+        await run_bounded(batches(), add, _BULK_CONCURRENCY, patience=patience)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -122,9 +122,10 @@ async def take_members(
     async def register(job: _Job) -> None:
         people.ids[job.at] = await _registered(network, job, _joined(job, first_posts), summary)
 
-    await run_bounded(
-        missing, register, _REGISTERED_AT_ONCE, _watched(progress, "members", len(missing)), patience=patience
-    )
+    def told(done: int) -> None:
+        progress("members", done, len(missing))
+
+    await run_bounded(missing, register, _REGISTERED_AT_ONCE, told, patience=patience)
 
 
 def _joined(job: _Job, first_posts: Mapping[int, int]) -> int:
@@ -170,10 +171,6 @@ async def bulk_keys(network: AnyNetwork, keys: Sequence[Key]) -> dict[Key, int]:
     for start in range(0, len(keys), _KEYS_AT_ONCE):
         found |= await network.store.key_get(keys[start : start + _KEYS_AT_ONCE])
     return found
-
-
-def _watched(progress: Progress, phase: str, total: int) -> Callable[[int], None]:
-    return lambda done: progress(phase, done, total)
 
 
 Positions = NDArray[np.int64]

@@ -424,4 +424,4 @@ async def _take(
         else:
             note_wording(wording, summary)
 
-    await run_bounded(missing, make, _BULK_CONCURRENCY, lambda _: None, patience=patience)
+    await run_bounded(missing, make, _BULK_CONCURRENCY, patience=patience)
