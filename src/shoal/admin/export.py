@@ -17,13 +17,11 @@ from typing import IO, Any, NamedTuple, cast
 import msgspec
 
 from shoal.admin import export_writer
-from shoal.admin.contract import AnyNetwork
+from shoal.admin.contract import AnyNetwork, member_named
 from shoal.admin.export_writer import Export, FileSource, entry_of, export_target, file_name, iso, when
 from shoal.admin.report import Progress, nothing
-from shoal.commands import members
 from shoal.commands.polls import poll_of, titles
 from shoal.commands.scheduled_posts import draft_of
-from shoal.core.errors import NotFound
 from shoal.core.model import Album, App, Media, Member, MemberList, Poll, Post, Revision, ScheduledPost, Token
 from shoal.core.signup import Invitation
 from shoal.graph.access import members_by_id
@@ -514,9 +512,7 @@ async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = 
     Returns the number of media files that could not be found. Raises `NotFound` for an unknown name, `InvalidInput` if the target
     already exists.
     """
-    member = await members.find(network.writes, name)
-    if member is None:
-        raise NotFound(f"there is no member {name!r}")
+    member = await member_named(network, name)
     with export_target(to) as opened:
         writing = Export(network.store, network.reads, network.media, member, opened, progress)
         await write_all(writing)

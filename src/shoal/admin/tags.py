@@ -126,7 +126,7 @@ class TagUpgrade:
 
     async def _claim(self) -> None:
         batch = Batch(shard_of(EVERYBODY))
-        batch.key_add(tags_folding_key(), self._id, until=_now_ms() + int(_CLAIM_SECONDS * 1_000))
+        batch.key_add(tags_folding_key(), self._id, until=time.time_ns() // 1_000_000 + int(_CLAIM_SECONDS * 1_000))
         await self._store.commit(batch)
         self._claimed = time.monotonic()
 
@@ -136,7 +136,3 @@ class TagUpgrade:
             await self._claim()
         await asyncio.sleep(min(_LONGEST_REST, _REST * (now - self._worked_since)))
         self._worked_since = time.monotonic()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -24,14 +24,14 @@ from msgspec.structs import replace
 
 from shoal.admin.archives.reader_process import ArchiveProcess
 from shoal.admin.archives.storage import WORK_PREFIX
-from shoal.admin.contract import AnyNetwork, Operation
+from shoal.admin.contract import AnyNetwork, Operation, member_named
 from shoal.admin.imports.records import OrderedIds, cut
 from shoal.admin.report import Progress, nothing
 from shoal.admin.throttling import PATIENCE_SECONDS, run_bounded
 from shoal.archives.entries import MAX_UNPACKED
 from shoal.archives.plan import ArchivePlan
 from shoal.archives.records import Amounts, ArchivedPhoto, ArchivedPost, ArchiveKind, ArchiveReport, Omission
-from shoal.commands import media, members, posts, relationships
+from shoal.commands import media, posts, relationships
 from shoal.commands.audit import note_alone
 from shoal.commands.posts import Draft
 from shoal.core.audit import AuditVerb, member_target
@@ -501,9 +501,7 @@ class ImportArchive(Operation[ArchiveReport]):
     widest: Visibility = Visibility.PUBLIC
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> ArchiveReport:
-        member = await members.find(network.writes, self.name)
-        if member is None:
-            raise NotFound(f"there is no member {self.name!r}")
+        member = await member_named(network, self.name)
         if not self.dry_run:
             await note_alone(network.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
         report = await import_archive(
