@@ -22,15 +22,15 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from shoal.admin.archives.entries import MAX_UNPACKED
+from shoal.admin.archives.plan import ArchivePlan
 from shoal.admin.archives.reader_process import ArchiveProcess
+from shoal.admin.archives.records import Amounts, ArchivedPhoto, ArchivedPost, ArchiveKind, ArchiveReport, Omission
 from shoal.admin.archives.storage import WORK_PREFIX
 from shoal.admin.contract import AnyNetwork, Operation, member_named
 from shoal.admin.imports.records import OrderedIds, cut
 from shoal.admin.report import Progress, nothing
 from shoal.admin.throttling import PATIENCE_SECONDS, run_bounded
-from shoal.archives.entries import MAX_UNPACKED
-from shoal.archives.plan import ArchivePlan
-from shoal.archives.records import Amounts, ArchivedPhoto, ArchivedPost, ArchiveKind, ArchiveReport, Omission
 from shoal.commands import media, posts, relationships
 from shoal.commands.audit import note_alone
 from shoal.commands.posts import Draft

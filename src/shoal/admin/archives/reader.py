@@ -20,15 +20,15 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
-from shoal.archives.bluesky import BlueskyArchive, is_car
-from shoal.archives.entries import Entries, opened
-from shoal.archives.instagram import PAGES, POSTS, InstagramArchive
-from shoal.archives.mastodon import OUTBOX, MastodonArchive
-from shoal.archives.own_export import PROFILE, OwnExport
-from shoal.archives.pixelfed import STATUSES, PixelfedArchive
-from shoal.archives.plan import ArchivePlan
-from shoal.archives.records import ArchiveReader, ArchiveReport
-from shoal.archives.x import SCRIPTS, XArchive
+from shoal.admin.archives.entries import Entries, opened
+from shoal.admin.archives.formats.bluesky import BlueskyArchive, is_car
+from shoal.admin.archives.formats.instagram import PAGES, POSTS, InstagramArchive
+from shoal.admin.archives.formats.mastodon import OUTBOX, MastodonArchive
+from shoal.admin.archives.formats.own_export import PROFILE, OwnExport
+from shoal.admin.archives.formats.pixelfed import STATUSES, PixelfedArchive
+from shoal.admin.archives.formats.x import SCRIPTS, XArchive
+from shoal.admin.archives.plan import ArchivePlan
+from shoal.admin.archives.records import ArchiveReader, ArchiveReport
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.media.confined import confine
 

@@ -22,7 +22,7 @@ from typing import IO, Literal
 import msgspec
 
 from shoal import private_files
-from shoal.archives.records import ArchiveReport
+from shoal.admin.archives.records import ArchiveReport
 from shoal.core.errors import InvalidInput, NotFound, StorageFull, Unavailable
 from shoal.core.model import Visibility
 

@@ -12,11 +12,11 @@ import logging
 
 from msgspec.structs import replace
 
+from shoal.admin.archives.entries import MAX_UNPACKED
 from shoal.admin.archives.importer import Space, import_archive
+from shoal.admin.archives.records import ArchiveReport
 from shoal.admin.archives.storage import ArchiveShelf, ArchiveState, Discarded, now_ms
 from shoal.admin.contract import AnyNetwork
-from shoal.archives.entries import MAX_UNPACKED
-from shoal.archives.records import ArchiveReport
 from shoal.core.errors import ShoalError, StorageFull, Unavailable
 from shoal.graph.access import members_by_id
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from shoal.archives.documents import fitted, follow_list, iso_moment, items
-from shoal.archives.entries import Entries
-from shoal.archives.plain_text import plain, with_options
-from shoal.archives.records import (
+from shoal.admin.archives.entries import Entries
+from shoal.admin.archives.formats.documents import fitted, follow_list, iso_moment, items
+from shoal.admin.archives.formats.plain_text import plain, with_options
+from shoal.admin.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
     ArchiveKind,

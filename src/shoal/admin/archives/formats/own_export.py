@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.archives.documents import fitted, iso_moment, items
-from shoal.archives.entries import MAX_ENTRIES, Entries
-from shoal.archives.plain_text import with_options
-from shoal.archives.records import (
+from shoal.admin.archives.entries import MAX_ENTRIES, Entries
+from shoal.admin.archives.formats.documents import fitted, iso_moment, items
+from shoal.admin.archives.formats.plain_text import with_options
+from shoal.admin.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
     ArchiveKind,

@@ -18,8 +18,8 @@ from typing import IO, Self
 
 import msgspec
 
-from shoal.archives.entries import MAX_ENTRIES
-from shoal.archives.records import (
+from shoal.admin.archives.entries import MAX_ENTRIES
+from shoal.admin.archives.records import (
     ArchivedPost,
     ArchiveReader,
     ArchiveReport,

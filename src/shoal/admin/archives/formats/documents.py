@@ -21,8 +21,8 @@ import ijson
 import msgspec
 from msgspec import inspect
 
-from shoal.archives.entries import Entries, Readable
-from shoal.archives.records import Omission, SkippedRecord
+from shoal.admin.archives.entries import Entries, Readable
+from shoal.admin.archives.records import Omission, SkippedRecord
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.handles import MAX_ARCHIVE_BYTES, FollowList, read_archive
 
