@@ -1,5 +1,5 @@
-"""Follows of an import: read in blocks of rows, held as packed arrays (24 MB for a million), and written one by one or as
-whole lists.
+"""Follows of an import: read in blocks of rows, spooled to disk (16 MB for a million), and written one by one or as whole
+lists.
 
 A row of CSV read in blocks costs a third of a record of its own. A follow has the date of its row, as posts have theirs
 (`BackdatedIds`). Without a date, row n has the n-th millisecond after the epoch of ids. So lists are in the order of dates
@@ -23,7 +23,6 @@ from __future__ import annotations
 import asyncio
 import csv
 import time
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import compress, islice
@@ -36,12 +35,11 @@ from numpy.typing import NDArray
 
 from shoal.admin.consistency.scan import Column
 from shoal.admin.contract import AnyNetwork
-from shoal.admin.imports.members import PER_MS, ImportedMembers, LoadedMembers
+from shoal.admin.imports.members import PER_MS, ImportedMembers
 from shoal.admin.imports.records import (
     TICKS,
     UNEVEN,
     Fields,
-    NumberedRow,
     Summary,
     moment_of,
     opened,
@@ -189,18 +187,6 @@ _AT_ONCE = 1_024
 """Concurrent batches: concurrent commits are grouped, and a commit costs by the pages that it touches."""
 
 
-class Edges(NamedTuple):
-    """Follows by positions in `ImportedMembers`, in file order; `moment` is in ticks (`ticks_of`)."""
-
-    follower: Column
-    followee: Column
-    moment: Column
-
-    def degrees(self, people: int) -> Column:
-        """Return each member's number of followers plus followees."""
-        return np.bincount(self.follower, minlength=people) + np.bincount(self.followee, minlength=people)
-
-
 class _Job(NamedTuple):
     """Follows of one member, with a distinct time for each."""
 
@@ -209,98 +195,11 @@ class _Job(NamedTuple):
     moments: list[int]
 
 
-def references(lines: Iterable[NumberedRow], named: Mapping[str, str]) -> Iterator[str]:
+def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
     """Iterate over all references in a file of follows."""
-    fields: Fields | None = None
-    for line in lines:
-        if not line.error:
-            fields = fields or Fields("follows", line.row, named)
-            yield from (fields.text(line.row, "follower"), fields.text(line.row, "followee"))
-
-
-def read_follows(
-    lines: Iterable[NumberedRow], named: Mapping[str, str], people: ImportedMembers, summary: Summary, *, mutual: bool
-) -> Edges:
-    """Read the follows of a file; mutual rows count in both directions."""
-    columns = (array("q"), array("q"), array("q"))
-    fields: Fields | None = None
-    latest = time.time_ns() // 1_000_000
-    for number, line in enumerate(lines):
-        if line.error:
-            summary.refuse("follows", f"line {line.number}", line.error)
-            continue
-        fields = fields or Fields("follows", line.row, named)
-        ends = fields.text(line.row, "follower"), fields.text(line.row, "followee")
-        one, other = people.find(ends[0]), people.find(ends[1])
-        try:
-            moment = row_moment(fields.text(line.row, "since"), number, latest)
-        except InvalidInput as error:
-            summary.refuse("follows", " -> ".join(ends), str(error))
-            continue
-        if one is None or other is None:
-            summary.refuse("follows", " -> ".join(ends), f"{_which(one, other)} not among the members")
-        elif one == other:
-            summary.refuse("follows", " -> ".join(ends), "nobody follows themselves")
-        else:
-            for follow in ((one, other), (other, one)) if mutual else ((one, other),):
-                for column, value in zip(columns, (*follow, moment), strict=True):
-                    column.append(value)
-    return Edges(*(np.array(column, np.int64) for column in columns))
-
-
-async def take_follows(
-    network: AnyNetwork, people: ImportedMembers, edges: Edges, summary: Summary, progress: Progress, patience: float
-) -> None:
-    """Create follows that do not exist yet. `patience` is that of `run_bounded`."""
-    total = len(edges.follower)
-    once = _each_once(edges, len(people))
-    summary["follows"].there += total - len(once.follower)
-    seen = total - len(once.follower)
-
-    async def follow(job: _Job) -> None:
-        nonlocal seen
-        await _follow(network, job, summary)
-        seen += len(job.followees)
-        progress("follows", seen, total)
-
-    await run_bounded(_jobs(once, people, summary), follow, _AT_ONCE, patience=patience)
-
-
-def _each_once(edges: Edges, people: int) -> Edges:
-    """Return the first of equal follows, grouped by follower and in file order."""
-    _, first = np.unique(edges.follower * people + edges.followee, return_index=True)
-    first = first[np.lexsort((first, edges.follower[first]))]
-    return Edges(*(column[first] for column in edges))
-
-
-def _which(follower: int | None, followee: int | None) -> str:
-    if follower is None and followee is None:
-        return "the follower and the followee are"
-    return f"{_end(follower is not None)} is"
-
-
-def _end(follower: object) -> str:
-    """Return the missing end, given whether the follower exists."""
-    return "the followee" if follower else "the follower"
-
-
-def _jobs(edges: Edges, people: ImportedMembers, summary: Summary) -> Iterator[_Job]:
-    ids = people.ids
-    cuts = np.nonzero(np.diff(edges.follower))[0] + 1
-    for followers, followees, moments in zip(*(np.split(column, cuts) for column in edges), strict=True):
-        if not len(followers):
-            continue
-        follower = ids[followers[0]]
-        apart = told_apart(moments).tolist()
-        pairs = [(ids[at], moment) for at, moment in zip(followees.tolist(), apart, strict=True)]
-        known = [pair for pair in pairs if pair[0] and follower]
-        for at in followees.tolist():
-            if not (follower and ids[at]):
-                names = people.records[followers[0]].name, people.records[at].name
-                summary.refuse("follows", " -> ".join(names), f"{_end(follower)} was refused")
-        for start in range(0, len(known), OPERATIONS):
-            part = known[start : start + OPERATIONS]
-            yield _Job(follower, [pair[0] for pair in part], [pair[1] for pair in part])
+    for block in follow_blocks(path, named, Summary()):
+        yield from block.followers
+        yield from block.followees
 
 
 def told_apart(moments: Column) -> Column:
@@ -375,10 +274,10 @@ class Prepared(NamedTuple):
     refused: Sequence[tuple[int, int]]
 
 
-class LoadedFollows:
+class ImportedFollows:
     """The follows of a file, spooled to disk as pairs of positions."""
 
-    def __init__(self, folder: Path, people: LoadedMembers) -> None:
+    def __init__(self, folder: Path, people: ImportedMembers) -> None:
         self._folder = folder
         self._people = people
         self._rows = folder / "follows"
@@ -411,10 +310,48 @@ class LoadedFollows:
         rows["moment"] = block.moments[good]
         return rows
 
+    async def create(self, network: AnyNetwork, summary: Summary, progress: Progress, patience: float) -> None:
+        """Create follows that do not exist yet, one by one. `patience` is that of `run_bounded`."""
+        rows = await asyncio.to_thread(np.fromfile, self._rows, _ROW)
+        # The first of equal follows, grouped by follower and in file order.
+        pairs = rows["follower"].astype(np.int64) * len(self._people) + rows["followee"]
+        _, first = np.unique(pairs, return_index=True)
+        once = rows[first[np.lexsort((first, rows["follower"][first]))]]
+        seen = len(rows) - len(once)
+        summary["follows"].there += seen
+
+        async def follow(job: _Job) -> None:
+            nonlocal seen
+            await _follow(network, job, summary)
+            seen += len(job.followees)
+            progress("follows", seen, len(rows))
+
+        await run_bounded(self._jobs(once, summary), follow, _AT_ONCE, patience=patience)
+
+    def _jobs(self, rows: Rows, summary: Summary) -> Iterator[_Job]:
+        ids, names = self._people.ids, self._people.names
+        for part in np.split(rows, np.nonzero(np.diff(rows["follower"]))[0] + 1):
+            if not len(part):
+                continue
+            at = int(part["follower"][0])
+            follower = int(ids[at])
+            known: list[tuple[int, int]] = []
+            moments = told_apart(part["moment"]).tolist()
+            for other, moment in zip(part["followee"].tolist(), moments, strict=True):
+                followee = int(ids[other])
+                if follower and followee:
+                    known.append((followee, moment))
+                else:
+                    end = "followee" if follower else "follower"
+                    summary.refuse("follows", f"{names[at]} -> {names[other]}", f"the {end} was refused")
+            for start in range(0, len(known), OPERATIONS):
+                followees, distinct = zip(*known[start : start + OPERATIONS], strict=True)
+                yield _Job(follower, list(followees), list(distinct))
+
     async def load(
         self, network: AnyNetwork, store: Loading, summary: Summary, progress: Progress, patience: float
     ) -> None:
-        """Store lists that do not exist yet. `patience` is that of `run_bounded`."""
+        """Write lists that do not exist yet directly into the store. `patience` is that of `run_bounded`."""
         paths = await asyncio.to_thread(self._dealt)
         total, seen = int(self.following.sum()), 0
         for path in paths:

@@ -18,7 +18,7 @@ import gzip
 import re
 import time
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,6 +121,19 @@ class Fields:
 
     def value(self, row: Row, field: str) -> Any:
         return row.get(self._column.get(field, ""))
+
+
+def readable_rows(
+    kind: str, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary
+) -> Iterator[tuple[Fields, NumberedRow]]:
+    """Iterate over the rows without errors, with the columns of their fields; other rows are rejected."""
+    fields: Fields | None = None
+    for line in lines:
+        if line.error:
+            summary.refuse(kind, f"line {line.number}", line.error)
+        else:
+            fields = fields or Fields(kind, line.row, named)
+            yield fields, line
 
 
 def check_columns(named: Mapping[str, str]) -> None:
