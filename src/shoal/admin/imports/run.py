@@ -100,13 +100,13 @@ class _Import:
             follows = await asyncio.to_thread(self._read)
             authors = posts.authors(sources, people, follows.degrees())
             files = await asyncio.to_thread(number_of, sources) if store else 0
-        found = await unfinished.begun(network.store)
+        begun = found = await unfinished.begun(network.store)
         if store:
             begun = found or await unfinished.begin(network.store, files)
             await self._begin_index()
         with summary.timed("members"):
             origin, firsts = sources.members.name if sources.members else "", posts.firsts(authors, len(people))
-            if store:
+            if store and begun:
                 await people.load(network, store, origin, begun.since, firsts, summary, progress)
             elif sources.members:
                 await people.register(network, origin, firsts, summary, progress, sources.patience)
@@ -125,7 +125,7 @@ class _Import:
             # Timelines that were read during the import lack the follows (see `admin/imports/follows.py`).
             await network.effects.followers.changed(EVERYBODY)
             await network.timelines.clear()
-        if store:
+        if begun:
             with summary.timed("search"):
                 await self._begin_index()
                 await fill(network.store, network.effects.graph, network.effects.search, progress)
