@@ -37,7 +37,7 @@ def shelf_with(folder: Path, owner: int, archive: Path, most_bytes: int = 1 << 3
 
 
 def state_of(shelf: ArchiveShelf) -> ArchiveState:
-    (owner,) = shelf.all()
+    (owner,) = shelf.members()
     state = shelf.state(owner)
     assert state is not None
     return state

@@ -8,7 +8,7 @@ change from now on, not what would have been shown in the past.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace as with_changes
 from typing import Annotated, NamedTuple
 
@@ -279,7 +279,7 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
         sampled=len(chosen),
         own_recipe=left_out[LeftOut.OWN_RECIPE],
         ranking_off=left_out[LeftOut.OFF],
-        nothing_to_rank=_empty(pairs),
+        nothing_to_rank=sum(not (pair.before or pair.after) for pair in pairs),
         figures=figures(pairs, authors),
     )
 
@@ -292,7 +292,3 @@ def _top(entries: Sequence[Entry], authors: dict[int, ShownAuthor], now: int) ->
         TopPost(entry.post.id, entry.post.author_id, entry.post.tags, max(0, now - entry.post.created_at) / _HOUR_MS)
         for entry in entries
     ]
-
-
-def _empty(pairs: Iterable[TwoTops]) -> int:
-    return sum(not (pair.before or pair.after) for pair in pairs)

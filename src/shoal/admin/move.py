@@ -8,6 +8,7 @@ ever overwritten. Pending events are emitted again in the target, which is safe 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -88,14 +89,13 @@ class Sums:
     """Counts and hashes of rows by kind and data source, independent of their order."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, int], int] = {}
-        self._hashes: dict[tuple[str, int], int] = {}
+        self._counts = Counter[tuple[str, int]]()
+        self._hashes = Counter[tuple[str, int]]()
 
     def add(self, kind: str, source: int, row: bytes) -> None:
         """Add one row in its encoding, which is the same for every store."""
-        place = (kind, source)
-        self._counts[place] = self._counts.get(place, 0) + 1
-        self._hashes[place] = self._hashes.get(place, 0) + int.from_bytes(blake2b(row, digest_size=8).digest())
+        self._counts[kind, source] += 1
+        self._hashes[kind, source] += int.from_bytes(blake2b(row, digest_size=8).digest())
 
     def rows(self, kind: str | None = None) -> int:
         """Return the number of rows of one kind, or of all."""
@@ -103,12 +103,11 @@ class Sums:
 
     def differences(self, other: Sums) -> list[str]:
         """Describe where two stores differ."""
-        places = sorted({*self._counts, *other._counts})
         return [
             f"{kind} of data source {source}"
-            for kind, source in places
-            if (self._counts.get((kind, source)), self._hashes.get((kind, source)))
-            != (other._counts.get((kind, source)), other._hashes.get((kind, source)))
+            for kind, source in sorted({*self._counts, *other._counts})
+            if self._counts[kind, source] != other._counts[kind, source]
+            or self._hashes[kind, source] != other._hashes[kind, source]
         ]
 
     @property
@@ -233,7 +232,8 @@ async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: S
     """Make the rows of a kind equal by a merge of both ordered scans; return the number of rows written."""
     behind = _Ahead(kind, there)
     after, read, written = kind.first, 0, 0
-    writing = asyncio.ensure_future(_nothing())
+    # Stands for the first write.
+    writing = asyncio.ensure_future(asyncio.sleep(0))
     try:
         while page := await kind.scan(here, after, _ROWS_AT_ONCE):
             after = kind.key(page[-1])
@@ -244,7 +244,8 @@ async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: S
             await writing
             put = [row for key, row in wanted.items() if stored.get(key) != row]
             # Read and hash the next page while this one is written.
-            writing = asyncio.ensure_future(_write(kind, there, put, _strays(stored, wanted)))
+            strays = [row for key, row in stored.items() if key not in wanted]
+            writing = asyncio.ensure_future(_write(kind, there, put, strays))
             read, written = read + len(page), written + len(put)
             tell(kind.name, read, 0)
     finally:
@@ -259,14 +260,6 @@ async def _write(kind: _Kind[R, K], there: WholeStore, put: Sequence[R], remove:
         await there.remove_rows(kind.rows(remove))
     if put:
         await there.put_rows(kind.rows(put))
-
-
-def _strays(stored: dict[K, R], wanted: dict[K, R]) -> list[R]:
-    return [row for key, row in stored.items() if key not in wanted]
-
-
-async def _nothing() -> None:
-    """Stand in for the first write."""
 
 
 class _Ahead(Generic[R, K]):

@@ -15,6 +15,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import reduce
 from statistics import fmean, pstdev
 from typing import NamedTuple, TypeVar
 
@@ -48,24 +49,16 @@ async def spread_of(store: Store, tell: Progress) -> list[Spread]:
 
 def by_store(known: ShardMap, held: Sequence[Spread]) -> list[Spread]:
     """Sum up the data sources of each store of a map."""
-    return [_total(held[source] for source in known.of(place)) for place in range(len(known.stores))]
+    empty = Spread()
+    return [
+        reduce(Spread.plus, (held[source] for source in known.of(place)), empty) for place in range(len(known.stores))
+    ]
 
 
 def evenness(held: Sequence[Spread]) -> Mapping[str, Evenness]:
     """Return how evenly members, posts and bytes are distributed."""
-    parts: Mapping[str, Callable[[Spread], int]] = {
-        "members": lambda each: each.members,
-        "posts": lambda each: each.posts,
-        "bytes": lambda each: each.bytes,
-    }
-    return {name: Evenness.of([part(each) for each in held]) for name, part in parts.items()}
-
-
-def _total(held: Iterable[Spread]) -> Spread:
-    total = Spread()
-    for each in held:
-        total = total.plus(each)
-    return total
+    columns = zip(*held, strict=True)
+    return {name: Evenness.of(numbers) for name, numbers in zip(Spread._fields, columns, strict=True)}
 
 
 async def _counted(store: Store, tell: Progress) -> dict[int, Spread]:

@@ -115,11 +115,7 @@ class Entries:
         Raises `InvalidInput` if it is damaged, `TooLarge` past the limit of all documents together.
         """
         with _faults(), self._open(name) as file:
-            counted = _Counted(file, self._left, self._refuse, self._going_on)
-            try:
-                yield counted
-            finally:
-                self._left -= counted.count
+            yield _Document(file, self._count)
 
     def read(self, name: str, most: int) -> bytes:
         """Return a whole file. Raises `TooLarge` if it has more than `most` bytes, `InvalidInput` if it is damaged."""
@@ -131,8 +127,12 @@ class Entries:
             raise TooLarge(f"file: {Path(name).name} has more than {most} bytes", field="file")
         return bytes(data)
 
-    def _refuse(self) -> TooLarge:
-        return TooLarge(f"file: at most {self._most} bytes of documents in an archive", field="file")
+    def _count(self, size: int) -> None:
+        """Count the bytes read of all documents."""
+        self._going_on()
+        self._left -= size
+        if self._left < 0:
+            raise TooLarge(f"file: at most {self._most} bytes of documents in an archive", field="file")
 
     def _open(self, name: str) -> IO[bytes]:
         if self._archive is None:
@@ -231,24 +231,16 @@ def _checked(size: int | None) -> int:
     return size
 
 
-class _Counted:
-    """A file that counts the bytes read, and raises past a maximum."""
+class _Document:
+    """A file that is read in pieces, whose sizes are counted."""
 
-    def __init__(
-        self, file: IO[bytes], most: int, refuse: Callable[[], TooLarge], going_on: Callable[[], None]
-    ) -> None:
+    def __init__(self, file: IO[bytes], count: Callable[[int], None]) -> None:
         self._file = file
-        self._most = most
-        self._refuse = refuse
-        self._going_on = going_on
-        self.count = 0
+        self._count = count
 
     def read(self, size: int = -1, /) -> bytes:
-        self._going_on()
         data = self._file.read(_PIECE if size < 0 else min(size, _PIECE))
-        self.count += len(data)
-        if self.count > self._most:
-            raise self._refuse()
+        self._count(len(data))
         return data
 
 

@@ -168,7 +168,7 @@ class ArchiveShelf:
 
     def waiting(self) -> list[int]:
         """Return the members whose archives have work to do."""
-        states = ((member_id, self.state(member_id)) for member_id in self._members())
+        states = ((member_id, self.state(member_id)) for member_id in self.members())
         return [member_id for member_id, state in states if state is not None and state.phase in WORK]
 
     def claim(self, member_id: int) -> IO[bytes] | None:
@@ -185,13 +185,9 @@ class ArchiveShelf:
             return None
         return lock
 
-    def all(self) -> list[int]:
-        """Return the members who have an archive or a report."""
-        return self._members()
-
     def sweep(self, now: int) -> None:
         """Discard archives that were idle for days, and leftovers of killed processes."""
-        for member_id in self._members():
+        for member_id in self.members():
             state = self.state(member_id)
             if state is None:
                 if _changed(self._folder / str(member_id)) < now - KEPT_MS:
@@ -206,7 +202,7 @@ class ArchiveShelf:
 
     def _has_room(self, now: int) -> bool:
         """Return whether another archive fits, after evicting the oldest expired preview if necessary."""
-        states = [(member_id, state) for member_id in self._members() if (state := self.state(member_id)) is not None]
+        states = [(member_id, state) for member_id in self.members() if (state := self.state(member_id)) is not None]
         held = [one for one in states if one[1].phase not in OVER]
         free = MOST - len(held) - len(self._in_hand())
         idle = [one for one in held if one[1].phase == "looked" and one[1].changed < now - LOOKED_MS]
@@ -216,7 +212,8 @@ class ArchiveShelf:
             free += 1
         return free > 0
 
-    def _members(self) -> list[int]:
+    def members(self) -> list[int]:
+        """Return the members who have an archive or a report."""
         if not self._folder.is_dir():
             return []
         return sorted(int(place.name) for place in self._folder.iterdir() if place.name.isdecimal())

@@ -76,7 +76,7 @@ class ArchiveDesk:
     async def sweep(self) -> None:
         """Discard expired archives, and those of deleted members."""
         await asyncio.to_thread(self.shelf.sweep, now_ms())
-        owners = await asyncio.to_thread(self.shelf.all)
+        owners = await asyncio.to_thread(self.shelf.members)
         there = await members_by_id(self._network.writes.graph, owners) if owners else {}
         for gone in set(owners) - there.keys():
             await asyncio.to_thread(self.shelf.discard, gone)

@@ -28,8 +28,7 @@ from shoal.admin.throttling import Throttle, run_bounded
 from shoal.core import events
 from shoal.core.errors import NewerNeeded, NotFound
 from shoal.core.ids import shard_of
-from shoal.core.media_files import copy_of, files_of_member, lasting_files_of
-from shoal.core.model import Media, Member
+from shoal.core.media_files import files_now
 from shoal.core.placement import DATA_SOURCES
 from shoal.graph.bulk import FIRST_KEYS, KeyRow, Row, SnapshotSource, SnapshotTable
 from shoal.graph.contract import AssocRow
@@ -148,16 +147,11 @@ class MediaNames:
     def take(self, nodes: Iterable[AnyNode]) -> None:
         found: dict[int, list[str]] = {}
         for node in nodes:
-            if not isinstance(node, Media | Member):
-                continue
-            keys = lasting_files_of(node) if isinstance(node, Media) else files_of_member(node)
-            copies = set(map(copy_of, keys))
-            for key in keys:
+            for key, required in files_now(node).items():
                 if (source := source_in(key)) is None:
                     self.strangers += 1
-                    continue
-                # A smaller copy is optional: the original picture is served if it is missing.
-                found.setdefault(source, []).append(f"{'?' if key in copies else '!'}{key}\n")
+                else:
+                    found.setdefault(source, []).append(f"{'!' if required else '?'}{key}\n")
         for source, lines in found.items():
             with self._files[source].open("a") as file:
                 file.writelines(lines)

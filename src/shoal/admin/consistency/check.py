@@ -14,18 +14,19 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from shoal.admin.consistency import invariants, scan
 from shoal.admin.consistency.derived import (
     SearchRows,
     TagCounts,
+    constant,
     count_anew,
     homes,
     look_again,
     settled_difference,
-    still_wrong,
+    tag_difference,
 )
 from shoal.admin.consistency.invariants import MOST, Found
 from shoal.admin.consistency.media import YOUNG_SECONDS, MediaFiles, mend
@@ -64,50 +65,30 @@ from shoal.graph.schema import (
 )
 from shoal.search.indexing import member_row
 
-
-class KeyTarget(NamedTuple):
-    """A key that must resolve to an object."""
-
-    key: Key
-    id: int
-
-
-def names_of(node: AnyNode) -> KeyTarget | None:
-    """Return the key of an object, if its kind has one."""
-    match node:
-        case Media() if (key := key_of_files(node)) is not None:
-            return KeyTarget(key, node.id)
-        case Member():
-            return KeyTarget(user_name_key(node.name), node.id)
-        case Login(email=address) if address:
-            return KeyTarget(email_key(address), node.member_id)
-        case Share():
-            return KeyTarget(share_key(node.author_id, shard_of(node.author_id), node.post_id), node.id)
-        case EmailDomainBlock():
-            return KeyTarget(email_domain_block_key(node.domain), node.id)
-        case CanonicalEmailBlock():
-            return KeyTarget(email_block_key(node.digest), node.id)
-        case IpBlock():
-            return KeyTarget(ip_block_key(node.network), node.id)
-        case NameBlock():
-            return KeyTarget(name_block_key(key_text(node.word, part=node.part)), node.id)
-        case Taste():
-            return KeyTarget(taste_key(node.member_id), node.id)
-        case ContactSalt() | ChallengeKey():
-            return KeyTarget(contact_salt_key() if isinstance(node, ContactSalt) else challenge_key_key(), node.id)
-        case SeenPosts():
-            return KeyTarget(seen_key(node.member_id), node.id)
-    return None
-
+_KEY_OF: Mapping[type[AnyNode], Callable[[Any], Key | None]] = {
+    Media: key_of_files,
+    Member: lambda member: user_name_key(member.name),
+    Login: lambda login: email_key(login.email) if login.email else None,
+    Share: lambda share: share_key(share.author_id, shard_of(share.author_id), share.post_id),
+    EmailDomainBlock: lambda block: email_domain_block_key(block.domain),
+    CanonicalEmailBlock: lambda block: email_block_key(block.digest),
+    IpBlock: lambda block: ip_block_key(block.network),
+    NameBlock: lambda block: name_block_key(key_text(block.word, part=block.part)),
+    Taste: lambda taste: taste_key(taste.member_id),
+    ContactSalt: lambda _salt: contact_salt_key(),
+    ChallengeKey: lambda _key: challenge_key_key(),
+    SeenPosts: lambda seen: seen_key(seen.member_id),
+}
+"""Keys that must lead to objects of these kinds; that of a login leads to its member."""
 
 _PATIENCE_SECONDS = 3_600.0
 """How long a check waits for pending events."""
 _ROUNDS = 4
 """Rounds of a repair: a repair may reveal another fault."""
 _KEYS_AT_ONCE = 256
-_RECOUNTED = 1_000
-"""Counts that are recounted one by one. Above this number, the differences cannot be races with writers."""
-_RECOUNTS = 8
+
+_REMEDIES = (put_right, store_folded, count_anew, look_again, mend, plan_ends, plan_again, remember)
+"""Each repairs the findings of its kind."""
 
 Look = Mapping[str, Found]
 
@@ -146,14 +127,8 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
         findings = [finding for found in look.values() for finding in found.findings]
         if not findings:
             break
-        await put_right(network, findings)
-        await store_folded(network, findings)
-        await count_anew(network, findings)
-        await look_again(network, findings)
-        await mend(network, findings)
-        await plan_ends(network, findings)
-        await plan_again(network, findings)
-        await remember(network, findings)
+        for remedy in _REMEDIES:
+            await remedy(network, findings)
         look = await _confirmed(network, sample, progress, read_only=False, young=young)
     return max(0, before - sum(found.wrong for found in look.values()))
 
@@ -166,9 +141,11 @@ async def _confirmed(
     if any(found.wrong for found in stored.values()):
         again, objects, counts = await _look(network, progress, read_only=read_only, young=young)
         stored = {name: _in_both(stored[name], again[name]) for name in stored if name in again}
-        stored["I2"] = await _still_miscounted(network, stored["I2"])
+        stored["I2"] = await constant(stored["I2"], lambda finding: miscount(network, finding))
         if not read_only:
-            stored["cloud"] = await still_wrong(network, stored["cloud"])
+            stored["cloud"] = await constant(
+                stored["cloud"], lambda finding: tag_difference(network, finding.tag), network
+            )
     if read_only:
         return stored
     return {"I1": await homes(network, objects, counts, sample, progress), **stored}
@@ -178,21 +155,6 @@ def _in_both(first: Found, second: Found) -> Found:
     known = set(first.findings)
     kept = [finding for finding in second.findings if finding in known]
     return Found(second.checked, second.wrong if second.wrong > MOST else len(kept), kept)
-
-
-async def _still_miscounted(network: AnyNetwork, found: Found) -> Found:
-    """Keep counts that are off by a constant amount: a correct count that changes may differ in two passes by coincidence."""
-    if found.wrong > _RECOUNTED:
-        return found
-    wrong = {finding: await miscount(network, finding) for finding in found.findings}
-    for _ in range(_RECOUNTS):
-        wrong = {finding: by for finding, by in wrong.items() if by}
-        if wrong:
-            # Random, to avoid running in step with writers.
-            await asyncio.sleep(random.uniform(0.0, 0.01))  # noqa: S311
-            wrong = {finding: by if by == await miscount(network, finding) else 0 for finding, by in wrong.items()}
-    kept = [finding for finding in found.findings if wrong.get(finding)]
-    return Found(found.checked, len(kept), kept)
 
 
 async def _look(
@@ -259,12 +221,16 @@ class _Keys:
         self.findings: list[Finding] = []
 
     async def watch(self, page: Sequence[AnyNode]) -> None:
-        named = [found for node in page if (found := names_of(node)) is not None]
+        named = [
+            (key, node.member_id if isinstance(node, Login) else node.id)
+            for node in page
+            if (key_of := _KEY_OF.get(type(node))) and (key := key_of(node)) is not None
+        ]
         for start in range(0, len(named), _KEYS_AT_ONCE):
             await self._check(named[start : start + _KEYS_AT_ONCE])
             await asyncio.sleep(0)
 
-    async def _check(self, named: Sequence[KeyTarget]) -> None:
+    async def _check(self, named: Sequence[tuple[Key, int]]) -> None:
         owners = await self._store.key_get([key for key, _ in named])
         self.checked += len(named)
         for key, id_ in named:
@@ -330,14 +296,17 @@ async def check_sampled(network: AnyNetwork, members: int, progress: Progress = 
             line = lines[name]
             lines[name] = Found(line.checked + 1, line.wrong + len(found), [*line.findings, *found][:EXAMPLES])
         progress("members", at, members)
-    return CheckReport(
-        invariants=[_sampled_line(name, found) for name, found in lines.items()], seconds=time.monotonic() - began
-    )
-
-
-def _sampled_line(name: str, found: Found) -> Invariant:
-    examples = [finding.words.format(*finding.about) for finding in found.findings]
-    return Invariant(name=name, promise=PROMISES[name], checked=found.checked, found=found.wrong, examples=examples)
+    checked = [
+        Invariant(
+            name=name,
+            promise=PROMISES[name],
+            checked=found.checked,
+            found=found.wrong,
+            examples=[finding.words.format(*finding.about) for finding in found.findings],
+        )
+        for name, found in lines.items()
+    ]
+    return CheckReport(invariants=checked, seconds=time.monotonic() - began)
 
 
 async def drawn(store: Store, chance: random.Random) -> Member | None:

@@ -172,9 +172,9 @@ async def look_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 
 _TAG_PAGE = 1_000
 _TAGS_AT_ONCE = 200
-_LOOKED_AT = 1_000
+_RECHECKED = 1_000
 """Findings that are rechecked one by one. Above this number, the differences cannot be races with writers."""
-_TAG_LOOKS = 8
+_RECHECKS = 8
 
 
 def horizon() -> int:
@@ -232,34 +232,39 @@ def _use(post: Post) -> Use | None:
     return Use(post.id, post.version, post.author_id, post.created_at, post.created_at, changes) if changes else None
 
 
-async def still_wrong(network: AnyNetwork, found: Found) -> Found:
-    """Return the findings that persist: tags that keep differing by the same amount, even while the network is in use."""
-    if found.wrong > _LOOKED_AT:
+async def constant(
+    found: Found, difference: Callable[[Finding], Awaitable[object]], settled: AnyNetwork | None = None
+) -> Found:
+    """Return the findings that keep differing by the same amount, even while the network is in use.
+
+    A correct value that changes may differ in two passes by coincidence. The events of `settled` are processed before each pass.
+    """
+    if found.wrong > _RECHECKED:
         return found
-    differ = {finding: await _tag_difference(network, finding.tag) for finding in found.findings}
-    for _ in range(_TAG_LOOKS):
-        differ = {finding: by for finding, by in differ.items() if any(by)}
+    differ = {finding: await difference(finding) for finding in found.findings}
+    for _ in range(_RECHECKS):
+        differ = {finding: by for finding, by in differ.items() if by}
         if differ:
             # Random, to avoid running in step with writers.
             await asyncio.sleep(random.uniform(0.0, 0.01))  # noqa: S311
-            await network.settle()
-            differ = {
-                finding: by for finding, by in differ.items() if by == await _tag_difference(network, finding.tag)
-            }
-    kept = [finding for finding in found.findings if any(differ.get(finding, ()))]
+            if settled is not None:
+                await settled.settle()
+            differ = {finding: by for finding, by in differ.items() if by == await difference(finding)}
+    kept = [finding for finding in found.findings if finding in differ]
     return Found(found.checked, len(kept), kept)
 
 
-async def _tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
-    """Return by how many uses, on which days and in which spellings the cloud and a recount differ; all falsy if equal."""
+async def tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
+    """Return by how many uses, on which days and in which spellings the cloud and a recount differ; empty if they are equal."""
     counted, _ = await _counted_anew(network, name)
     stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
     days = {day: held for day, held in stored.days.items() if day >= horizon()}
-    return (
+    difference = (
         stored.n - counted.n,
         set(days.items()) ^ set(counted.days.items()),
         set(stored.forms.items()) ^ set(counted.forms.items()),
     )
+    return difference if any(difference) else ()
 
 
 async def count_anew(network: AnyNetwork, findings: Sequence[Finding]) -> None:

@@ -8,20 +8,19 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from shoal.admin.consistency.invariants import MOST, Found
-from shoal.admin.consistency.scan import Column, Links, Objects, found_in
+from shoal.admin.consistency.scan import Column, Links, Objects, column, found_in
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding
 from shoal.core.ids import shard_of
-from shoal.core.media_files import copy_of, files_of_member, lasting_files_of
+from shoal.core.media_files import copy_of, files_now, files_of_member, lasting_files_of
 from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
@@ -34,12 +33,6 @@ _AT_ONCE = 16
 _PAGE = 1_000
 _PARTS = 5
 """Parts of a media key: three numbers, the member, the file."""
-
-
-class _File(NamedTuple):
-    key: str
-    object_id: int
-    required: bool
 
 
 class MediaFiles:
@@ -56,8 +49,8 @@ class MediaFiles:
 
     def take(self, page: Sequence[AnyNode]) -> None:
         for node in page:
-            for file in _files_of(node):
-                _note(self._files, (_hash(file.key), file.object_id, file.required))
+            for key, required in files_now(node).items():
+                _note(self._files, (_hash(key), node.id, required))
             if isinstance(node, Media):
                 _note(self._media, (node.id, node.owner_id, node.stored, node.unused_since, node.ticket_id))
             elif isinstance(node, Member):
@@ -65,7 +58,7 @@ class MediaFiles:
 
     async def compared(self, objects: Objects, links: Links) -> Found:
         """Return all findings, including files that belong to no object."""
-        hashes, owners, required = map(_column, self._files)
+        hashes, owners, required = map(column, self._files)
         order = np.argsort(hashes)
         hashes, owners, required = hashes[order], owners[order], required[order]
         sizes = np.full(len(hashes), -1, np.int64)
@@ -91,7 +84,7 @@ class MediaFiles:
         return seen
 
     def _compare_media(self, objects: Objects, links: Links, owners: Column, sizes: Column) -> None:
-        ids, _, stored, unused, tickets = map(_column, self._media)
+        ids, _, stored, unused, tickets = map(column, self._media)
         used = np.unique(objects.said[ATTACHED.number][0])
         planned = np.unique(links.of(DUE_ON.number).id1)
         order = np.argsort(ids)
@@ -113,8 +106,8 @@ class MediaFiles:
                 self._tell(words, int(ids[at]))
 
     def _compare_sums(self) -> None:
-        _, owners, stored, *_ = map(_column, self._media)
-        members, said = map(_column, self._members)
+        _, owners, stored, *_ = map(column, self._media)
+        members, said = map(column, self._members)
         order = np.argsort(members)
         sums = np.zeros(len(members), np.int64)
         mine = found_in(owners, members[order])
@@ -128,16 +121,6 @@ class MediaFiles:
         if len(self._findings) < MOST:
             media, owner = (0, id_) if sum_of else (id_, 0)
             self._findings.append(Finding(words, (id_,) if id_ else (), media=media, bytes_of=owner, file=file))
-
-
-def _files_of(node: AnyNode) -> Iterable[_File]:
-    if not isinstance(node, Media | Member):
-        return
-    keys = lasting_files_of(node) if isinstance(node, Media) else files_of_member(node)
-    # A smaller copy is not required: the original picture is served if it is missing.
-    copies = set(map(copy_of, keys))
-    for key in keys:
-        yield _File(key, node.id, key not in copies)
 
 
 async def mend(network: AnyNetwork, findings: Sequence[Finding]) -> None:
@@ -246,12 +229,8 @@ async def _recount(network: AnyNetwork, owner_id: int) -> None:
 
 
 def _note(columns: Sequence[array[int]], values: Sequence[int]) -> None:
-    for column, value in zip(columns, values, strict=True):
-        column.append(value)
-
-
-def _column(values: array[int]) -> NDArray[np.int64]:
-    return np.frombuffer(values, np.int64) if values else np.empty(0, np.int64)
+    for values_of, value in zip(columns, values, strict=True):
+        values_of.append(value)
 
 
 def _hash(key: str) -> int:

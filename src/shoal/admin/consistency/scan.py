@@ -132,14 +132,8 @@ class Links(NamedTuple):
     mark: Column
 
     def only(self, chosen: NDArray[np.bool_]) -> Links:
-        return Links(
-            self.id1[chosen],
-            self.atype[chosen],
-            self.id2[chosen],
-            self.time[chosen],
-            self.alive[chosen],
-            self.mark[chosen],
-        )
+        columns: Sequence[Any] = self
+        return Links(*(values[chosen] for values in columns))
 
     def of(self, atype: int, *, alive: bool = True) -> Links:
         """Return the links of one type: live ones, or all."""
@@ -204,11 +198,13 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.author_id, POSTED.number, node.id
             if node.published:
                 yield public_list(shard_of(node.author_id)), PUBLISHED.number, node.id
-            yield from _named(node)
+            # Tags and cells, whose ids are hashes of names.
+            yield from ((tag_id(tag), TAG_OF.number, node.id) for tag in node.tags)
+            yield from ((cell, CELL_OF.number, node.id) for cell in cell_ids(node))
             if node.root_id:
                 yield node.id, IN_THREAD.number, node.root_id
             yield from _placed(node)
-            yield from _attached(node.media, node.id)
+            yield from ((id_, ATTACHED.number, node.id) for id_ in node.media)
         case Member():
             yield from ((id_, DECLARED_BY.number, node.id) for id_ in declared_ids(node))
         case Share():
@@ -219,7 +215,7 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.owner_id, _OWNED[type(node)].number, node.id
         case Revision():
             yield node.post_id, REVISED.number, node.id
-            yield from _attached(node.media, node.post_id)
+            yield from ((id_, ATTACHED.number, node.post_id) for id_ in node.media)
         case Token():
             yield from _logged_in(node)
         case Grant():
@@ -229,27 +225,15 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
 
 
 def _logged_in(token: Token) -> Iterator[Triple]:
-    """Return the lists of a login session or token. A session that has not passed the second factor yet is not logged in."""
+    # A session that has not passed the second factor yet is not logged in.
     if HALFWAY not in token.scopes:
         yield token.member_id or token.app_id, LOGGED_IN.number, token.id
     if not token.app_id:
         yield token.member_id, EXPIRING.number, token.id
 
 
-def _named(post: Post) -> Iterator[Triple]:
-    """Return the lists of tags and cells, whose ids are hashes of names."""
-    for tag in post.tags:
-        yield tag_id(tag), TAG_OF.number, post.id
-    for cell in cell_ids(post):
-        yield cell, CELL_OF.number, post.id
-
-
 def _placed(entry: Post | Share) -> Iterator[Triple]:
     return ((id1, atype.number, id2) for id1, atype, id2 in places(entry))
-
-
-def _attached(media: Sequence[int], post_id: int) -> Iterator[Triple]:
-    return ((id_, ATTACHED.number, post_id) for id_ in media)
 
 
 def parts_of(node: AnyNode) -> tuple[int, ...]:
@@ -281,16 +265,15 @@ class _ObjectArrays:
             second.append(id2)
 
     def objects(self) -> Objects:
-        said = {atype: (_packed(first), _packed(second)) for atype, (first, second) in self.said.items()}
+        said = {atype: (column(first), column(second)) for atype, (first, second) in self.said.items()}
         # A post and its earlier revision may name the same media.
         named = np.unique(np.stack(said[ATTACHED.number]), axis=1)
         said[ATTACHED.number] = (named[0], named[1])
-        return Objects(
-            np.sort(_packed(self.ids)), _packed(self.members), _packed(self.posts), _packed(self.authors), said
-        )
+        return Objects(np.sort(column(self.ids)), column(self.members), column(self.posts), column(self.authors), said)
 
 
-def _packed(values: array[int]) -> Column:
+def column(values: array[int]) -> Column:
+    """Return the values as a column, without copying them."""
     return np.frombuffer(values, np.int64) if values else np.empty(0, np.int64)
 
 
@@ -320,14 +303,7 @@ async def read_links(store: Scanner, watch: Callable[[list[AssocRow]], Awaitable
         read += len(page)
         after = page[-1][:3]
         progress("associations", read, 0)
-    return _joined(pages)
-
-
-def _joined(pages: Sequence[Links]) -> Links:
-    def column(at: int) -> Any:
-        return np.concatenate([page[at] for page in pages])
-
-    return Links(*(column(at) for at in range(6))) if pages else _columns([])
+    return Links(*map(np.concatenate, zip(*pages, strict=True))) if pages else _columns([])
 
 
 def _columns(rows: Sequence[AssocRow]) -> Links:

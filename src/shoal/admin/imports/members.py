@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.admin.consistency.scan import column
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.imports.files import RecordSpool
 from shoal.admin.imports.records import MemberRecord, NumberedRow, Summary, member_record, readable_rows
@@ -102,9 +103,7 @@ class References:
 
     def settle(self) -> None:
         """Build the index."""
-        ids, names = (
-            np.frombuffer(column, np.int64) if len(column) else np.empty(0, np.int64) for column in self._added
-        )
+        ids, names = map(column, self._added)
         order = np.argsort(names, kind="stable")
         again = np.nonzero(names[order[1:]] == names[order[:-1]])[0] + 1
         self.twice = np.zeros(len(names), np.bool_)
