@@ -123,7 +123,6 @@ class ExportAudit(Operation[int]):
 
 
 async def _lines(graph: Reader) -> AsyncGenerator[list[bytes], None]:
-    """Yield the lines of the log in blocks."""
     lines: list[bytes] = []
     async with aclosing(moderation.everything(graph)) as entries:
         async for one in entries:

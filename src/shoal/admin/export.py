@@ -123,7 +123,6 @@ async def _history(export: Export, post: Post) -> list[dict[str, Any]]:
 
 
 async def _media_file_names(export: Export, ids: Sequence[int]) -> list[str]:
-    """Return the names of media files in the export."""
     found = await export.graph.obj_get(ids)
     return [file_name(node) for id_ in ids if isinstance(node := found.get(id_), Media)]
 

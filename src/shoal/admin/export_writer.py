@@ -9,6 +9,7 @@ import shutil
 import zipfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, aclosing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -82,7 +83,6 @@ def _zip(path: Path) -> Iterator[Open]:
 
 @contextmanager
 def entry_of(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
-    """Begin a file in a ZIP."""
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_STORED if name.endswith(_STORED) else zipfile.ZIP_DEFLATED
     with archive.open(entry, "w", force_zip64=True) as file:
@@ -110,28 +110,19 @@ async def at_once() -> None:
     """Do not wait."""
 
 
+@dataclass
 class Export:
     """Writer of the data of one member. Lists are read page by page, in constant memory."""
 
-    def __init__(
-        self,
-        store: Store,
-        reads: Reads,
-        files: FileSource,
-        member: Member,
-        opened: Open,
-        progress: Progress,
-        pace: Pace = at_once,
-    ) -> None:
-        self.graph = store
-        self.reads = reads
-        self.member = member
-        self.progress = progress
-        self._files = files
-        self._open = opened
-        self._pace = pace
-        self.lost = 0
-        """Media files that could not be found."""
+    graph: Store
+    reads: Reads
+    files: FileSource
+    member: Member
+    open: Open
+    progress: Progress
+    pace: Pace = at_once
+    lost: int = 0
+    """Media files that could not be found."""
 
     async def pages(self, atype: AssocType, of: int = 0) -> AsyncGenerator[list[Assoc], None]:
         """Iterate over a list of the member, or of another object, newest first."""
@@ -161,14 +152,14 @@ class Export:
         rows: Callable[[PageT], Awaitable[Iterable[Sequence[str]]]],
     ) -> None:
         """Write a CSV file with the lines that `rows` returns for each page."""
-        with self._open(f"{noun}.csv") as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
+        with self.open(f"{noun}.csv") as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
             table = csv.writer(text)
             table.writerow(header)
             read = 0
             async with aclosing(pages):
                 async for page in pages:
                     table.writerows(await rows(page))
-                    await self._pace()
+                    await self.pace()
                     read += len(page)
                     self.progress(noun, read, 0)
 
@@ -191,33 +182,33 @@ class Export:
     async def array(self, noun: str, values: AsyncGenerator[dict[str, Any], None]) -> None:
         """Write a list as a JSON file, streamed."""
         written = 0
-        with self._open(f"{noun}.json") as file:
+        with self.open(f"{noun}.json") as file:
             file.write(b"[")
             async with aclosing(values):
                 async for value in values:
                     file.write(b",\n" if written else b"\n")
                     file.write(msgspec.json.encode(value))
-                    await self._pace()
+                    await self.pace()
                     written += 1
                     self.progress(noun, written, 0)
             file.write(b"\n]\n")
 
     def document(self, noun: str, value: object) -> None:
         """Write a short value as a JSON file."""
-        with self._open(f"{noun}.json") as file:
+        with self.open(f"{noun}.json") as file:
             file.write(msgspec.json.format(msgspec.json.encode(value)))
 
     async def file(self, key: str) -> str:
         """Copy a stored file to the export, and return its name there; empty if it does not exist."""
         name = f"media/{Path(key).name}"
-        await self._pace()
+        await self.pace()
         try:
-            data, _ = await self._files.read(key)
+            data, _ = await self.files.read(key)
         except NotFound:
             # The file is lost or was just replaced: export the rest.
             self.lost += 1
             return ""
-        with self._open(name) as file:
+        with self.open(name) as file:
             file.write(data)
         return name
 

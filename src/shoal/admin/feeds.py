@@ -189,7 +189,6 @@ def _who(page: Sequence[AnyNode], since: int) -> Iterator[int]:
 
 
 async def _likers(graph: Reader, page: Sequence[AnyNode], since: int) -> set[int]:
-    """Return the members who last liked these posts."""
     posts = [node.id for node in page if isinstance(node, Post)]
     lists = await graph.assoc_ranges(posts, LIKED_BY, Cursor(after=floor_at(since) - 1, limit=_LIKES_EACH))
     return {row.id2 for rows in lists.values() for row in rows}
@@ -285,7 +284,6 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
 
 
 def _top(entries: Sequence[Entry], authors: dict[int, ShownAuthor], now: int) -> list[TopPost]:
-    """Return entries as top posts, and record their authors."""
     for entry in entries:
         authors[entry.post.author_id] = ShownAuthor(entry.author.member.name, entry.author.followers)
     return [

@@ -319,7 +319,6 @@ class _Activity:
 
 
 def _each_once(days: NDArray[np.int64], authors: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct pairs, in order of the day."""
     order = np.lexsort((authors, days))
     days, authors = days[order], authors[order]
     fresh = np.ones(len(days), np.bool_)

@@ -49,10 +49,6 @@ _FAULTS = (
 """Errors of a file that is damaged or encrypted, has names that are not UTF-8, or an unknown method (a `RuntimeError`)."""
 
 
-def _on() -> None:
-    """Continue."""
-
-
 class Readable(Protocol):
     """A file that is read sequentially."""
 
@@ -70,7 +66,11 @@ class Root(NamedTuple):
 
 class Entries:
     def __init__(
-        self, path: Path, archive: zipfile.ZipFile | None, most: int = MAX_UNPACKED, going_on: Callable[[], None] = _on
+        self,
+        path: Path,
+        archive: zipfile.ZipFile | None,
+        most: int = MAX_UNPACKED,
+        going_on: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
         self._archive = archive
@@ -145,7 +145,9 @@ class Entries:
 
 
 @contextmanager
-def opened(path: Path, folder: Path, most: int = MAX_UNPACKED, going_on: Callable[[], None] = _on) -> Iterator[Entries]:
+def opened(
+    path: Path, folder: Path, most: int = MAX_UNPACKED, going_on: Callable[[], None] = lambda: None
+) -> Iterator[Entries]:
     """Open an archive. A tar is repacked into `folder`, which the caller removes afterwards.
 
     `most` limits the bytes of an unpacked tar, and of all documents that are read. `going_on` is called for each piece and may

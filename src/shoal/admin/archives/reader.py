@@ -130,7 +130,6 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 def frame(message: Message | Job | PhotoRequest) -> bytes:
-    """Return a message with its length prefix."""
     data = _ENCODER.encode(message)
     return len(data).to_bytes(PREFIX, "big") + data
 
@@ -171,7 +170,6 @@ def main() -> None:
 
 @contextmanager
 def _refusals(send: Callable[[Message], None]) -> Iterator[None]:
-    """Send errors to the server."""
     try:
         yield
     except BrokenPipeError:

@@ -67,7 +67,6 @@ class ArchiveDesk:
                 await self._task
 
     async def once(self) -> None:
-        """Do all current work."""
         for member_id in await asyncio.to_thread(self.shelf.waiting):
             if self._resting.get(member_id, 0.0) <= asyncio.get_running_loop().time():
                 self._resting.pop(member_id, None)

@@ -106,17 +106,14 @@ async def parts_of(
         after = page[-1][: len(after)]
         rows = page if owns is None else [row for row in page if _is_own(table, row, owns)]
         waiting += rows
-        size += sum(map(_weight, rows))
+        size += sum(
+            _ROW_BYTES + sum(len(value) if isinstance(value, bytes | str) else 8 for value in row) for row in rows
+        )
         if size >= part_bytes:
             yield waiting
             waiting, size = [], 0
     if waiting:
         yield waiting
-
-
-def _weight(row: Row) -> int:
-    """Return the approximate size of a row in bytes."""
-    return _ROW_BYTES + sum(len(value) if isinstance(value, bytes | str) else 8 for value in row)
 
 
 def _is_own(table: SnapshotTable, row: Row, owns: Callable[[int], bool]) -> bool:

@@ -126,7 +126,8 @@ class _Restore:
             return b""
         key = await self.repository.part(self.manifest.generation, kept[0])
         path = self.target.push_key
-        if path is not None and (await asyncio.to_thread(_text_of, path) or key.strip()) != key.strip():
+        there = await asyncio.to_thread(path.read_bytes) if path is not None and path.exists() else b""
+        if there.strip() not in {b"", key.strip()}:
             raise InvalidInput(f"{path} is another key for web push than that of the backup: move it away")
         return key
 
@@ -184,10 +185,6 @@ class _Restore:
             done.media_there += len(rows) - len(missing)
             await run_bounded(missing, put, _AT_ONCE)
             self.tell("media", done.media_files + done.media_there, total)
-
-
-def _text_of(path: Path) -> bytes:
-    return path.read_bytes().strip() if path.exists() else b""
 
 
 def _as_rows(table: SnapshotTable, rows: Sequence[Any]) -> Rows:

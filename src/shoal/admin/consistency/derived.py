@@ -165,7 +165,6 @@ class SearchRows:
 
 
 async def look_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Index the objects of these findings again."""
     if ids := [finding.look for finding in findings if finding.look]:
         await network.effects.search.look(network.effects.graph, ids)
 

@@ -319,7 +319,6 @@ def _columns(rows: Sequence[AssocRow]) -> Links:
 
 
 async def read_counts(store: Scanner, progress: Progress) -> Counts:
-    """Read all nonzero counts."""
     pages = []
     read = 0
     after = (FIRST, FIRST)
@@ -334,7 +333,6 @@ async def read_counts(store: Scanner, progress: Progress) -> Counts:
 
 
 async def read_blocks(store: Scanner, progress: Progress) -> Blocks:
-    """Read all blocks of lists that are read by position."""
     pages = [np.empty((0, 5), np.int64)]
     read = 0
     after = (FIRST, FIRST_TYPE, FIRST_TYPE, FIRST)

@@ -412,7 +412,6 @@ class ImportedFollows:
 
 
 def _turned(rows: Rows) -> Rows:
-    """Swap follower and followee."""
     turned = np.empty(len(rows), _ROW)
     turned["follower"], turned["followee"], turned["moment"] = rows["followee"], rows["follower"], rows["moment"]
     return turned

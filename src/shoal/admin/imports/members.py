@@ -96,13 +96,11 @@ class References:
         return len(self.twice)
 
     def add(self, id_: str, name: str) -> None:
-        """Append a record with this id and user name."""
         ids, names = self._added
         ids.append(hash(id_))
         names.append(hash(name))
 
     def settle(self) -> None:
-        """Build the index."""
         ids, names = map(column, self._added)
         order = np.argsort(names, kind="stable")
         again = np.nonzero(names[order[1:]] == names[order[:-1]])[0] + 1
@@ -170,7 +168,6 @@ class ImportedMembers:
         return len(self.references)
 
     def read(self, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> None:
-        """Spool the records and index them."""
         self._spool.fill(self._indexed(member_records(lines, named, summary)))
         self.references.settle()
         self.ids = np.zeros(len(self), np.int64)

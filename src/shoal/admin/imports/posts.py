@@ -279,7 +279,12 @@ class ImportedPosts:
         plan = await asyncio.to_thread(self._plan, sources, authors, people)
         start = 0
         for records in self._spool.blocks(_BLOCK):
-            jobs = [job for job in plan.jobs(records, start, origin) if self._has_author(job, summary)]
+            jobs = []
+            for job in plan.jobs(records, start, origin):
+                if job.author:
+                    jobs.append(job)
+                else:
+                    summary.refuse("posts", job.record.id, NO_AUTHOR)
             if through_commands := [job for job in jobs if job.photo or not bulk]:
                 await _create_posts(network, through_commands, writes, summary, sources.patience)
             if bulk:
@@ -287,11 +292,6 @@ class ImportedPosts:
                 await _commit_posts(network, writes, in_bulk, summary, sources.patience, resumed=resumed)
             start += len(records)
             progress("posts", start, len(self._ids))
-
-    def _has_author(self, job: PostJob, summary: Summary) -> bool:
-        if not job.author:
-            summary.refuse("posts", job.record.id, NO_AUTHOR)
-        return bool(job.author)
 
     def _plan(self, sources: Sources, authors: NDArray[np.int64], people: ImportedMembers) -> _Plan:
         members = np.where(authors >= 0, people.ids[authors], 0) if len(people) else np.zeros(len(authors), np.int64)
@@ -313,21 +313,18 @@ class ImportedPosts:
         return _Plan(members, post_ids, pictures)
 
 
-class _Plan:
+class _Plan(NamedTuple):
     """Author, id and picture of every post: the same in every run over the same files."""
 
-    def __init__(
-        self, members: NDArray[np.int64], post_ids: NDArray[np.int64], pictures: Mapping[int, tuple[Path, int]]
-    ) -> None:
-        self._members = members
-        self._post_ids = post_ids
-        self._pictures = pictures
+    members: NDArray[np.int64]
+    post_ids: NDArray[np.int64]
+    pictures: Mapping[int, tuple[Path, int]]
 
     def jobs(self, records: Sequence[PostRecord], start: int, origin: str) -> Iterator[PostJob]:
         """Yield the posts of these records, the first of which is at position `start`."""
         for at, record in enumerate(records, start):
-            photo, photo_id = self._pictures.get(at, (None, 0))
-            author, id_ = int(self._members[at]), int(self._post_ids[at])
+            photo, photo_id = self.pictures.get(at, (None, 0))
+            author, id_ = int(self.members[at]), int(self.post_ids[at])
             yield PostJob(record, f"{origin}/{record.id}", author, id_, photo, photo_id)
 
 

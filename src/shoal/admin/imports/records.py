@@ -294,7 +294,6 @@ class Summary:
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Measure the duration of the block."""
         began = time.monotonic()
         yield
         self.seconds[phase] = time.monotonic() - began
@@ -307,7 +306,6 @@ class Summary:
         return ImportReport(self.tallies, notes, sum(self.seconds.values()), self.way, self.seconds)
 
     def refuse(self, kind: str, record: str, reason: str) -> None:
-        """Count a rejected record."""
         found = self[kind].refused.setdefault(reason, Reason())
         found.count += 1
         if len(found.examples) < EXAMPLES:

@@ -156,7 +156,6 @@ _LEAVES: Mapping[type[inspect.Type], Any] = {
 
 
 def _python(wanted: inspect.Type) -> Any:
-    """Return the Python type of a leaf."""
     if isinstance(wanted, inspect.TupleType):
         return tuple[tuple(map(_python, wanted.item_types))]  # type: ignore[misc]  # made at run time
     return wanted.cls if isinstance(wanted, inspect.EnumType) else _LEAVES.get(type(wanted), Any)
@@ -289,7 +288,6 @@ class _List:
         return self._builder is not None and self._depth == self._level
 
     def take(self) -> Any:
-        """Return the completed item."""
         value = self._builder.value if self._builder is not None and not self._too_deep else _MALFORMED
         self._builder, self._too_deep = None, False
         if self._single:
