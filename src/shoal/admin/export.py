@@ -25,6 +25,7 @@ from shoal.commands.scheduled_posts import draft_of
 from shoal.core.model import Album, App, Media, Member, MemberList, Poll, Post, Revision, ScheduledPost, Token
 from shoal.core.signup import Invitation
 from shoal.graph.access import members_by_id
+from shoal.graph.bulk import FIRST
 from shoal.graph.contract import Assoc, AssocRow, Cursor, Store
 from shoal.graph.member_lookup import login_of
 from shoal.graph.payloads.follows import follow_terms, mute_terms
@@ -306,7 +307,6 @@ async def _audited(export: Export) -> None:
     await export.table("account_activity", AUDITED, ("time", "act", "address", "details"), rows)
 
 
-_BELOW_ALL = -(2**63)
 _FILES = {"follow_periods": FOLLOWS, "follower_periods": FOLLOWED_BY}
 
 
@@ -337,7 +337,7 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
 
 async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
     """Yield all rows about each other member of a page: the association or tombstone, and the history kept during a live follow."""
-    aside, after = ASSOC_TYPES[atype.history], _BELOW_ALL
+    aside, after = ASSOC_TYPES[atype.history], FIRST
     while True:
         own, kept = [await _part(export, kind, after) for kind in (atype, aside)]
         full = [part[-1].id2 for part in (own, kept) if len(part) == export_writer.PAGE]

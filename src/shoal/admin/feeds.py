@@ -19,7 +19,7 @@ from msgspec import Meta
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Progress
 from shoal.core.ids import floor_at
-from shoal.core.model import Post, Share, Token
+from shoal.core.model import DAY_MS, Post, Share, Token
 from shoal.core.ranking.comparison import ReplayFigures, ShownAuthor, TopPost, TwoTops, figures
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.terms import words_of
@@ -212,7 +212,6 @@ MOST_MEMBERS = 1_000
 MOST_TOP = 100
 MOST_SEED = 2**32 - 1
 RANKING = "members ranked"
-_DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 
 
@@ -252,7 +251,7 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
     # Separate caches: sampled members must not evict the interests of readers from the server's cache.
     reads = with_changes(network.reads, interests=Remembered(1), near=Remembered(1))
     now = reads.tags.clock()
-    since = now - options.days * _DAY_MS
+    since = now - options.days * DAY_MS
     active = await active_since(network.store, network.timelines, since, now, progress)
     chosen = await sample(reads.graph, active, options.members, options.seed)
     left_out = dict.fromkeys(LeftOut, 0)

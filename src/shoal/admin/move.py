@@ -15,13 +15,12 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from shoal.admin.consistency.scan import FIRST
 from shoal.admin.report import Progress
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.core.events import AnyEvent
 from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
-from shoal.graph.bulk import KeyRow, Movable, Rows
+from shoal.graph.bulk import FIRST, KeyRow, Movable, Rows
 from shoal.graph.contract import Batch, Job, Store
 from shoal.graph.schema import Key, encode_node
 
@@ -194,7 +193,7 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
     written = sum([await _merge(kind, here, there, sums, tell) for kind in _KINDS])
     found = Sums()
     for kind in _KINDS:
-        await _add_up(kind, there, found, tell)
+        await _add_rows(kind, there, found, tell)
     if differences := sums.differences(found):
         raise Conflict(f"the copy is not equal: {', '.join(differences[:5])}; run the move again")
     events, buried = await _move_events(here, there, tell)
@@ -230,7 +229,7 @@ async def holds_something(store: WholeStore) -> bool:
 
 async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: Sums, tell: Progress) -> int:
     """Make the rows of a kind equal by a merge of both ordered scans; return the number of rows written."""
-    behind = _Ahead(kind, there)
+    behind = _TargetScan(kind, there)
     after, read, written = kind.first, 0, 0
     # Stands for the first write.
     writing = asyncio.ensure_future(asyncio.sleep(0))
@@ -262,7 +261,7 @@ async def _write(kind: _Kind[R, K], there: WholeStore, put: Sequence[R], remove:
         await there.put_rows(kind.rows(put))
 
 
-class _Ahead(Generic[R, K]):
+class _TargetScan(Generic[R, K]):
     """A scan of the target that follows the source. Rows without information are skipped."""
 
     def __init__(self, kind: _Kind[R, K], store: WholeStore) -> None:
@@ -297,7 +296,7 @@ class _Ahead(Generic[R, K]):
             self._after = self._kind.key(page[-1])
 
 
-async def _add_up(kind: _Kind[R, K], store: WholeStore, sums: Sums, tell: Progress) -> None:
+async def _add_rows(kind: _Kind[R, K], store: WholeStore, sums: Sums, tell: Progress) -> None:
     after, read = kind.first, 0
     while page := await kind.scan(store, after, _ROWS_AT_ONCE):
         after = kind.key(page[-1])

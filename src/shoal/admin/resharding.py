@@ -20,12 +20,12 @@ from functools import reduce
 from statistics import fmean, pstdev
 from typing import NamedTuple, TypeVar
 
-from shoal.admin.consistency.scan import FIRST, OBJECTS_AT_ONCE, ROWS_AT_ONCE
+from shoal.admin.consistency.scan import OBJECTS_AT_ONCE, ROWS_AT_ONCE
 from shoal.admin.report import Progress
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.placement import DATA_SOURCES, source_of
-from shoal.graph.bulk import ASSOC_BYTES, Spread, Spreading, weigh
+from shoal.graph.bulk import ASSOC_BYTES, FIRST, Spread, Spreading, weigh
 from shoal.graph.contract import Store
 from shoal.graph.shard_map import DEAD_SECONDS, Digest, RowKind, RowNames, ShardMap, Side, ranges_of, shown_url
 

@@ -58,7 +58,7 @@ class Slots:
         ids = OrderedIds(shard)
         for position in plan.order:
             self._first[position] = len(self._ids)
-            self._ids.append(ids.take(plan.written(position)))
+            self._ids.append(ids.take(plan.written[position]))
             for _ in range(self.parts(plan.photos[position]) - 1 + plan.photos[position]):
                 self._ids.append(ids.after())
 
@@ -91,13 +91,13 @@ _FOLLOWS_AT_ONCE = 400
 
 async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
     """Return the members whom the archive's owner follows, and count unmatched accounts in the report."""
-    found = dict.fromkeys(await _known(network, member_id, plan, report))
+    found = dict.fromkeys(await _exported_members(network, member_id, plan, report))
     ours = [handle for handle in plan.handles if handle.site == network.writes.domain]
     others = [handle for handle in plan.handles if handle.site != network.writes.domain]
-    found.update(dict.fromkeys(await _addressed(network, member_id, ours, report)))
-    for part in _parts(others):
+    found.update(dict.fromkeys(await _local_members(network, member_id, ours, report)))
+    for part in _batches(others):
         answer = await followees_by_handle(network.reads, member_id, [str(handle) for handle in part])
-        found.update(dict.fromkeys(_certain(part, answer.matches, report)))
+        found.update(dict.fromkeys(_linked_members(part, answer.matches, report)))
     report.found.follows = len(found)
     return list(found)
 
@@ -105,7 +105,7 @@ async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report
 async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[int], report: ArchiveReport) -> None:
     """Follow members as usual: a locked one receives a follow request."""
     new: list[int] = []
-    for part in _parts(followees):
+    for part in _batches(followees):
         held = await network.writes.graph.assoc_get(member_id, (FOLLOWS, REQUESTS), part)
         new.extend(followee for followee in part if followee not in held[FOLLOWS] and followee not in held[REQUESTS])
     report.there.follows += len(followees) - len(new)
@@ -122,9 +122,9 @@ async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[in
             report.taken.follows += 1
 
 
-async def _known(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
+async def _exported_members(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
     members: dict[int, Member] = {}
-    for part in _parts(list(plan.followees)):
+    for part in _batches(list(plan.followees)):
         members.update(await members_by_id(network.writes.graph, part))
     found = []
     for id_, name in plan.followees.items():
@@ -135,13 +135,13 @@ async def _known(network: AnyNetwork, member_id: int, plan: ArchivePlan, report:
     return found
 
 
-async def _addressed(
+async def _local_members(
     network: AnyNetwork, member_id: int, handles: Sequence[ForeignHandle], report: ArchiveReport
 ) -> list[int]:
     """Return the members named by addresses of this network."""
     keys = {handle: user_name_key(handle.name) for handle in handles}
     owners: dict[Key, int] = {}
-    for part in _parts(list(keys.values())):
+    for part in _batches(list(keys.values())):
         owners.update(await network.writes.graph.key_get(part))
     found = []
     for handle, key in keys.items():
@@ -152,12 +152,14 @@ async def _addressed(
     return found
 
 
-def _parts(all_: Sequence[T]) -> Iterator[Sequence[T]]:
+def _batches(all_: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(all_), _FOLLOWS_AT_ONCE):
         yield all_[start : start + _FOLLOWS_AT_ONCE]
 
 
-def _certain(handles: Sequence[ForeignHandle], matches: Sequence[ContactMatch], report: ArchiveReport) -> list[int]:
+def _linked_members(
+    handles: Sequence[ForeignHandle], matches: Sequence[ContactMatch], report: ArchiveReport
+) -> list[int]:
     """Return the members whose profiles name these accounts."""
     sure = {one.given: one.profile.member.id for one in matches if one.match == "link"}
     like = {one.given for one in matches} - sure.keys()
@@ -235,21 +237,20 @@ class ArchiveTaking:
     async def run(self, progress: Progress) -> None:
         """Import posts that do not exist yet. Raises `Unavailable` if the store stays down, `Gone` if the member was deleted."""
         total, done = len(self.plan.order), 0
+
+        def told(finished: int) -> None:
+            progress("posts", done + finished, total)
+
         for level in self.plan.levels():
             for start in range(0, len(level), _CHUNK):
                 chunk = level[start : start + _CHUNK]
                 await access_member(self.writes.graph, self.member_id)
-                before = done
-
-                def told(finished: int, before: int = before) -> None:
-                    progress("posts", before + finished, total)
-
                 await run_bounded(
-                    await self._missing(chunk), self._take, _POSTS_AT_ONCE, told, patience=PATIENCE_SECONDS
+                    await self._missing(chunk), self._import_post, _POSTS_AT_ONCE, told, patience=PATIENCE_SECONDS
                 )
                 done += len(chunk)
                 progress("posts", done, total)
-                await self._rest()
+                await self._wait_for_events()
 
     async def _missing(self, chunk: Sequence[int]) -> list[_Job]:
         """Return the posts that do not exist yet or are incomplete, and count the others."""
@@ -278,9 +279,9 @@ class ArchiveTaking:
                 left.append(_Job(position, record, begun=there))
         return left
 
-    async def _take(self, job: _Job) -> None:
+    async def _import_post(self, job: _Job) -> None:
         position, record = job.position, job.record
-        parent = self.plan.parent(position)
+        parent = self.plan.parents[position]
         parent_id = self.ids.get(parent, 0)
         if parent != _NO_PARENT and not parent_id:
             self.report.omit("posts", Omission.THREAD, record.id)
@@ -315,7 +316,7 @@ class ArchiveTaking:
         """Count an existing post, and remember its id for replies."""
         if self.plan.answered[position]:
             self.ids[position] = id_
-        if self.plan.parent(position) == _NO_PARENT:
+        if self.plan.parents[position] == _NO_PARENT:
             amounts.posts += 1
         else:
             amounts.comments += 1
@@ -425,7 +426,7 @@ class ArchiveTaking:
         whole = f"{self.report.kind}\n{record.id}\n{number}"
         return f"archive:{what}:{self.member_id}:{blake2b(whole.encode(), digest_size=16).hexdigest()}"
 
-    async def _rest(self) -> None:
+    async def _wait_for_events(self) -> None:
         """Wait while event processing is late: members' own actions have priority."""
         loop = asyncio.get_running_loop()
         until = loop.time() + _LONGEST_WAIT_SECONDS

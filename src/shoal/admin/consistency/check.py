@@ -137,9 +137,9 @@ async def _confirmed(
     network: AnyNetwork, sample: int | None, progress: Progress, *, read_only: bool, young: float
 ) -> Look:
     """Return the findings that two passes agree on. The timeline check does its own second pass."""
-    stored, objects, counts = await _look(network, progress, read_only=read_only, young=young)
+    stored, objects, counts = await _check_once(network, progress, read_only=read_only, young=young)
     if any(found.wrong for found in stored.values()):
-        again, objects, counts = await _look(network, progress, read_only=read_only, young=young)
+        again, objects, counts = await _check_once(network, progress, read_only=read_only, young=young)
         stored = {name: _in_both(stored[name], again[name]) for name in stored if name in again}
         stored["I2"] = await constant(stored["I2"], lambda finding: miscount(network, finding))
         if not read_only:
@@ -157,7 +157,7 @@ def _in_both(first: Found, second: Found) -> Found:
     return Found(second.checked, second.wrong if second.wrong > MOST else len(kept), kept)
 
 
-async def _look(
+async def _check_once(
     network: AnyNetwork, progress: Progress, *, read_only: bool, young: float
 ) -> tuple[dict[str, Found], scan.Objects, scan.Counts]:
     if not read_only:
@@ -292,7 +292,7 @@ async def check_sampled(network: AnyNetwork, members: int, progress: Progress = 
         member = await drawn(network.store, chance)
         if member is None:
             break
-        for name, found in (await _confirmed_for(network, member)).items():
+        for name, found in (await _confirmed_of(network, member)).items():
             line = lines[name]
             lines[name] = Found(line.checked + 1, line.wrong + len(found), [*line.findings, *found][:EXAMPLES])
         progress("members", at, members)
@@ -334,16 +334,16 @@ async def _holds(store: Store, after: int, upto: int) -> bool:
     return bool(page) and page[0].id <= upto
 
 
-async def _confirmed_for(network: AnyNetwork, member: Member) -> Findings:
-    first = await _look_around(network, member)
+async def _confirmed_of(network: AnyNetwork, member: Member) -> Findings:
+    first = await _check_member(network, member)
     if any(first.values()):
         await network.settle()
-        second = await _look_around(network, member)
+        second = await _check_member(network, member)
         return {name: [finding for finding in found if finding in second[name]] for name, found in first.items()}
     return first
 
 
-async def _look_around(network: AnyNetwork, member: Member) -> Findings:
+async def _check_member(network: AnyNetwork, member: Member) -> Findings:
     graph = network.effects.graph
     found: Findings = {name: [] for name in _LINES}
     owners = await graph.key_get((user_name_key(member.name),))
@@ -356,12 +356,12 @@ async def _look_around(network: AnyNetwork, member: Member) -> Findings:
         found["I3"] += await _one_sided(graph, member.id, atype, newest[:_OTHER_ENDS])
         if atype is POSTED:
             found["lists"] += await _not_posted(graph, member.id, newest)
-    found["search"] = await _misread(network, member)
-    found["I1"] = await _strays_at_home(network, member.id)
+    found["search"] = await _check_search(network, member)
+    found["I1"] = await _check_home(network, member.id)
     return found
 
 
-async def _strays_at_home(network: AnyNetwork, member: int) -> list[Finding]:
+async def _check_home(network: AnyNetwork, member: int) -> list[Finding]:
     warm = await network.timelines.floor(member) is not None
     difference = await settled_difference(network, member)
     if not warm:
@@ -400,7 +400,7 @@ async def _not_posted(graph: Graph, id1: int, newest: Sequence[Assoc]) -> list[F
     ]
 
 
-async def _misread(network: AnyNetwork, member: Member) -> list[Finding]:
+async def _check_search(network: AnyNetwork, member: Member) -> list[Finding]:
     index = network.effects.search.index
     if not index.keeps:
         return []

@@ -16,10 +16,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from shoal.admin.consistency.invariants import MOST, Found
-from shoal.admin.consistency.scan import FIRST, Counts, Objects
+from shoal.admin.consistency.scan import Counts, Objects
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding, Progress
 from shoal.core.model import Member, Post
+from shoal.graph.bulk import FIRST
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.payloads.posts import counted_tags
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, TAG_OF, AnyNode, tag_id
@@ -88,7 +89,7 @@ async def settled_difference(network: AnyNetwork, member: int) -> str | None:
     if not found:
         return None
     lacking, extra = ([id_ for id_, missing in found if missing is wanted] for wanted in (True, False))
-    return f"the home timeline of {{0}} lacks {_few(lacking)} and has {_few(extra)} too much"
+    return f"the home timeline of {{0}} lacks {_listed(lacking)} and has {_listed(extra)} too much"
 
 
 async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
@@ -100,17 +101,17 @@ async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[in
 
 
 async def _compared(reads: Reads, member: int, cursor: Cursor, most: int) -> set[tuple[int, bool]]:
-    shown = await _walked(home.page, reads, member, cursor, most)
-    defined = await _walked(home.definition, reads, member, cursor, most)
+    shown = await _ids(home.page, reads, member, cursor, most)
+    defined = await _ids(home.definition, reads, member, cursor, most)
     wanted = set(defined)
     return {(id_, id_ in wanted) for id_ in wanted.symmetric_difference(shown)}
 
 
-def _few(ids: Sequence[int]) -> str:
+def _listed(ids: Sequence[int]) -> str:
     return ", ".join(map(str, sorted(ids)[:3])) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "") or "nothing"
 
 
-async def _walked(read: Read, reads: Reads, member: int, cursor: Cursor, most: int) -> list[int]:
+async def _ids(read: Read, reads: Reads, member: int, cursor: Cursor, most: int) -> list[int]:
     """Return the first `most` ids, page by page: pages may be short, so they cannot be compared one by one."""
     ids: list[int] = []
     before: int | None = cursor.before
@@ -145,7 +146,7 @@ class SearchRows:
         self.checked += len(expected)
         for id_, row in expected.items():
             if held.get(id_) != row:
-                self._tell("the search index does not have {0} as it is", id_)
+                self._add("the search index does not have {0} as it is", id_)
 
     async def compared(self) -> Found:
         """Return all findings, including rows of deleted objects."""
@@ -155,10 +156,10 @@ class SearchRows:
             there = await self._graph.obj_get(ids)
             for id_ in ids:
                 if id_ not in there:
-                    self._tell("the search index has {0}, which is gone", id_)
+                    self._add("the search index has {0}, which is gone", id_)
         return Found(self.checked, self.wrong, self.findings)
 
-    def _tell(self, words: str, id_: int) -> None:
+    def _add(self, words: str, id_: int) -> None:
         self.wrong += 1
         if len(self.findings) < MOST:
             self.findings.append(Finding(words, (id_,), look=id_))

@@ -50,11 +50,11 @@ class MediaFiles:
     def take(self, page: Sequence[AnyNode]) -> None:
         for node in page:
             for key, required in files_now(node).items():
-                _note(self._files, (_hash(key), node.id, required))
+                _append(self._files, (_hash(key), node.id, required))
             if isinstance(node, Media):
-                _note(self._media, (node.id, node.owner_id, node.stored, node.unused_since, node.ticket_id))
+                _append(self._media, (node.id, node.owner_id, node.stored, node.unused_since, node.ticket_id))
             elif isinstance(node, Member):
-                _note(self._members, (node.id, node.media_bytes))
+                _append(self._members, (node.id, node.media_bytes))
 
     async def compared(self, objects: Objects, links: Links) -> Found:
         """Return all findings, including files that belong to no object."""
@@ -62,14 +62,14 @@ class MediaFiles:
         order = np.argsort(hashes)
         hashes, owners, required = hashes[order], owners[order], required[order]
         sizes = np.full(len(hashes), -1, np.int64)
-        files = await self._look_through(hashes, sizes)
+        files = await self._match_files(hashes, sizes)
         for at in np.nonzero((sizes < 0) & (required > 0))[0]:
-            self._tell("a file of {0} is missing", int(owners[at]))
+            self._add("a file of {0} is missing", int(owners[at]))
         self._compare_media(objects, links, owners, np.maximum(sizes, 0))
         self._compare_sums()
         return Found(files + len(self._media[0]), self._wrong, self._findings)
 
-    async def _look_through(self, hashes: Column, sizes: Column) -> int:
+    async def _match_files(self, hashes: Column, sizes: Column) -> int:
         """Record the sizes of the files that objects name, report the others, and return the number of all files."""
         seen, now = 0, time.time()
         async for page in self._network.media.files():
@@ -80,7 +80,7 @@ class MediaFiles:
             sizes[np.searchsorted(hashes, found[known])] = size[known]
             for file, is_known in zip(page, known.tolist(), strict=True):
                 if not is_known and _is_ours(file.key) and now - file.modified > self._young:
-                    self._tell(f"the file {file.key} belongs to nothing", file=file.key)
+                    self._add(f"the file {file.key} belongs to nothing", file=file.key)
         return seen
 
     def _compare_media(self, objects: Objects, links: Links, owners: Column, sizes: Column) -> None:
@@ -103,7 +103,7 @@ class MediaFiles:
             ("{0} has files of other sizes than it says", stored != there),
         ):
             for at in np.nonzero(wrong)[0]:
-                self._tell(words, int(ids[at]))
+                self._add(words, int(ids[at]))
 
     def _compare_sums(self) -> None:
         _, owners, stored, *_ = map(column, self._media)
@@ -114,9 +114,9 @@ class MediaFiles:
         np.add.at(sums, order[np.searchsorted(members[order], owners[mine])], stored[mine])
         for at in np.nonzero(sums != said)[0]:
             words = f"the media of {{0}} have {sums[at]} bytes, but the count says {said[at]}"
-            self._tell(words, int(members[at]), sum_of=True)
+            self._add(words, int(members[at]), sum_of=True)
 
-    def _tell(self, words: str, id_: int = 0, *, file: str = "", sum_of: bool = False) -> None:
+    def _add(self, words: str, id_: int = 0, *, file: str = "", sum_of: bool = False) -> None:
         self._wrong += 1
         if len(self._findings) < MOST:
             media, owner = (0, id_) if sum_of else (id_, 0)
@@ -228,7 +228,7 @@ async def _recount(network: AnyNetwork, owner_id: int) -> None:
     await retry_on_conflict(attempt)
 
 
-def _note(columns: Sequence[array[int]], values: Sequence[int]) -> None:
+def _append(columns: Sequence[array[int]], values: Sequence[int]) -> None:
     for values_of, value in zip(columns, values, strict=True):
         values_of.append(value)
 

@@ -34,8 +34,7 @@ from shoal.graph.payloads.follows import MOST_PERIODS, encode_moments, in_order,
 from shoal.graph.schema import AGENDA, ASSOC_TYPES, DUE_ON, FOLLOWED_BY, FOLLOWS, SHOWS_EMOJI, AnyNode, AssocType
 
 _HISTORIES_AT_ONCE = 64
-_DAY_MS = 86_400_000
-_SLACK_MS = 2 * _DAY_MS
+_SLACK_MS = 2 * DAY_MS
 """Histories are forgotten once a day, one store after the other."""
 _OF = {atype.history: atype.number for atype in (FOLLOWS, FOLLOWED_BY)} | {
     atype.number: atype.number for atype in (FOLLOWS, FOLLOWED_BY)
@@ -64,7 +63,7 @@ class FollowHistories:
         """Return histories that do not end as their follows do, and those whose two ends disagree."""
         rows = _Histories.merged(*map(column, self._rows))
         findings = [*_unended(rows, links, FOLLOWS), *_unended(rows, links, FOLLOWED_BY)]
-        kept = time.time_ns() // 1_000_000 - int(self._network.reads.history_days * _DAY_MS) + _SLACK_MS
+        kept = time.time_ns() // 1_000_000 - int(self._network.reads.history_days * DAY_MS) + _SLACK_MS
         findings += _disagreeing(rows, floor_at(kept))
         return Found(len(rows.id1), len(findings), findings[:MOST])
 

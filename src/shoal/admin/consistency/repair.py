@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shoal.admin.consistency.scan import FIRST, LISTED, ROWS_AT_ONCE
+from shoal.admin.consistency.scan import LISTED, ROWS_AT_ONCE
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding, Triple
 from shoal.core.errors import Conflict
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share
+from shoal.graph.bulk import FIRST
 from shoal.graph.contract import AssocOp, AssocRow, Batch, Cursor
 from shoal.graph.payloads.posts import place_of
 from shoal.graph.schema import (

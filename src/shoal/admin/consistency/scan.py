@@ -6,9 +6,10 @@ Objects also imply associations: a post is in its author's list and under its ta
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from shoal.core.model import (
     Token,
 )
 from shoal.core.signup import Invitation
+from shoal.graph.bulk import FIRST
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.member_lookup import declared_ids
 from shoal.graph.payloads.posts import cell_ids, places
@@ -67,14 +69,13 @@ from shoal.graph.schema import (
 )
 from shoal.graph.schema import tag_id as _tag_id
 
-FIRST = -(2**63)
-"""Below every id."""
-
 FIRST_TYPE = -(2**15)
 """Below every type number."""
 
 OBJECTS_AT_ONCE = 2_000
 ROWS_AT_ONCE = 10_000
+
+RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
 Column = NDArray[np.int64]
 Pairs = tuple[Column, Column]
@@ -292,18 +293,26 @@ async def read_objects(
     return arrays.objects()
 
 
+async def _pages(
+    scan: Callable[[Any, int], Awaitable[list[RowT]]], first: tuple[int, ...], progress: Progress, phase: str
+) -> AsyncGenerator[list[RowT], None]:
+    """Iterate over the rows of a table, which begin with their keys."""
+    read, after = 0, first
+    while page := await scan(after, ROWS_AT_ONCE):
+        yield page
+        read += len(page)
+        after = page[-1][: len(first)]
+        progress(phase, read, 0)
+
+
 async def read_links(store: Scanner, watch: Callable[[list[AssocRow]], Awaitable[None]], progress: Progress) -> Links:
     """Read all associations, including tombstones; `watch` receives each page."""
-    pages: list[Links] = []
-    read = 0
-    after: Triple = (FIRST, FIRST, FIRST)
-    while page := await store.assoc_scan(after, ROWS_AT_ONCE):
-        pages.append(_columns(page))
-        await watch(page)
-        read += len(page)
-        after = page[-1][:3]
-        progress("associations", read, 0)
-    return Links(*map(np.concatenate, zip(*pages, strict=True))) if pages else _columns([])
+    found: list[Links] = []
+    async with aclosing(_pages(store.assoc_scan, (FIRST, FIRST, FIRST), progress, "associations")) as pages:
+        async for page in pages:
+            found.append(_columns(page))
+            await watch(page)
+    return Links(*map(np.concatenate, zip(*found, strict=True))) if found else _columns([])
 
 
 def _columns(rows: Sequence[AssocRow]) -> Links:
@@ -319,26 +328,14 @@ def _columns(rows: Sequence[AssocRow]) -> Links:
 
 
 async def read_counts(store: Scanner, progress: Progress) -> Counts:
-    pages = []
-    read = 0
-    after = (FIRST, FIRST)
-    while page := await store.count_scan(after, ROWS_AT_ONCE):
-        pages.append(np.array(page, np.int64))
-        read += len(page)
-        after = page[-1][:2]
-        progress("counts", read, 0)
-    rows = np.concatenate(pages) if pages else np.empty((0, 3), np.int64)
-    rows = rows[rows[:, 2] != 0]
-    return Counts(rows[:, 0], rows[:, 1], rows[:, 2])
+    pages = [np.empty((0, 3), np.int64)]
+    pages += [np.array(page, np.int64) async for page in _pages(store.count_scan, (FIRST, FIRST), progress, "counts")]
+    rows = np.concatenate(pages)
+    return Counts(*rows[rows[:, 2] != 0].T)
 
 
 async def read_blocks(store: Scanner, progress: Progress) -> Blocks:
+    first = (FIRST, FIRST_TYPE, FIRST_TYPE, FIRST)
     pages = [np.empty((0, 5), np.int64)]
-    read = 0
-    after = (FIRST, FIRST_TYPE, FIRST_TYPE, FIRST)
-    while page := await store.block_scan(after, ROWS_AT_ONCE):
-        pages.append(np.array(page, np.int64))
-        read += len(page)
-        after = page[-1][:4]
-        progress("blocks", read, 0)
+    pages += [np.array(page, np.int64) async for page in _pages(store.block_scan, first, progress, "blocks")]
     return Blocks(*np.concatenate(pages).T)

@@ -101,7 +101,7 @@ def _of_csv(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[
             places: Sequence[int] = range(place, after)
             if set(map(len, rows)) != {len(head)}:
                 after = place + sum(map(bool, rows))
-                rows, places = _even(rows, len(head), number, place, summary)
+                rows, places = _complete_rows(rows, len(head), number, place, summary)
             if rows:
                 columns = columns or _columns(head, named)
                 followers, followees, *dates = (list(map(column, rows)) for column in columns)
@@ -144,7 +144,7 @@ def _block(
     )
 
 
-def _even(
+def _complete_rows(
     rows: list[list[str]], width: int, number: int, place: int, summary: Summary
 ) -> tuple[list[list[str]], Sequence[int]]:
     """Return the rows of the right width and their numbers. `number` is the line before them; empty lines are no rows."""
@@ -202,7 +202,7 @@ def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
         yield from block.followees
 
 
-def told_apart(moments: Column) -> Column:
+def distinct_times(moments: Column) -> Column:
     """Move the times of one follower's follows apart by a tick each. They are given in file order.
 
     Follows of one millisecond keep that order; their ticks, which wrap at every 1,024th row, would not preserve it.
@@ -254,8 +254,7 @@ ENTRIES = 400_000
 """Entries of a part, unless a single list has more."""
 _MOST_PARTS = 500
 """Files that are open concurrently."""
-_DEALT = 1_000_000
-_OPERATIONS = 1_000
+_ROWS_AT_ONCE = 1_000_000
 _BULK_CONCURRENCY = 64
 _SHARD_MASK = (1 << SHARD_BITS) - 1
 
@@ -292,7 +291,7 @@ class ImportedFollows:
         with self._rows.open("wb") as file:
             for block in blocks:
                 rows = self._found(block, summary)
-                rows = np.column_stack((rows, _turned(rows))).ravel() if mutual else rows
+                rows = np.column_stack((rows, _reversed(rows))).ravel() if mutual else rows
                 rows.tofile(file)
                 self._dated |= block.dated
                 self.following += np.bincount(rows["follower"], minlength=len(self._people))
@@ -304,7 +303,7 @@ class ImportedFollows:
         good = (followers >= 0) & (followees >= 0) & (followers != followees)
         for at in np.nonzero(~good)[0].tolist():
             ends = f"{block.followers[at]} -> {block.followees[at]}"
-            summary.refuse("follows", ends, _wrong(int(followers[at]), int(followees[at])))
+            summary.refuse("follows", ends, _refusal(int(followers[at]), int(followees[at])))
         rows = np.empty(int(good.sum()), _ROW)
         rows["follower"], rows["followee"] = followers[good], followees[good]
         rows["moment"] = block.moments[good]
@@ -336,7 +335,7 @@ class ImportedFollows:
             at = int(part["follower"][0])
             follower = int(ids[at])
             known: list[tuple[int, int]] = []
-            moments = told_apart(part["moment"]).tolist()
+            moments = distinct_times(part["moment"]).tolist()
             for other, moment in zip(part["followee"].tolist(), moments, strict=True):
                 followee = int(ids[other])
                 if follower and followee:
@@ -352,7 +351,7 @@ class ImportedFollows:
         self, network: AnyNetwork, store: Loading, summary: Summary, progress: Progress, patience: float
     ) -> None:
         """Write lists that do not exist yet directly into the store. `patience` is that of `run_bounded`."""
-        paths = await asyncio.to_thread(self._dealt)
+        paths = await asyncio.to_thread(self._partitioned)
         total, seen = int(self.following.sum()), 0
         for path in paths:
             prepared = await asyncio.to_thread(self._prepared, path)
@@ -370,24 +369,24 @@ class ImportedFollows:
         end = "follower" if follower in absent else "followee"
         summary.refuse("follows", absent.get(follower) or absent[followee], f"the {end} was refused")
 
-    def _dealt(self) -> list[Path]:
+    def _partitioned(self) -> list[Path]:
         """Partition the entries into files by list owner."""
         if self._dated:
-            self._tell_apart()
+            self._make_times_distinct()
         entries = (
-            np.concatenate((_entries(rows, FOLLOWS.number), _entries(_turned(rows), FOLLOWED_BY.number)))
-            for rows in _in_turn(self._rows, _ROW)
+            np.concatenate((_entries(rows, FOLLOWS.number), _entries(_reversed(rows), FOLLOWED_BY.number)))
+            for rows in _read_blocks(self._rows, _ROW)
         )
-        paths = _deal(entries, "of", _parts(self.degrees()), self._folder / "part")
+        paths = _partition(entries, "of", _parts(self.degrees()), self._folder / "part")
         self._rows.unlink()
         return paths
 
-    def _tell_apart(self) -> None:
+    def _make_times_distinct(self) -> None:
         """Give each of a follower's follows a distinct time, shared by both ends; duplicates get that of the first."""
-        paths = _deal(_in_turn(self._rows, _ROW), "follower", _parts(self.following), self._folder / "dated")
+        paths = _partition(_read_blocks(self._rows, _ROW), "follower", _parts(self.following), self._folder / "dated")
         with self._rows.open("wb") as file:
             for path in paths:
-                _told_apart(np.fromfile(path, _ROW)).tofile(file)
+                _with_distinct_times(np.fromfile(path, _ROW)).tofile(file)
                 path.unlink()
 
     def _prepared(self, path: Path) -> Prepared:
@@ -411,7 +410,7 @@ class ImportedFollows:
         return Prepared(LoadPart(links=links, counts=_lengths(links)), len(entries), twice, refused)
 
 
-def _turned(rows: Rows) -> Rows:
+def _reversed(rows: Rows) -> Rows:
     turned = np.empty(len(rows), _ROW)
     turned["follower"], turned["followee"], turned["moment"] = rows["followee"], rows["follower"], rows["moment"]
     return turned
@@ -424,19 +423,19 @@ def _entries(rows: Rows, atype: int) -> Rows:
     return entries
 
 
-def _told_apart(rows: Rows) -> Rows:
+def _with_distinct_times(rows: Rows) -> Rows:
     """Move apart all follows of some members, given in file order."""
     pairs = np.column_stack((rows["follower"], rows["followee"]))
     once, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
     order = np.lexsort((first, once[:, 0]))
     cuts = np.nonzero(np.diff(once[order, 0]))[0] + 1
     apart = np.empty(len(once), np.int64)
-    apart[order] = np.concatenate([told_apart(part) for part in np.split(rows["moment"][first[order]], cuts)])
+    apart[order] = np.concatenate([distinct_times(part) for part in np.split(rows["moment"][first[order]], cuts)])
     rows["moment"] = apart[which.ravel()]
     return rows
 
 
-def _deal(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
+def _partition(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
     """Partition rows into files by the part of a column's position, preserving their order."""
     paths = [start.with_name(f"{start.name}-{at}") for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
     with ExitStack() as stack:
@@ -451,9 +450,9 @@ def _deal(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path
     return paths
 
 
-def _in_turn(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
+def _read_blocks(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
     with path.open("rb") as file:
-        while len(rows := np.fromfile(file, form, _DEALT)):
+        while len(rows := np.fromfile(file, form, _ROWS_AT_ONCE)):
             yield rows
 
 
@@ -475,7 +474,7 @@ def _lengths(links: Table) -> Table:
     return np.column_stack((links[begins, :2], np.diff(np.append(begins, len(links)))))
 
 
-def _wrong(follower: int, followee: int) -> str:
+def _refusal(follower: int, followee: int) -> str:
     if follower < 0 and followee < 0:
         return "the follower and the followee are not among the members"
     if follower == followee:
@@ -520,9 +519,9 @@ async def _complete(network: AnyNetwork, begun: LoadPart, patience: float) -> No
     def batches() -> Iterator[Batch]:
         cuts = np.nonzero((begun.links[1:, :2] != begun.links[:-1, :2]).any(axis=1))[0] + 1
         for rows in np.split(begun.links, cuts):
-            for start in range(0, len(rows), _OPERATIONS):
+            for start in range(0, len(rows), OPERATIONS):
                 batch = Batch(shard_of(int(rows[0, 0])))
-                for id1, atype, id2, moment in rows[start : start + _OPERATIONS].tolist():
+                for id1, atype, id2, moment in rows[start : start + OPERATIONS].tolist():
                     batch.put(AssocOp(id1, atype, id2, moment, alive=True, plain=True))
                 yield batch
 

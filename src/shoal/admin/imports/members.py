@@ -222,7 +222,7 @@ class ImportedMembers:
         jobs = [
             _Job(at, record, f"member:{origin}/{record.id}")
             for at, record in enumerate(records, start)
-            if not self._is_twice(at, record, summary)
+            if not self._refuse_duplicate(at, record, summary)
         ]
         keys = [import_key(place(job.record.name).shard, job.name) for job in jobs]
         known = await bulk_keys(network, keys)
@@ -232,7 +232,7 @@ class ImportedMembers:
         summary["members"].there += len(jobs) - len(missing)
         return missing
 
-    def _is_twice(self, at: int, record: MemberRecord, summary: Summary) -> bool:
+    def _refuse_duplicate(self, at: int, record: MemberRecord, summary: Summary) -> bool:
         """Return whether an earlier record has the same name, and refuse this one if so."""
         if self.references.twice[at]:
             self._refuse(at, record.name, TWICE, summary)
@@ -293,7 +293,7 @@ class ImportedMembers:
         found: dict[int, Newcomer] = {}
         firsts = first_posts[start : start + len(records)].tolist()
         for at, (record, first) in enumerate(zip(records, firsts, strict=True), start):
-            if self._is_twice(at, record, summary):
+            if self._refuse_duplicate(at, record, summary):
                 continue
             joined = _joined(record, first)
             name, note = record.display_name[: limits.display_name], record.note[: limits.note]
@@ -317,7 +317,7 @@ class ImportedMembers:
             try:
                 await store.load(await asyncio.to_thread(_part, list(missing.values())))
             except Occupied:
-                known = await self._sorted_out(network, missing, summary)
+                known = await self._existing(network, missing, summary)
                 if not known:
                     # Two of them have the same id in the file, or a member is joining concurrently.
                     for at, (member, _, name) in missing.items():
@@ -331,7 +331,7 @@ class ImportedMembers:
         for at, newcomer in missing.items():
             self.ids[at] = newcomer.member.id
 
-    async def _sorted_out(self, network: AnyNetwork, wanted: Mapping[int, Newcomer], summary: Summary) -> set[int]:
+    async def _existing(self, network: AnyNetwork, wanted: Mapping[int, Newcomer], summary: Summary) -> set[int]:
         """Return the positions of records that exist already or must be rejected."""
         names = {at: user_name_key(newcomer.member.name) for at, newcomer in wanted.items()}
         records = {at: import_key(key.shard, wanted[at].record) for at, key in names.items()}

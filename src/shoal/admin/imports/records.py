@@ -28,6 +28,7 @@ import msgspec
 
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, SEQUENCE_BITS, compose
+from shoal.core.model import DAY_MS
 from shoal.core.text import as_text, check_tag, text_length, with_line_ends
 
 Row = Mapping[str, Any]
@@ -319,12 +320,10 @@ class Summary:
         self.notes[one, many] = self.notes.get((one, many), 0) + 1
 
 
-DAY_MS = 86_400_000
 DAYS = (BACKDATED_UNTIL_MS - EPOCH_MS) // DAY_MS
 
 TICKS = 1 << SEQUENCE_BITS
 """Ticks per millisecond: the ids of a shard."""
-_FIRST_MS = 0
 _MIDDLE_MS = 1_072_915_200_000
 """2004-01-01T00:00:00Z."""
 
@@ -335,8 +334,7 @@ def ticks_of(moment: int) -> int:
         # The ten days are also the first days of 2024, so ticks may collide: ids are made distinct below.
         return (moment - EPOCH_MS) * TICKS
     if moment < _MIDDLE_MS:
-        share = max(moment, _FIRST_MS) - _FIRST_MS
-        return share * DAY_MS * TICKS // (_MIDDLE_MS - _FIRST_MS)
+        return max(0, moment) * DAY_MS * TICKS // _MIDDLE_MS
     return DAY_MS * TICKS + (moment - _MIDDLE_MS) * (DAYS - 1) * DAY_MS * TICKS // (EPOCH_MS - _MIDDLE_MS)
 
 
