@@ -39,7 +39,7 @@ async def forget_events(store: Store) -> None:
         await asyncio.sleep(_POLL_SECONDS / 10)
 
 
-async def emit_again(store: Store, found: Sequence[AnyEvent]) -> None:
+async def emit_events(store: Store, found: Sequence[AnyEvent]) -> None:
     """Commit events in their order, without other changes."""
     for start in range(0, len(found), _AT_ONCE):
         batch = Batch(0)
@@ -50,7 +50,7 @@ async def emit_again(store: Store, found: Sequence[AnyEvent]) -> None:
 
 async def bury_events(store: Store, found: Sequence[tuple[AnyEvent, str]]) -> None:
     """Commit events and set them aside with their errors. No other event may be pending in the store."""
-    await emit_again(store, [event for event, _ in found])
+    await emit_events(store, [event for event, _ in found])
     for job, (_, error) in zip(await claimed(store), found, strict=True):
         await store.bury(job, error)
 
@@ -211,7 +211,7 @@ def whole(store: Store) -> WholeStore:
 async def _begin(here: WholeStore, there: WholeStore) -> None:
     if await here.key_get([_MARK_KEY]):
         raise InvalidInput("the store to move from is itself the target of a move that was interrupted")
-    if not await there.key_get([_MARK_KEY]) and await holds_something(there):
+    if not await there.key_get([_MARK_KEY]) and await has_content(there):
         raise InvalidInput("the store to move to is not empty: name an empty one")
     await there.put_rows(Rows(keys=[_MARK]))
     if await here.key_get([_MARK_KEY]):
@@ -219,7 +219,7 @@ async def _begin(here: WholeStore, there: WholeStore) -> None:
         raise InvalidInput("these are two names of one store")
 
 
-async def holds_something(store: WholeStore) -> bool:
+async def has_content(store: WholeStore) -> bool:
     """Return whether a store has rows or events."""
     for kind in _KINDS:
         if await kind.scan(store, kind.first, 1):
@@ -313,7 +313,7 @@ async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> t
     buried = await here.buried()
     await bury_events(there, [(job.event, error) for job, error in buried])
     jobs = await claimed(here)
-    await emit_again(there, [job.event for job in jobs])
+    await emit_events(there, [job.event for job in jobs])
     tell("events", len(jobs), len(jobs))
     if (await there.backlog(), len(await there.buried())) != (len(jobs), len(buried)):
         raise Conflict("the events are not equal; run the move again")

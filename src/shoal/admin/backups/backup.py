@@ -25,13 +25,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.admin.backups.contents import (
-    MediaCopier,
-    MediaNames,
-    opened,
-    packed,
-    parts_of,
-)
+from shoal.admin.backups.contents import MediaCopier, MediaNames, decode_part, pack, read_parts
 from shoal.admin.backups.repository import (
     FORMAT,
     PUSH_KEY,
@@ -225,7 +219,7 @@ class _Backup:
         parts: list[DumpPart] = []
         for table in SnapshotTable:
             number = 0
-            async for rows in parts_of(snapshot, table, owns):
+            async for rows in read_parts(snapshot, table, owns):
                 if table is SnapshotTable.OBJECTS:
                     self.names.take(await asyncio.to_thread(_nodes, rows))
                 number += 1
@@ -236,11 +230,11 @@ class _Backup:
         return parts
 
     async def _put(self, name: str, table: SnapshotTable, rows: Sequence[Row]) -> DumpPart:
-        data = await packed(rows)
+        data = await pack(rows)
         await self.throttle.spend(len(data))
         part = await self.repository.put_part(self.name, name, table.value, data, len(rows))
         # Verify that the part can be restored before the manifest lists it.
-        await asyncio.to_thread(opened, part, data)
+        await asyncio.to_thread(decode_part, part, data)
         return part
 
     async def _push_key(self) -> list[DumpPart]:

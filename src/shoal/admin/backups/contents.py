@@ -64,7 +64,7 @@ _decoders = {table: msgspec.msgpack.Decoder(list[row]) for table, row in ROWS.it
 _encode = msgspec.msgpack.Encoder().encode
 
 
-async def packed(rows: Sequence[Any]) -> bytes:
+async def pack(rows: Sequence[Any]) -> bytes:
     """Pack rows in a thread: compression takes most of the time of a backup."""
     return await asyncio.to_thread(lambda: gzip.compress(_encode(rows), _LEVEL, mtime=0))
 
@@ -77,7 +77,7 @@ def unpack(table: str, data: bytes) -> list[Any]:
         raise BackupDamaged(f"rows of {table} cannot be read: {error}") from error
 
 
-def opened(part: DumpPart, data: bytes) -> Sequence[object]:
+def decode_part(part: DumpPart, data: bytes) -> Sequence[object]:
     """Return the rows of a part. Raises `BackupDamaged` if rows are missing or an object or event cannot be decoded."""
     rows = unpack(part.table, data)
     if len(rows) != part.rows:
@@ -95,7 +95,7 @@ def opened(part: DumpPart, data: bytes) -> Sequence[object]:
     return rows
 
 
-async def parts_of(
+async def read_parts(
     source: SnapshotSource, table: SnapshotTable, owns: Callable[[int], bool] | None, part_bytes: int = PART_BYTES
 ) -> AsyncIterator[Sequence[Row]]:
     """Iterate over a table of one store in parts. `owns` selects the shards of the store; None selects all."""
@@ -145,7 +145,7 @@ class MediaNames:
         found: dict[int, list[str]] = {}
         for node in nodes:
             for key, required in files_now(node).items():
-                if (source := source_in(key)) is None:
+                if (source := data_source_of(key)) is None:
                     self.strangers += 1
                 else:
                     found.setdefault(source, []).append(f"{'!' if required else '?'}{key}\n")
@@ -161,7 +161,7 @@ class MediaNames:
             return {line[1:-1]: line[0] == "!" for line in file}
 
 
-def source_in(key: str) -> int | None:
+def data_source_of(key: str) -> int | None:
     """Return the data source of a media key; None for a key of another format."""
     parts = key.split("/")
     if len(parts) != _KEY_PARTS or not all(part.isdecimal() for part in parts[:3]) or int(parts[0]) >= DATA_SOURCES:
@@ -195,7 +195,7 @@ class MediaCopier:
         for _ in range(_ROUNDS):
             before = self.new_files
             for source in range(DATA_SOURCES):
-                await self._bring(source, await listed(self.media, str(source)))
+                await self._bring(source, await sizes_below(self.media, str(source)))
                 self.tell("media", source + 1, DATA_SOURCES)
             if self.new_files == before:
                 return
@@ -222,10 +222,10 @@ class MediaCopier:
 
     async def _sizes(self, source: int, named: Mapping[str, bool]) -> dict[str, int]:
         """Return the sizes of the named files that exist in the network or already in the backup."""
-        there = await kept_files(self.repository, source)
+        there = await media_sizes(self.repository, source)
         if named.keys() <= there.keys():
             return {key: there[key] for key in named}
-        here = await listed(self.media, str(source))
+        here = await sizes_below(self.media, str(source))
         return {key: size for key in named if (size := here.get(key, there.get(key))) is not None}
 
     async def _list(self, generation: str, source: int, rows: Sequence[KeptFile]) -> list[DumpPart]:
@@ -233,7 +233,7 @@ class MediaCopier:
         for start in range(0, len(rows), _PART_ROWS):
             some = rows[start : start + _PART_ROWS]
             name = f"media-{source:02}-{start // _PART_ROWS + 1:05}.gz"
-            data = await packed(some)
+            data = await pack(some)
             parts.append(await self.repository.put_part(generation, name, MEDIA_TABLE, data, len(some)))
         return parts
 
@@ -241,7 +241,7 @@ class MediaCopier:
         """Copy the wanted files to the backup and return those that it holds. Files deleted in the meantime are left out."""
         if not wanted:
             return {}
-        there = await kept_files(self.repository, source)
+        there = await media_sizes(self.repository, source)
         known = await self._known(source)
         found = {
             key: known[key]
@@ -253,7 +253,7 @@ class MediaCopier:
             if there.get(key) == wanted[key]:
                 # An unfinished backup copied it.
                 await self.throttle.spend(wanted[key])
-                kept = await file_in(self.repository, key)
+                kept = await hash_file(self.repository, key)
             else:
                 kept = await self._copied(key)
             if kept is not None:
@@ -269,7 +269,7 @@ class MediaCopier:
         if spool.exists():
             rows = msgspec.msgpack.decode(await asyncio.to_thread(spool.read_bytes), type=list[KeptFile])
         elif self.newest is not None:
-            rows = await kept_rows(self.repository, self.newest, source)
+            rows = await media_list(self.repository, self.newest, source)
         else:
             rows = []
         return {row.key: row for row in rows}
@@ -279,7 +279,7 @@ class MediaCopier:
 
     async def _copied(self, key: str) -> KeptFile | None:
         try:
-            kept = await carry(self.media, key, self.repository.files, f"{MEDIA}/{key}", self.folder, self.throttle)
+            kept = await copy_file(self.media, key, self.repository.files, f"{MEDIA}/{key}", self.folder, self.throttle)
         except NotFound:
             return None
         self.new_files += 1
@@ -287,24 +287,24 @@ class MediaCopier:
         return kept
 
 
-async def listed(files: MediaStore, prefix: str) -> dict[str, int]:
+async def sizes_below(files: MediaStore, prefix: str) -> dict[str, int]:
     """Return the sizes of media files below a prefix, by full key."""
     cut = len(MEDIA) + 1 if prefix.startswith(f"{MEDIA}/") else 0
     return {
         file.key: file.size
         async for page in files.files(prefix)
         for file in page
-        if source_in(file.key[cut:]) is not None
+        if data_source_of(file.key[cut:]) is not None
     }
 
 
-async def kept_files(repository: BackupRepository, source: int) -> dict[str, int]:
+async def media_sizes(repository: BackupRepository, source: int) -> dict[str, int]:
     """Return the sizes of the media in a backup, by their keys in the network."""
-    found = await listed(repository.files, f"{MEDIA}/{source}")
+    found = await sizes_below(repository.files, f"{MEDIA}/{source}")
     return {key.removeprefix(f"{MEDIA}/"): size for key, size in found.items()}
 
 
-async def kept_rows(repository: BackupRepository, manifest: Manifest, source: int) -> list[KeptFile]:
+async def media_list(repository: BackupRepository, manifest: Manifest, source: int) -> list[KeptFile]:
     """Return the media list of a generation for one data source. Raises `BackupDamaged`."""
     rows: list[KeptFile] = []
     for part in manifest.parts:
@@ -313,7 +313,7 @@ async def kept_rows(repository: BackupRepository, manifest: Manifest, source: in
     return rows
 
 
-async def file_in(repository: BackupRepository, key: str) -> KeptFile | None:
+async def hash_file(repository: BackupRepository, key: str) -> KeptFile | None:
     """Return a media file of a backup with its hash, or None."""
     digest, size = hashlib.sha256(), 0
     try:
@@ -326,7 +326,7 @@ async def file_in(repository: BackupRepository, key: str) -> KeptFile | None:
     return KeptFile(key, size, digest.digest())
 
 
-async def carry(
+async def copy_file(
     source: MediaStore,
     key: str,
     target: MediaStore,

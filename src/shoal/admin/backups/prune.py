@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shoal.admin.backups.contents import kept_files, kept_rows
+from shoal.admin.backups.contents import media_list, media_sizes
 from shoal.admin.backups.repository import MEDIA, BackupRepository, Manifest
 from shoal.admin.report import Progress
 from shoal.core.placement import DATA_SOURCES
@@ -62,12 +62,12 @@ async def prune(repository: BackupRepository, keeping: Keeping, tell: Progress) 
     files = size = 0
     for source in range(DATA_SOURCES):
         tell("pruning", source + 1, DATA_SOURCES)
-        unused = await kept_files(repository, source)
+        unused = await media_sizes(repository, source)
         if not unused:
             continue
         for manifest in manifests:
             if manifest.generation in names:
-                for row in await kept_rows(repository, manifest, source):
+                for row in await media_list(repository, manifest, source):
                     unused.pop(row.key, None)
         # After the lease expires, another backup may rely on media that these manifests do not name.
         repository.check_lease()

@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 
 from shoal import private_files
-from shoal.admin.backups.contents import KeptFile, carry, kept_rows, listed, opened
+from shoal.admin.backups.contents import KeptFile, copy_file, decode_part, media_list, sizes_below
 from shoal.admin.backups.repository import MEDIA, PUSH_KEY, BackupDamaged, BackupRepository, DumpPart, Manifest
 from shoal.admin.consistency.check import check
 from shoal.admin.contract import AnyNetwork
-from shoal.admin.move import bury_events, emit_again, forget_events, holds_something, whole
+from shoal.admin.move import bury_events, emit_events, forget_events, has_content, whole
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.throttling import Throttle, run_bounded
 from shoal.admin.unfinished import mark_of, marked
@@ -116,7 +116,7 @@ class _Restore:
         begun = await marked(self.store)
         if begun and begun != self.mark.id:
             raise InvalidInput("another generation was being restored there: name that one, or an empty store")
-        if not begun and await holds_something(self.store):
+        if not begun and await has_content(self.store):
             raise InvalidInput("the store to restore to is not empty: name an empty one with --store")
 
     async def _push_key(self) -> bytes:
@@ -139,7 +139,7 @@ class _Restore:
 
     async def _opened(self, part: DumpPart) -> Sequence[Any]:
         await self.throttle.spend(part.size)
-        return await asyncio.to_thread(opened, part, await self.repository.part(self.manifest.generation, part))
+        return await asyncio.to_thread(decode_part, part, await self.repository.part(self.manifest.generation, part))
 
     async def _rows(self, table: SnapshotTable) -> AsyncIterator[Sequence[Any]]:
         for part in self.manifest.parts:
@@ -164,7 +164,7 @@ class _Restore:
             await bury_events(self.store, [(events.decode(event), error) for _, event, error in rows])
             self.done.buried += len(rows)
         async for rows in self._rows(SnapshotTable.EVENTS):
-            await emit_again(self.store, [events.decode(event) for _, event in rows])
+            await emit_events(self.store, [events.decode(event) for _, event in rows])
             self.done.events += len(rows)
 
     async def _put_media(self, folder: Path) -> None:
@@ -172,15 +172,15 @@ class _Restore:
 
         async def put(row: KeptFile) -> None:
             try:
-                await carry(self.repository.files, f"{MEDIA}/{row.key}", media, row.key, folder, self.throttle, row)
+                await copy_file(self.repository.files, f"{MEDIA}/{row.key}", media, row.key, folder, self.throttle, row)
             except (BackupDamaged, NotFound):
                 done.faults.append(f"the file {row.key} is damaged or gone")
             else:
                 done.media_files += 1
 
         for source in range(DATA_SOURCES):
-            rows = await kept_rows(self.repository, self.manifest, source)
-            there = await listed(media, str(source)) if rows else {}
+            rows = await media_list(self.repository, self.manifest, source)
+            there = await sizes_below(media, str(source)) if rows else {}
             missing = [row for row in rows if there.get(row.key) != row.size]
             done.media_there += len(rows) - len(missing)
             await run_bounded(missing, put, _AT_ONCE)

@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from shoal.admin.backups.contents import MEDIA_TABLE, KeptFile, file_in, kept_files, kept_rows, opened
+from shoal.admin.backups.contents import MEDIA_TABLE, KeptFile, decode_part, hash_file, media_list, media_sizes
 from shoal.admin.backups.repository import PUSH_KEY, BackupDamaged, BackupRepository, DumpPart, Manifest
 from shoal.admin.report import Progress
 from shoal.admin.throttling import Throttle, run_bounded
@@ -53,7 +53,7 @@ async def _verify_part(repository: BackupRepository, manifest: Manifest, part: D
         data = await repository.part(manifest.generation, part)
         if part.table == PUSH_KEY:
             return
-        rows = await asyncio.to_thread(opened, part, data)
+        rows = await asyncio.to_thread(decode_part, part, data)
     except BackupDamaged as error:
         found.add_fault(str(error))
     else:
@@ -71,15 +71,15 @@ async def _verify_media(
     quick: bool,
 ) -> None:
     try:
-        rows = await kept_rows(repository, manifest, source)
+        rows = await media_list(repository, manifest, source)
     except BackupDamaged:
         return
-    there = await kept_files(repository, source) if rows else {}
+    there = await media_sizes(repository, source) if rows else {}
     found.media_files += len(rows)
 
     async def compare(row: KeptFile) -> None:
         await throttle.spend(row.size)
-        if await file_in(repository, row.key) != row:
+        if await hash_file(repository, row.key) != row:
             found.add_fault(f"the file {row.key} is not what was written: its hash is another one")
 
     complete = []

@@ -21,19 +21,26 @@ from shoal.admin.consistency import invariants, scan
 from shoal.admin.consistency.derived import (
     SearchRows,
     TagCounts,
+    check_homes,
     constant,
-    count_anew,
-    homes,
-    look_again,
+    recount_tags,
+    reindex,
     settled_difference,
     tag_difference,
 )
 from shoal.admin.consistency.invariants import MOST, Found
-from shoal.admin.consistency.media import YOUNG_SECONDS, MediaFiles, mend
-from shoal.admin.consistency.records import FollowHistories, FreshIds, UnusedApps, plan_again, plan_ends, remember
+from shoal.admin.consistency.media import YOUNG_SECONDS, MediaFiles, repair_media
+from shoal.admin.consistency.records import (
+    FollowHistories,
+    FreshIds,
+    UnusedApps,
+    merge_histories,
+    renew_tickets,
+    schedule_app_deletions,
+)
 from shoal.admin.consistency.repair import miscount
-from shoal.admin.consistency.repair import repair as put_right
-from shoal.admin.consistency.tag_spellings import TagSpellings, store_folded
+from shoal.admin.consistency.repair import repair as repair_rows
+from shoal.admin.consistency.tag_spellings import TagSpellings, repair_spellings
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import EXAMPLES, PROMISES, CheckReport, Finding, Invariant, Progress, nothing
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock, key_text
@@ -87,7 +94,16 @@ _ROUNDS = 4
 """Rounds of a repair: a repair may reveal another fault."""
 _KEYS_AT_ONCE = 256
 
-_REMEDIES = (put_right, store_folded, count_anew, look_again, mend, plan_ends, plan_again, remember)
+_REMEDIES = (
+    repair_rows,
+    repair_spellings,
+    recount_tags,
+    reindex,
+    repair_media,
+    schedule_app_deletions,
+    renew_tickets,
+    merge_histories,
+)
 """Each repairs the findings of its kind."""
 
 Look = Mapping[str, Found]
@@ -148,7 +164,7 @@ async def _confirmed(
             )
     if read_only:
         return stored
-    return {"I1": await homes(network, objects, counts, sample, progress), **stored}
+    return {"I1": await check_homes(network, objects, counts, sample, progress), **stored}
 
 
 def _in_both(first: Found, second: Found) -> Found:
@@ -289,7 +305,7 @@ async def check_sampled(network: AnyNetwork, members: int, progress: Progress = 
     chance = random.Random()  # noqa: S311  # a sample guards nothing
     lines = {name: Found(0, 0, []) for name in _LINES}
     for at in range(1, members + 1):
-        member = await drawn(network.store, chance)
+        member = await random_member(network.store, chance)
         if member is None:
             break
         for name, found in (await _confirmed_of(network, member)).items():
@@ -309,7 +325,7 @@ async def check_sampled(network: AnyNetwork, members: int, progress: Progress = 
     return CheckReport(invariants=checked, seconds=time.monotonic() - began)
 
 
-async def drawn(store: Store, chance: random.Random) -> Member | None:
+async def random_member(store: Store, chance: random.Random) -> Member | None:
     """Return a random member, or None if none was found.
 
     Bisects the id space, choosing a non-empty half at random each time. So members who joined on a quiet day are drawn more often

@@ -44,7 +44,9 @@ _TIMELINE_LOOKS = 3
 Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 
 
-async def homes(network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress) -> Found:
+async def check_homes(
+    network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress
+) -> Found:
     """Check the warm timelines (`sample` random ones, or all); if none is warm, those of a sample of members."""
     warm = await network.timelines.members(_ALL)
     chosen = _some(warm, sample) if warm else _sampled(objects, counts, BY_CHANCE if sample is None else sample)
@@ -165,7 +167,7 @@ class SearchRows:
             self.findings.append(Finding(words, (id_,), look=id_))
 
 
-async def look_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+async def reindex(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     if ids := [finding.look for finding in findings if finding.look]:
         await network.effects.search.look(network.effects.graph, ids)
 
@@ -267,7 +269,7 @@ async def tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
     return difference if any(difference) else ()
 
 
-async def count_anew(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+async def recount_tags(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Recount the tags of these findings from the graph."""
     names = [finding.tag for finding in findings if finding.tag]
     for start in range(0, len(names), _TAGS_AT_ONCE):

@@ -123,24 +123,24 @@ class MediaFiles:
             self._findings.append(Finding(words, (id_,) if id_ else (), media=media, bytes_of=owner, file=file))
 
 
-async def mend(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+async def repair_media(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Repair the files and media of these findings, according to their current state."""
     await network.media.remove([finding.file for finding in findings if finding.file])
     ids = list(dict.fromkeys(finding.media for finding in findings if finding.media))
     for start in range(0, len(ids), _AT_ONCE):
-        await asyncio.gather(*(_mend(network, id_) for id_ in ids[start : start + _AT_ONCE]))
+        await asyncio.gather(*(_repair(network, id_) for id_ in ids[start : start + _AT_ONCE]))
     for owner in dict.fromkeys(finding.bytes_of for finding in findings if finding.bytes_of):
         await _recount(network, owner)
 
 
-async def _mend(network: AnyNetwork, id_: int) -> None:
+async def _repair(network: AnyNetwork, id_: int) -> None:
     if await media_of(network.effects.graph, id_) is not None:
-        await retry_on_conflict(lambda: _mend_media(network, id_))
+        await retry_on_conflict(lambda: _repair_media(network, id_))
     else:
-        await _mend_profile(network, id_)
+        await _repair_profile(network, id_)
 
 
-async def _mend_media(network: AnyNetwork, id_: int) -> None:
+async def _repair_media(network: AnyNetwork, id_: int) -> None:
     graph, new_id = network.effects.graph, network.effects.new_id
     media = await media_of(graph, id_)
     if media is None:
@@ -185,7 +185,7 @@ def _with_files(media: Media, sizes: dict[str, int]) -> Media:
     return replace(media, file_bytes=sum(lasting.values()) - preview, preview_bytes=preview)
 
 
-async def _mend_profile(network: AnyNetwork, id_: int) -> None:
+async def _repair_profile(network: AnyNetwork, id_: int) -> None:
     """Clear the avatar and the header of a member if the file is gone."""
     graph = network.effects.graph
     member = (await graph.obj_get((id_,))).get(id_)

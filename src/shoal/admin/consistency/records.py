@@ -145,17 +145,19 @@ def _digest(moments: frozenset[int]) -> int:
     return sum(hash((moment,)) >> 8 for moment in moments)
 
 
-async def remember(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+async def merge_histories(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Merge the history of both ends, and make the follow match its last moment.
 
     An open history whose follow has ended is closed just after it began.
     """
     wrong = [finding.remember for finding in findings if finding.remember]
     for start in range(0, len(wrong), _HISTORIES_AT_ONCE):
-        await asyncio.gather(*(_remember(network, *triple) for triple in wrong[start : start + _HISTORIES_AT_ONCE]))
+        await asyncio.gather(
+            *(_merge_history(network, *triple) for triple in wrong[start : start + _HISTORIES_AT_ONCE])
+        )
 
 
-async def _remember(network: AnyNetwork, id1: int, atype: int, id2: int) -> None:
+async def _merge_history(network: AnyNetwork, id1: int, atype: int, id2: int) -> None:
     ends = ((id1, ASSOC_TYPES[atype], id2), (id2, ASSOC_TYPES[ASSOC_TYPES[atype].inverse], id1))
     moments: set[int] = set()
     goes_on = False
@@ -241,17 +243,17 @@ def _shared(owners: Column, ids: Column, words: str) -> Iterator[Finding]:
         yield Finding(words, (int(owners[at]), int(owners[at + 1])), (int(ids[at]),))
 
 
-async def plan_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+async def renew_tickets(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Create new tickets for the objects of these findings, for the time at which they are due.
 
     A scheduled post that is more than a day late is not published; its author is notified instead.
     """
     ids = [finding.plan for finding in findings if finding.plan]
     for start in range(0, len(ids), _AT_ONCE):
-        await asyncio.gather(*(_plan(network, id_) for id_ in ids[start : start + _AT_ONCE]))
+        await asyncio.gather(*(_renew_ticket(network, id_) for id_ in ids[start : start + _AT_ONCE]))
 
 
-async def _plan(network: AnyNetwork, id_: int) -> None:
+async def _renew_ticket(network: AnyNetwork, id_: int) -> None:
     graph = network.effects.graph
 
     async def attempt() -> None:
@@ -319,7 +321,7 @@ class UnusedApps:
         return Found(self._checked, len(findings), findings[:MOST])
 
 
-async def plan_ends(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+async def schedule_app_deletions(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Schedule the apps of these findings for deletion after a day without use."""
     ids = [finding.app for finding in findings if finding.app]
     for start in range(0, len(ids), _AT_ONCE):

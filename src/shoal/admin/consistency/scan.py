@@ -192,7 +192,7 @@ def found_in(ids: Column, ordered: Column) -> NDArray[np.bool_]:
     return found
 
 
-def said_by(node: AnyNode) -> Iterator[Triple]:
+def implied_by(node: AnyNode) -> Iterator[Triple]:
     """Iterate over the associations that an object implies."""
     match node:
         case Post():
@@ -260,7 +260,7 @@ class _ObjectArrays:
         elif isinstance(node, Post):
             self.posts.append(node.id)
             self.authors.append(node.author_id)
-        for id1, atype, id2 in said_by(node):
+        for id1, atype, id2 in implied_by(node):
             first, second = self.said[atype]
             first.append(id1)
             second.append(id2)

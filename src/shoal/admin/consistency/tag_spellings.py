@@ -83,7 +83,7 @@ def is_outdated(node: AnyNode) -> bool:
     return isinstance(node, Taste) and bool(node.said) and node.wishes != folded_wishes(node.wishes)
 
 
-async def store_folded(network: AnyNetwork, findings: Iterable[Finding]) -> None:
+async def repair_spellings(network: AnyNetwork, findings: Iterable[Finding]) -> None:
     """Store all tags in canonical form if there is such a finding, and wait until they are counted."""
     if any(finding.fold for finding in findings):
         await fold_all(network.store, network.writes, network.tag_store)
