@@ -65,13 +65,7 @@ class Root(NamedTuple):
 
 
 class Entries:
-    def __init__(
-        self,
-        path: Path,
-        archive: zipfile.ZipFile | None,
-        most: int = MAX_UNPACKED,
-        going_on: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, path: Path, archive: zipfile.ZipFile | None, most: int, going_on: Callable[[], None]) -> None:
         self.path = path
         self._archive = archive
         self._most = self._left = most

@@ -31,7 +31,7 @@ from shoal.admin.archives.storage import WORK_PREFIX
 from shoal.admin.contract import AnyNetwork, Operation, member_named
 from shoal.admin.imports.records import OrderedIds, cut
 from shoal.admin.report import Progress, nothing
-from shoal.admin.throttling import PATIENCE_SECONDS, run_bounded
+from shoal.admin.throttling import run_bounded
 from shoal.commands import media, posts, relationships
 from shoal.commands.audit import note_alone
 from shoal.commands.posts import Draft
@@ -245,9 +245,7 @@ class ArchiveTaking:
             for start in range(0, len(level), _CHUNK):
                 chunk = level[start : start + _CHUNK]
                 await access_member(self.writes.graph, self.member_id)
-                await run_bounded(
-                    await self._missing(chunk), self._import_post, _POSTS_AT_ONCE, told, patience=PATIENCE_SECONDS
-                )
+                await run_bounded(await self._missing(chunk), self._import_post, _POSTS_AT_ONCE, told)
                 done += len(chunk)
                 progress("posts", done, total)
                 await self._wait_for_events()
@@ -478,6 +476,10 @@ async def import_archive(
         return report
 
 
+_PATIENCE_SECONDS = 600.0
+"""Seconds to wait for event processing."""
+
+
 class ImportArchive(Operation[ArchiveReport]):
     """Import an archive, a local file given by absolute path, or describe the effect in a dry run."""
 
@@ -499,7 +501,3 @@ class ImportArchive(Operation[ArchiveReport]):
         if not self.dry_run:
             await network.settle(_PATIENCE_SECONDS)
         return report
-
-
-_PATIENCE_SECONDS = 600.0
-"""Seconds to wait for event processing."""

@@ -35,7 +35,7 @@ from shoal.graph.contract import AssocRow
 from shoal.graph.schema import AnyNode, decode_node
 from shoal.media.store import MediaStore, type_of
 
-PART_BYTES = 4 << 20
+_PART_BYTES = 4 << 20
 """Approximate size of the rows of a part in memory; exceeded by one page of rows at most."""
 _ROW_BYTES = 64
 """Overhead of a row besides its values, in bytes."""
@@ -96,7 +96,7 @@ def decode_part(part: DumpPart, data: bytes) -> Sequence[object]:
 
 
 async def read_parts(
-    source: SnapshotSource, table: SnapshotTable, owns: Callable[[int], bool] | None, part_bytes: int = PART_BYTES
+    source: SnapshotSource, table: SnapshotTable, owns: Callable[[int], bool] | None
 ) -> AsyncIterator[Sequence[Row]]:
     """Iterate over a table of one store in parts. `owns` selects the shards of the store; None selects all."""
     after = FIRST_KEYS[table]
@@ -109,7 +109,7 @@ async def read_parts(
         size += sum(
             _ROW_BYTES + sum(len(value) if isinstance(value, bytes | str) else 8 for value in row) for row in rows
         )
-        if size >= part_bytes:
+        if size >= _PART_BYTES:
             yield waiting
             waiting, size = [], 0
     if waiting:
