@@ -529,7 +529,7 @@ _MOST_HELD = 4 * 1024 * 1024
 """Bytes to buffer before reading more. One file may exceed this."""
 
 
-class _Outlet:
+class _StreamBuffer:
     """The write-only, unseekable file of a streamed ZIP: a buffer until the consumer takes the bytes."""
 
     def __init__(self) -> None:
@@ -573,11 +573,11 @@ class _Outlet:
 
 async def streamed(store: Store, reads: Reads, files: FileSource, member: Member) -> AsyncGenerator[bytes, None]:
     """Yield the bytes of a ZIP with all data of a member. Writing stops when the consumer stops."""
-    outlet = _Outlet()
-    writing = asyncio.create_task(_write(outlet, store, reads, files, member), name="shoal-export")
-    writing.add_done_callback(lambda _done: outlet.end())
+    buffer = _StreamBuffer()
+    writing = asyncio.create_task(_write(buffer, store, reads, files, member), name="shoal-export")
+    writing.add_done_callback(lambda _done: buffer.end())
     try:
-        async for piece in outlet.pieces():
+        async for piece in buffer.pieces():
             yield piece
         # Raise the writer's error: an incomplete ZIP must not look complete.
         await writing
@@ -586,6 +586,6 @@ async def streamed(store: Store, reads: Reads, files: FileSource, member: Member
         await asyncio.gather(writing, return_exceptions=True)
 
 
-async def _write(outlet: _Outlet, store: Store, reads: Reads, files: FileSource, member: Member) -> None:
-    with zipfile.ZipFile(cast("IO[bytes]", outlet), "w", zipfile.ZIP_DEFLATED) as archive:
-        await write_all(Export(store, reads, files, member, partial(entry_of, archive), nothing, outlet.room))
+async def _write(buffer: _StreamBuffer, store: Store, reads: Reads, files: FileSource, member: Member) -> None:
+    with zipfile.ZipFile(cast("IO[bytes]", buffer), "w", zipfile.ZIP_DEFLATED) as archive:
+        await write_all(Export(store, reads, files, member, partial(entry_of, archive), nothing, buffer.room))

@@ -218,7 +218,7 @@ class _Counts:
 
 
 @dataclass
-class ArchiveTaking:
+class ArchiveImport:
     network: AnyNetwork
     member_id: int
     plan: ArchivePlan
@@ -470,7 +470,7 @@ async def import_archive(
                 return report
             progress("posts", 0, len(plan.order))
             slots = await asyncio.to_thread(Slots, plan, shard_of(member_id), network.writes.limits.media)
-            await ArchiveTaking(network, member_id, plan, process, report, slots, widest).run(progress)
+            await ArchiveImport(network, member_id, plan, process, report, slots, widest).run(progress)
         await follow_all(network, member_id, followees, report)
         report.finished = True
         return report

@@ -143,7 +143,7 @@ class _Job(NamedTuple):
     name: str
 
 
-class Newcomer(NamedTuple):
+class NewMember(NamedTuple):
     """A member to create, its login, and the name of its record in the store."""
 
     member: Member
@@ -274,13 +274,13 @@ class ImportedMembers:
         start = 0
         for records in self._spool.blocks(_AT_ONCE):
             wanted = await asyncio.to_thread(
-                partial(self._newcomers, records, start, origin, since, first_posts, network.writes.limits, summary)
+                partial(self._new_members, records, start, origin, since, first_posts, network.writes.limits, summary)
             )
             await self._store(network, store, wanted, summary)
             start += len(records)
             progress("members", start, len(self))
 
-    def _newcomers(
+    def _new_members(
         self,
         records: Sequence[MemberRecord],
         start: int,
@@ -289,8 +289,8 @@ class ImportedMembers:
         first_posts: NDArray[np.int64],
         limits: Limits,
         summary: Summary,
-    ) -> dict[int, Newcomer]:
-        found: dict[int, Newcomer] = {}
+    ) -> dict[int, NewMember]:
+        found: dict[int, NewMember] = {}
         firsts = first_posts[start : start + len(records)].tolist()
         for at, (record, first) in enumerate(zip(records, firsts, strict=True), start):
             if self._refuse_duplicate(at, record, summary):
@@ -302,7 +302,7 @@ class ImportedMembers:
             except ShoalError as error:
                 self._refuse(at, record.name, str(error), summary)
                 continue
-            found[at] = Newcomer(*made, f"member:{origin}/{record.id}")
+            found[at] = NewMember(*made, f"member:{origin}/{record.id}")
         return found
 
     def _refuse(self, at: int, name: str, reason: str, summary: Summary) -> None:
@@ -310,7 +310,7 @@ class ImportedMembers:
         summary.refuse("members", name, reason)
 
     async def _store(
-        self, network: AnyNetwork, store: Loading, wanted: Mapping[int, Newcomer], summary: Summary
+        self, network: AnyNetwork, store: Loading, wanted: Mapping[int, NewMember], summary: Summary
     ) -> None:
         missing = wanted
         while missing:
@@ -324,20 +324,20 @@ class ImportedMembers:
                         record = MemberRecord("", member.name, member.display_name, member.note, member.dated)
                         await self._create(network, _Job(at, record, name), summary)
                     return
-                missing = {at: newcomer for at, newcomer in missing.items() if at not in known}
+                missing = {at: new for at, new in missing.items() if at not in known}
             else:
                 break
         summary["members"].taken += len(missing)
-        for at, newcomer in missing.items():
-            self.ids[at] = newcomer.member.id
+        for at, new in missing.items():
+            self.ids[at] = new.member.id
 
-    async def _existing(self, network: AnyNetwork, wanted: Mapping[int, Newcomer], summary: Summary) -> set[int]:
+    async def _existing(self, network: AnyNetwork, wanted: Mapping[int, NewMember], summary: Summary) -> set[int]:
         """Return the positions of records that exist already or must be rejected."""
-        names = {at: user_name_key(newcomer.member.name) for at, newcomer in wanted.items()}
+        names = {at: user_name_key(new.member.name) for at, new in wanted.items()}
         records = {at: import_key(key.shard, wanted[at].record) for at, key in names.items()}
         owners = await bulk_keys(network, [*names.values(), *records.values()])
         known: set[int] = set()
-        for at, newcomer in wanted.items():
+        for at, new in wanted.items():
             named, recorded = owners.get(names[at]), owners.get(records[at])
             if named is None and recorded is None:
                 continue
@@ -346,7 +346,7 @@ class ImportedMembers:
                 self.ids[at] = named
                 summary["members"].there += 1
             else:
-                self._refuse(at, newcomer.member.name, _TAKEN if named else _SAME_ID, summary)
+                self._refuse(at, new.member.name, _TAKEN if named else _SAME_ID, summary)
         return known
 
 
@@ -360,11 +360,11 @@ def _ids(at: int, since: int, name: str) -> tuple[int, int]:
     return compose(moment, shard, sequence), compose(moment, shard, sequence + 1)
 
 
-def _part(newcomers: Sequence[Newcomer]) -> LoadPart:
-    nodes = [node for newcomer in newcomers for node in (newcomer.member, newcomer.login)]
+def _part(new_members: Sequence[NewMember]) -> LoadPart:
+    nodes = [node for new in new_members for node in (new.member, new.login)]
     keys = [
-        KeyRow(space, name, newcomer.member.id, 0)
-        for newcomer in newcomers
-        for space, name in (("user_name", newcomer.member.name), ("import", newcomer.record))
+        KeyRow(space, name, new.member.id, 0)
+        for new in new_members
+        for space, name in (("user_name", new.member.name), ("import", new.record))
     ]
     return LoadPart(sorted((node.id, node.version, encode_node(node)) for node in nodes), sorted(keys))

@@ -57,7 +57,7 @@ _ID_TRIES = 8
 _REMEMBERED_BYTES = 256 * 1024 * 1024
 
 
-class Rememberer(Decoder):
+class CachingDecoder(Decoder):
     """A decoder that decodes the same bytes once per run, as long as the results fit into bounded memory."""
 
     def __init__(self, limits: UploadLimits, *, children: int) -> None:
@@ -206,7 +206,7 @@ async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) 
 @asynccontextmanager
 async def with_own_decoder(network: AnyNetwork) -> AsyncIterator[Writes]:
     """Yield the write resources with media decoded by as many processes as there are cores."""
-    async with Rememberer(network.media.limits, children=os.cpu_count() or 1) as decoder:
+    async with CachingDecoder(network.media.limits, children=os.cpu_count() or 1) as decoder:
         yield dataclasses.replace(network.writes, media=network.media.with_decoder(decoder))
 
 
