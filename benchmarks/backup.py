@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.measure import Report, parser, rss, spread
 from benchmarks.postgres_commits import post, server
-from shoal.admin.backups.backup import verify
 from shoal.admin.backups.repository import BackupRepository
+from shoal.admin.backups.verify import verify
 from shoal.admin.report import nothing
 from shoal.admin.throttling import Throttle
 from shoal.app.stores import open_store

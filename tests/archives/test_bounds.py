@@ -21,13 +21,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from libipld import encode_dag_cbor
 
+from shoal.admin.archives import entries
+from shoal.admin.archives.formats import documents
+from shoal.admin.archives.formats.instagram import as_typed
+from shoal.admin.archives.formats.plain_text import plain
+from shoal.admin.archives.plan import ArchivePlan
 from shoal.admin.archives.reader import reader_of
+from shoal.admin.archives.records import ArchivedPost, ArchiveReport, Omission
 from shoal.admin.imports.records import cut
-from shoal.archives import documents, entries
-from shoal.archives.instagram import as_typed
-from shoal.archives.plain_text import plain
-from shoal.archives.plan import ArchivePlan
-from shoal.archives.records import ArchivedPost, ArchiveReport, Omission
 from shoal.cli.transfer import told
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.handles import read_archive

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from shoal import Shoal
 from shoal.admin.archives.importer import Space, import_archive
 from shoal.admin.archives.reader_process import ArchiveLimitsExceeded, ArchiveProcess, ProcessLimits
+from shoal.admin.archives.records import Omission
 from shoal.admin.archives.storage import ArchiveShelf, ArchiveState
 from shoal.admin.archives.worker import ArchiveDesk
-from shoal.archives.records import Omission
 from shoal.core.model import Visibility
 from tests.archives import made
 from tests.archives.test_import import of_mastodon, opened
@@ -37,7 +37,7 @@ def shelf_with(folder: Path, owner: int, archive: Path, most_bytes: int = 1 << 3
 
 
 def state_of(shelf: ArchiveShelf) -> ArchiveState:
-    (owner,) = shelf.all()
+    (owner,) = shelf.members()
     state = shelf.state(owner)
     assert state is not None
     return state

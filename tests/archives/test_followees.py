@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from shoal.admin.archives.importer import import_archive
-from shoal.archives.records import Omission
+from shoal.admin.archives.records import Omission
 from shoal.graph.contract import Graph
 from tests.archives import made
 from tests.archives.test_import import opened, reasons

@@ -17,9 +17,9 @@ from PIL import Image
 
 from shoal import Shoal
 from shoal.admin.archives.importer import import_archive
+from shoal.admin.archives.records import ArchiveReport, Omission
 from shoal.admin.consistency.check import check
 from shoal.admin.export import export
-from shoal.archives.records import ArchiveReport, Omission
 from shoal.commands import moderation
 from shoal.core.errors import Gone
 from shoal.core.model import Media, Post, Visibility

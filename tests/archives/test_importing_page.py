@@ -46,7 +46,7 @@ def shelf_of(here: World) -> ArchiveShelf:
 def place_of(here: World) -> Path:
     """Return the folder of the only archive."""
     shelf = shelf_of(here)
-    (owner,) = shelf.all()
+    (owner,) = shelf.members()
     return shelf.archive(owner, "").parent
 
 
@@ -86,7 +86,7 @@ def test_an_archive_is_looked_at_and_taken_in_when_its_owner_says_so(here: World
     assert "Low tide" in ann.open("/@ann?show=posts").text
     assert "Low tide" not in visitor(here, "ben").open("/explore").text
     assert "Send it" in ann.open(PATH).press("Take in another archive").text
-    assert shelf_of(here).all() == []
+    assert shelf_of(here).members() == []
 
 
 def test_a_script_learns_how_far_it_is_and_when_it_is_done(here: World, ann: Visitor, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_each_has_one_archive_and_sees_their_own_alone(here: World, ann: Visitor
     ben = visitor(here, "ben")
     assert "Send it" in ben.open(PATH).text
     ben.post(f"{PATH}/discard", [("form_token", ben.open(PATH).form_token)])
-    assert shelf_of(here).state(shelf_of(here).all()[0]) is not None
+    assert shelf_of(here).state(shelf_of(here).members()[0]) is not None
     assert "Send it" in ann.open(PATH).press("Stop it").text
 
 
@@ -132,7 +132,7 @@ def test_an_archive_may_be_discarded_while_it_is_worked_on(here: World, ann: Vis
     async def stopped() -> None:
         working = asyncio.ensure_future(desk.once())
         shelf = shelf_of(here)
-        owner = shelf.all()[0]
+        owner = shelf.members()[0]
         while (state := shelf.state(owner)) is not None and not (state.step == "posts" and state.done):  # noqa: ASYNC110  # a file says so
             await asyncio.sleep(0.01)
         shelf.discard(owner)
@@ -140,7 +140,7 @@ def test_an_archive_may_be_discarded_while_it_is_worked_on(here: World, ann: Vis
 
     here.run(stopped())
     here.settle()
-    assert shelf_of(here).all() == []
+    assert shelf_of(here).members() == []
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None
     assert 0 < here.run(here.network.store.assoc_count((found.id,), (POSTED,)))[POSTED][found.id] < 3_000
@@ -170,7 +170,7 @@ def test_an_archive_larger_than_is_allowed_is_refused_before_it_is_read(tmp_path
         member(small, "ann")
         page = sent(visitor(small, "ann"), b"a" * 300_000)
         assert page.status == 413
-        assert shelf_of(small).all() == []
+        assert shelf_of(small).members() == []
     with world(max_archive_bytes=0) as closed:
         member(closed, "ann")
         assert visitor(closed, "ann").open(PATH).status == 404
@@ -184,17 +184,17 @@ def test_the_shelf_is_bounded_and_what_nobody_asks_for_is_swept(here: World, tmp
     page = sent(visitor(here, "ann"), b"one more")
     assert (page.status, "Many archives are being taken in" in page.text) == (503, True)
     shelf.sweep(now_ms() + 2 * KEPT_MS)
-    assert len(shelf.all()) == MOST
+    assert len(shelf.members()) == MOST
     # They are nobody's.
     here.run(ArchiveDesk(here.network, shelf).sweep())
-    assert shelf.all() == []
+    assert shelf.members() == []
     ann = visitor(here, "ann")
     sent(ann, b"no archive")
     work(here)
     shelf.sweep(now_ms() + KEPT_MS - 60_000)
-    assert len(shelf.all()) == 1
+    assert len(shelf.members()) == 1
     shelf.sweep(now_ms() + KEPT_MS + 60_000)
-    assert shelf.all() == []
+    assert shelf.members() == []
 
 
 def test_an_archive_that_ends_its_process_again_and_again_is_given_up(
@@ -202,7 +202,7 @@ def test_an_archive_that_ends_its_process_again_and_again_is_given_up(
 ) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
     shelf = shelf_of(here)
-    (owner,) = shelf.all()
+    (owner,) = shelf.members()
     for _ in range(5):
         state = shelf.state(owner)
         assert state is not None
@@ -214,7 +214,7 @@ def test_an_archive_that_ends_its_process_again_and_again_is_given_up(
 def test_one_process_works_on_an_archive_at_a_time(here: World, ann: Visitor, tmp_path: Path) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
     shelf = shelf_of(here)
-    (owner,) = shelf.all()
+    (owner,) = shelf.members()
     lock = shelf.claim(owner)
     assert lock is not None
     work(here)

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.admin.archives.entries import opened
+from shoal.admin.archives.plan import ArchivePlan
 from shoal.admin.archives.reader import reader_of
-from shoal.archives.entries import opened
-from shoal.archives.plan import ArchivePlan
-from shoal.archives.records import ArchivedPost, ArchiveReport, Omission, SkippedRecord
+from shoal.admin.archives.records import ArchivedPost, ArchiveReport, Omission, SkippedRecord
 from tests.archives import made
 from tests.archives.made import ANN, DID, HOST
 from tests.examples import examples

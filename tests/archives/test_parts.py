@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from shoal.admin.archives.importer import import_archive
-from shoal.archives.records import ArchiveReport, Omission
+from shoal.admin.archives.records import ArchiveReport, Omission
 from shoal.core.errors import Unavailable
 from shoal.core.events import PostImported
 from shoal.graph.contract import Batch, Graph

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from shoal.archives.plain_text import plain, unescape
+from shoal.admin.archives.formats.plain_text import plain, unescape
 
 SIZE = 1 << 16
 

@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.admin.archives.entries import MAX_ENTRIES, opened
 from shoal.admin.archives.importer import Slots
+from shoal.admin.archives.plan import MOST_PHOTOS, ArchivePlan, DamagedPlan
 from shoal.admin.archives.reader import reader_of
-from shoal.admin.imports.records import BackdatedIds, OrderedIds
-from shoal.archives.entries import MAX_ENTRIES, opened
-from shoal.archives.plan import MOST_PHOTOS, ArchivePlan, DamagedPlan
-from shoal.archives.records import (
+from shoal.admin.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
     ArchiveKind,
@@ -28,6 +27,7 @@ from shoal.archives.records import (
     Omission,
     SkippedRecord,
 )
+from shoal.admin.imports.records import BackdatedIds, OrderedIds
 from shoal.core.errors import TooLarge
 from shoal.core.ids import EPOCH_MS
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from libipld import encode_cid
 
+from shoal.admin.archives.entries import opened
+from shoal.admin.archives.formats.instagram import as_typed
+from shoal.admin.archives.plan import ArchivePlan
 from shoal.admin.archives.reader import reader_of
-from shoal.archives.entries import opened
-from shoal.archives.instagram import as_typed
-from shoal.archives.plan import ArchivePlan
-from shoal.archives.records import ArchivedPost, ArchiveKind, ArchiveReport, Omission, SkippedRecord
+from shoal.admin.archives.records import ArchivedPost, ArchiveKind, ArchiveReport, Omission, SkippedRecord
 from shoal.core.errors import InvalidInput
 from shoal.core.handles import FollowList
 from shoal.core.model import Visibility

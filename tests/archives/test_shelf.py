@@ -90,17 +90,17 @@ def test_of_two_archives_that_arrive_at_once_one_is_kept_whole(shelf: ArchiveShe
 def test_reports_of_those_that_are_over_take_no_room(shelf: ArchiveShelf) -> None:
     fill(shelf, "done", now_ms())
     assert put(shelf).phase == "looking"
-    assert len(shelf.all()) == MOST + 1
+    assert len(shelf.members()) == MOST + 1
 
 
 def test_one_that_was_looked_at_long_ago_gives_way_when_there_is_no_room(shelf: ArchiveShelf) -> None:
     fill(shelf, "looked", now_ms() - LOOKED_MS + 60_000)
     with pytest.raises(Unavailable, match="Many archives"):
         put(shelf)
-    for owner in shelf.all():
+    for owner in shelf.members():
         shelf.note(owner, replace(state_of(shelf, owner), changed=now_ms() - LOOKED_MS - 60_000 + owner))
     put(shelf)
-    assert shelf.all() == [ANN, *range(101, 100 + MOST)]
+    assert shelf.members() == [ANN, *range(101, 100 + MOST)]
 
 
 def test_what_a_killed_process_left_is_swept(shelf: ArchiveShelf) -> None:
@@ -120,7 +120,7 @@ def test_what_a_killed_process_left_is_swept(shelf: ArchiveShelf) -> None:
     (folder / str(ANN) / "state.json").write_text('{"phase": "of another version"}')
     assert shelf.state(ANN) is None
     shelf.sweep(now_ms() + KEPT_MS + 60_000)
-    assert shelf.all() == []
+    assert shelf.members() == []
 
 
 def test_an_archive_takes_the_place_of_one_that_another_version_wrote(shelf: ArchiveShelf) -> None:

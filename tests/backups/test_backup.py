@@ -11,9 +11,10 @@ from click.testing import CliRunner, Result
 
 from shoal import Shoal
 from shoal.admin.backups import restore as restoring
-from shoal.admin.backups.backup import Keeping, prune, verify
+from shoal.admin.backups.prune import Keeping, prune
 from shoal.admin.backups.repository import MEDIA, BackupDamaged, BackupRepository, KeptTagRule
 from shoal.admin.backups.restore import make_whole, restore_tag_rules
+from shoal.admin.backups.verify import verify
 from shoal.admin.consistency.check import check
 from shoal.admin.report import nothing
 from shoal.admin.unfinished import check_restored

@@ -22,8 +22,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
-from shoal.admin.backups.backup import Keeping, back_up, kept, prune, verify
+from shoal.admin.backups.backup import back_up
+from shoal.admin.backups.prune import Keeping, kept, prune
 from shoal.admin.backups.repository import FORMAT, MEDIA, BackupDamaged, BackupRepository, DumpPart, Manifest, encode
+from shoal.admin.backups.verify import verify
 from shoal.admin.report import nothing
 from shoal.admin.throttling import Throttle
 from shoal.app.backups import open_backed

@@ -17,9 +17,9 @@ from msgspec.structs import replace as changed
 
 from shoal import Handle, Shoal
 from shoal import scheduler as agenda_module
+from shoal.admin.archives.formats.documents import iso_moment
 from shoal.admin.consistency.check import check
 from shoal.admin.imports import records
-from shoal.archives.documents import iso_moment
 from shoal.commands import oauth, posts, scheduled_posts
 from shoal.commands.context import Limits, Writes
 from shoal.commands.polls import PollDraft

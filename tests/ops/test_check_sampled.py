@@ -8,7 +8,7 @@ import pytest
 from tests.running import in_loop
 
 from shoal import Shoal
-from shoal.admin.consistency.check import check_sampled, drawn
+from shoal.admin.consistency.check import check_sampled, random_member
 from shoal.core.ids import shard_of
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, user_name_key
@@ -61,11 +61,11 @@ async def test_each_fault_is_found_where_it_is(fault: str) -> None:
 async def test_everybody_may_be_drawn_and_nobody_from_an_empty_network() -> None:
     async with Shoal.open("memory://") as shoal:
         chance = random.Random(3)
-        assert await drawn(shoal.network.store, chance) is None
+        assert await random_member(shoal.network.store, chance) is None
         ids = await filled(shoal)
         found: set[int] = set()
         for _ in range(2_000):
-            member = await drawn(shoal.network.store, chance)
+            member = await random_member(shoal.network.store, chance)
             assert member is not None
             found.add(member.id)
             if found == set(ids.values()):

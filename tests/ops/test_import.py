@@ -24,7 +24,6 @@ from shoal import Shoal
 from shoal.admin.consistency.check import check
 from shoal.admin.imports.files import BEST_CONNECTED, Sources, in_directory
 from shoal.admin.imports.records import (
-    DAY_MS,
     DAYS,
     BackdatedIds,
     PostRecord,
@@ -37,7 +36,7 @@ from shoal.admin.imports.records import (
 from shoal.admin.imports.run import import_all
 from shoal.core.errors import InvalidInput, StorageFull
 from shoal.core.ids import EPOCH_MS, milliseconds_of, shard_of
-from shoal.core.model import Post
+from shoal.core.model import DAY_MS, Post
 from shoal.core.text import text_length
 from shoal.graph.contract import Batch
 

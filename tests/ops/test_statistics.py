@@ -11,10 +11,10 @@ import pytest
 from tests.running import run
 
 from shoal.admin import statistics
-from shoal.admin.statistics import DAY_MS, WINDOW_DAYS, Figures, Ledger, Period, by_day, count, summed, uses
+from shoal.admin.statistics import WINDOW_DAYS, Figures, Ledger, Period, by_day, count, summed, uses
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import compose
-from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Report, Share
+from shoal.core.model import DAY_MS, HIDDEN_BY_MODERATION, Member, Post, Report, Share
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES, TAGGED, AnyNode, tag_id

@@ -109,10 +109,10 @@ class ExportAudit(Operation[int]):
         written = 0
         try:
             with file:
-                async with aclosing(_lines(network.reads.graph)) as lines:
-                    async for lines_of_page, count in lines:
-                        await asyncio.to_thread(file.write, lines_of_page)
-                        written += count
+                async with aclosing(_lines(network.reads.graph)) as blocks:
+                    async for lines in blocks:
+                        await asyncio.to_thread(file.writelines, lines)
+                        written += len(lines)
                         progress("entries", written, 0)
         except BaseException:
             # Do not leave a partial log.
@@ -122,17 +122,16 @@ class ExportAudit(Operation[int]):
         return written
 
 
-async def _lines(graph: Reader) -> AsyncGenerator[tuple[bytes, int], None]:
-    """Yield pieces of the log with their number of lines."""
-    piece: list[bytes] = []
+async def _lines(graph: Reader) -> AsyncGenerator[list[bytes], None]:
+    lines: list[bytes] = []
     async with aclosing(moderation.everything(graph)) as entries:
         async for one in entries:
-            piece.append(msgspec.json.encode(record_of(one)) + b"\n")
-            if len(piece) == _WRITTEN_AT_ONCE:
-                yield b"".join(piece), len(piece)
-                piece = []
-    if piece:
-        yield b"".join(piece), len(piece)
+            lines.append(msgspec.json.encode(record_of(one)) + b"\n")
+            if len(lines) == _WRITTEN_AT_ONCE:
+                yield lines
+                lines = []
+    if lines:
+        yield lines
 
 
 async def _id_of(network: AnyNetwork, who: str) -> int:

@@ -16,7 +16,7 @@ from shoal.core.blocklists import (
     check_network,
 )
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.graph.contract import MAX_TIME, Cursor, Reader
+from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.schema import (
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,
@@ -87,25 +87,21 @@ class Blocklists:
 
     async def blocks(self) -> AsyncGenerator[AnyBlock, None]:
         """Iterate over all blocks by kind, newest first."""
+        graph = self._writes.graph
         for atype in _LISTS:
             before = MAX_TIME
-            while page := await _page(self._writes.graph, atype, before):
-                for _, block in page:
-                    if block is not None:
+            while page := await graph.assoc_range(EVERYBODY, atype, Cursor(before=before, limit=_PAGE)):
+                nodes = await graph.obj_get([assoc.id2 for assoc in page])
+                for assoc in page:
+                    if isinstance(block := nodes.get(assoc.id2), AnyBlock):
                         yield block
-                before = page[-1][0]
+                before = page[-1].time
 
     async def _id(self, key: Key, what: str) -> int:
         found = (await self._writes.graph.key_get((key,))).get(key)
         if found is None:
             raise NotFound(f"{what} is not blocked")
         return found
-
-
-async def _page(graph: Reader, atype: AssocType, before: int) -> list[tuple[int, AnyBlock | None]]:
-    listed = await graph.assoc_range(EVERYBODY, atype, Cursor(before=before, limit=_PAGE))
-    nodes = await graph.obj_get([assoc.id2 for assoc in listed])
-    return [(assoc.time, node if isinstance(node := nodes.get(assoc.id2), AnyBlock) else None) for assoc in listed]
 
 
 def _network(what: str) -> str | None:

@@ -13,7 +13,10 @@ import msgspec
 from shoal.admin.report import Progress
 from shoal.commands.context import Writes
 from shoal.consumers.context import Effects
+from shoal.core.errors import NotFound
+from shoal.core.model import Member
 from shoal.graph.contract import Store
+from shoal.graph.member_lookup import member_called
 from shoal.media.library import MediaLibrary
 from shoal.observability.requests import Recorder
 from shoal.outbox.runner import Runner
@@ -75,3 +78,11 @@ class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, for
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> T:
         """Run the operation. Raises `ShoalError`, or `OSError` for a file that cannot be read."""
         raise TypeError(f"{type(self).__name__} cannot be carried out")
+
+
+async def member_named(network: AnyNetwork, name: str) -> Member:
+    """Return the member with this user name or e-mail address. Raises `NotFound`."""
+    member = await member_called(network.writes.graph, name)
+    if member is None:
+        raise NotFound(f"there is no member {name!r}")
+    return member

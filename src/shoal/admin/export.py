@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import zipfile
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -17,16 +17,15 @@ from typing import IO, Any, NamedTuple, cast
 import msgspec
 
 from shoal.admin import export_writer
-from shoal.admin.contract import AnyNetwork
+from shoal.admin.contract import AnyNetwork, member_named
 from shoal.admin.export_writer import Export, FileSource, entry_of, export_target, file_name, iso, when
 from shoal.admin.report import Progress, nothing
-from shoal.commands import members
 from shoal.commands.polls import poll_of, titles
 from shoal.commands.scheduled_posts import draft_of
-from shoal.core.errors import NotFound
 from shoal.core.model import Album, App, Media, Member, MemberList, Poll, Post, Revision, ScheduledPost, Token
 from shoal.core.signup import Invitation
 from shoal.graph.access import members_by_id
+from shoal.graph.bulk import FIRST
 from shoal.graph.contract import Assoc, AssocRow, Cursor, Store
 from shoal.graph.member_lookup import login_of
 from shoal.graph.payloads.follows import follow_terms, mute_terms
@@ -53,7 +52,6 @@ from shoal.graph.schema import (
     OWNS_INVITATION,
     OWNS_LIST,
     PINS,
-    POST_MARKS,
     POSTED,
     REACTS,
     REQUESTED_BY,
@@ -72,10 +70,9 @@ from shoal.queries.hydration import hydrate
 
 
 async def write_posts(export: Export) -> None:
-    """Write posts, comments, scheduled posts and media."""
     await export.array("posts", _posts(export, comments=False))
     await export.array("comments", _posts(export, comments=True))
-    await export.array("scheduled", _scheduled(export))
+    await export.objects("scheduled", SCHEDULES, ScheduledPost, _scheduled)
     export.document("media", await _media(export))
 
 
@@ -126,21 +123,11 @@ async def _history(export: Export, post: Post) -> list[dict[str, Any]]:
 
 
 async def _media_file_names(export: Export, ids: Sequence[int]) -> list[str]:
-    """Return the names of media files in the export."""
     found = await export.graph.obj_get(ids)
     return [file_name(node) for id_ in ids if isinstance(node := found.get(id_), Media)]
 
 
-async def _scheduled(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    async with aclosing(export.pages(SCHEDULES)) as pages:
-        async for page in pages:
-            nodes = await export.graph.obj_get([entry.id2 for entry in page])
-            for entry in page:
-                if isinstance(node := nodes.get(entry.id2), ScheduledPost):
-                    yield await _plan(export, node)
-
-
-async def _plan(export: Export, scheduled: ScheduledPost) -> dict[str, Any]:
+async def _scheduled(export: Export, scheduled: ScheduledPost) -> dict[str, Any]:
     draft = draft_of(scheduled)
     return {
         "id": str(scheduled.id),
@@ -161,32 +148,33 @@ async def _plan(export: Export, scheduled: ScheduledPost) -> dict[str, Any]:
 async def _media(export: Export) -> list[dict[str, Any]]:
     """Copy all media files that the member uploaded, and return their metadata."""
     told: list[dict[str, Any]] = []
-    async with aclosing(export.pages(OWNS)) as pages:
-        async for page in pages:
-            nodes = await export.graph.obj_get([entry.id2 for entry in page])
-            for node in nodes.values():
-                if isinstance(node, Media):
-                    # Media that are being processed or have failed have no file.
-                    file = await export.file(node.key) if node.key else ""
-                    told.append(
-                        {
-                            "id": str(node.id),
-                            "kind": node.kind,
-                            "file": file,
-                            "description": node.description,
-                            "focus": node.focus,
-                        }
-                    )
-                    export.progress("media", len(told), 0)
+    async with aclosing(export.nodes(OWNS, Media)) as uploads:
+        async for media in uploads:
+            # Media that are being processed or have failed have no file.
+            file = await export.file(media.key) if media.key else ""
+            told.append(
+                {
+                    "id": str(media.id),
+                    "kind": media.kind,
+                    "file": file,
+                    "description": media.description,
+                    "focus": media.focus,
+                }
+            )
+            export.progress("media", len(told), 0)
     return told
 
 
-class _People(NamedTuple):
-    """A list of members, with additional columns for each."""
+class _Table(NamedTuple):
+    """A list of members or posts, with additional columns for each entry."""
 
     atype: AssocType
     more: tuple[str, ...] = ()
-    told: Callable[[Assoc], tuple[str, ...]] = lambda _assoc: ()
+    values: Callable[[Assoc], tuple[str, ...]] = lambda _assoc: ()
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def _follow(assoc: Assoc) -> tuple[str, ...]:
@@ -207,60 +195,50 @@ def _note(assoc: Assoc) -> tuple[str, ...]:
     return (assoc.data.decode(),)
 
 
+def _emoji(assoc: Assoc) -> tuple[str, ...]:
+    return (" ".join(reaction.emoji for reaction in chosen_of(assoc)),)
+
+
 _PEOPLE = {
-    "follows": _People(FOLLOWS, ("shares", "languages"), _follow),
-    "followers": _People(FOLLOWED_BY),
-    "requests": _People(REQUESTS, ("shares", "languages", "notify"), _request),
-    "requested_by": _People(REQUESTED_BY),
-    "notified_of": _People(WATCHES),
-    "blocks": _People(BLOCKS),
-    "mutes": _People(MUTES, ("notifications", "until"), _mute),
-    "notes": _People(NOTES, ("note",), _note),
-    "endorsed": _People(ENDORSES),
+    "follows": _Table(FOLLOWS, ("shares", "languages"), _follow),
+    "followers": _Table(FOLLOWED_BY),
+    "requests": _Table(REQUESTS, ("shares", "languages", "notify"), _request),
+    "requested_by": _Table(REQUESTED_BY),
+    "notified_of": _Table(WATCHES),
+    "blocks": _Table(BLOCKS),
+    "mutes": _Table(MUTES, ("notifications", "until"), _mute),
+    "notes": _Table(NOTES, ("note",), _note),
+    "endorsed": _Table(ENDORSES),
 }
 _POSTS = {
-    "likes": LIKES,
-    "shares": SHARES,
-    **{mark.noun: mark.atype for mark in POST_MARKS},
-    "muted_threads": MUTES_THREAD,
+    "likes": _Table(LIKES),
+    "shares": _Table(SHARES),
+    **{mark.noun: _Table(mark.atype) for mark in POST_MARKS},
+    "muted_threads": _Table(MUTES_THREAD),
+    "reactions": _Table(REACTS, ("emoji",), _emoji),
 }
 _TAGS = {"followed_tags": FOLLOWS_TAG, "featured_tags": FEATURES_TAG}
 
 
 async def write_relationships(export: Export) -> None:
-    """Write reactions to posts, votes, people and tags."""
-    for noun, atype in _POSTS.items():
-        await _posts_reacted_to(export, noun, atype)
-    await _reactions(export)
+    for noun, table in _POSTS.items():
+        await _posts_reacted_to(export, noun, table)
     await _votes(export)
-    for noun, people in _PEOPLE.items():
-        await _people(export, noun, people)
+    for noun, table in _PEOPLE.items():
+        await _people(export, noun, table)
     for noun, atype in _TAGS.items():
         await _tags(export, noun, atype)
     await _audited(export)
 
 
-async def _posts_reacted_to(export: Export, noun: str, atype: AssocType) -> None:
+async def _posts_reacted_to(export: Export, noun: str, table: _Table) -> None:
     """Write posts that the member reacted to, with author and text if the member may see them."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         told = await _quoted(export, [assoc.id2 for assoc in page])
-        return [(when(a.time), str(a.id2), *told.get(a.id2, ("", ""))) for a in page]
+        return [(when(a.time), str(a.id2), *told.get(a.id2, ("", "")), *table.values(a)) for a in page]
 
-    await export.table(noun, atype, ("time", "post", "author", "text"), rows)
-
-
-async def _reactions(export: Export) -> None:
-    """Write posts that the member put emoji on, with the emoji."""
-
-    async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
-        told = await _quoted(export, [assoc.id2 for assoc in page])
-        return [
-            (when(a.time), str(a.id2), *told.get(a.id2, ("", "")), " ".join(place.emoji for place in chosen_of(a)))
-            for a in page
-        ]
-
-    await export.table("reactions", REACTS, ("time", "post", "author", "text", "emoji"), rows)
+    await export.table(noun, table.atype, ("time", "post", "author", "text", *table.more), rows)
 
 
 async def _votes(export: Export) -> None:
@@ -290,20 +268,17 @@ async def _quoted(export: Export, post_ids: Sequence[int]) -> dict[int, tuple[st
     return {entry.id: (entry.author.member.name, entry.post.text) for entry in seen}
 
 
-async def _people(export: Export, noun: str, people: _People) -> None:
+async def _people(export: Export, noun: str, table: _Table) -> None:
+    def since(assoc: Assoc) -> str:
+        # A follow keeps its start when it is changed.
+        follows = table.atype in (FOLLOWS, FOLLOWED_BY)
+        return when(follow_terms(assoc.data).began(assoc.time) if follows else assoc.time)
+
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         found = await members_by_id(export.graph, [assoc.id2 for assoc in page])
-        return [
-            (_since(people, a), str(a.id2), found[a.id2].name if a.id2 in found else "", *people.told(a)) for a in page
-        ]
+        return [(since(a), str(a.id2), found[a.id2].name if a.id2 in found else "", *table.values(a)) for a in page]
 
-    await export.table(noun, people.atype, ("time", "id", "name", *people.more), rows)
-
-
-def _since(people: _People, assoc: Assoc) -> str:
-    """Return the start of an association. A follow keeps its start when it is changed."""
-    follows = people.atype in (FOLLOWS, FOLLOWED_BY)
-    return when(follow_terms(assoc.data).began(assoc.time) if follows else assoc.time)
+    await export.table(noun, table.atype, ("time", "id", "name", *table.more), rows)
 
 
 async def _tags(export: Export, noun: str, atype: AssocType) -> None:
@@ -319,21 +294,18 @@ async def _audited(export: Export) -> None:
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         entries = await moderation.own(export.graph, export.member.id, page)
         return [
-            (when(id_), entry.verb.value, address, _words(entry.details.items())) for id_, entry, address in entries
+            (
+                when(id_),
+                entry.verb.value,
+                address,
+                "; ".join(f"{name}: {value}" for name, value in entry.details.items()),
+            )
+            for id_, entry, address in entries
         ]
 
     await export.table("account_activity", AUDITED, ("time", "act", "address", "details"), rows)
 
 
-def _words(details: Iterable[tuple[str, str | int]]) -> str:
-    return "; ".join(f"{name}: {value}" for name, value in details)
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
-
-
-_BELOW_ALL = -(2**63)
 _FILES = {"follow_periods": FOLLOWS, "follower_periods": FOLLOWED_BY}
 
 
@@ -364,7 +336,7 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
 
 async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
     """Yield all rows about each other member of a page: the association or tombstone, and the history kept during a live follow."""
-    aside, after = ASSOC_TYPES[atype.history], _BELOW_ALL
+    aside, after = ASSOC_TYPES[atype.history], FIRST
     while True:
         own, kept = [await _part(export, kind, after) for kind in (atype, aside)]
         full = [part[-1].id2 for part in (own, kept) if len(part) == export_writer.PAGE]
@@ -390,11 +362,10 @@ _INTERNAL = frozenset({"login_id", "follows_inviter"})
 
 
 async def write_settings(export: Export) -> None:
-    """Write the profile, lists, albums, invitations, sessions, passkeys, filters and ranking preferences."""
     await _profile(export)
-    await export.array("lists", _lists(export))
-    await export.array("albums", _albums(export))
-    await export.array("invitations", _invitations(export))
+    await export.objects("lists", OWNS_LIST, MemberList, _list)
+    await export.objects("albums", OWNS_ALBUM, Album, _album)
+    await export.objects("invitations", OWNS_INVITATION, Invitation, _invitation)
     await export.array("sessions", _sessions(export))
     await _passkeys(export)
     await _filters(export)
@@ -417,19 +388,13 @@ async def _profile(export: Export) -> None:
     export.document("profile", values)
 
 
-async def _lists(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield lists of members, with the names of those on them."""
-    async with aclosing(export.pages(OWNS_LIST)) as pages:
-        async for page in pages:
-            nodes = await export.graph.obj_get([entry.id2 for entry in page])
-            for entry in page:
-                if isinstance(node := nodes.get(entry.id2), MemberList):
-                    yield {
-                        "title": node.title,
-                        "replies": node.replies,
-                        "exclusive": node.exclusive,
-                        "members": await _list_member_names(export, node.id),
-                    }
+async def _list(export: Export, list_: MemberList) -> dict[str, Any]:
+    return {
+        "title": list_.title,
+        "replies": list_.replies,
+        "exclusive": list_.exclusive,
+        "members": await _list_member_names(export, list_.id),
+    }
 
 
 async def _list_member_names(export: Export, list_id: int) -> list[str]:
@@ -441,35 +406,25 @@ async def _list_member_names(export: Export, list_id: int) -> list[str]:
     return names
 
 
-async def _albums(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield albums with their photos in order: the post of each, and its file as named in `media.json`."""
-    async with aclosing(export.pages(OWNS_ALBUM)) as pages:
-        async for page in pages:
-            nodes = await export.graph.obj_get([entry.id2 for entry in page])
-            for entry in page:
-                if isinstance(node := nodes.get(entry.id2), Album):
-                    yield {
-                        "title": node.title,
-                        "description": node.description,
-                        "made": when(node.id),
-                        "photos": await _photos(export, node.id),
-                    }
+async def _album(export: Export, album: Album) -> dict[str, Any]:
+    """Return an album with its photos in order: the post of each, and its file as named in `media.json`."""
+    return {
+        "title": album.title,
+        "description": album.description,
+        "made": when(album.id),
+        "photos": await _photos(export, album.id),
+    }
 
 
-async def _invitations(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield invitations without their codes, which would allow sign-ups."""
-    async with aclosing(export.pages(OWNS_INVITATION)) as pages:
-        async for page in pages:
-            nodes = await export.graph.obj_get([entry.id2 for entry in page])
-            for entry in page:
-                if isinstance(node := nodes.get(entry.id2), Invitation):
-                    yield {
-                        "made": when(node.id),
-                        "until": iso(node.expires_at) or None,
-                        "uses": node.used,
-                        "most_uses": node.most or None,
-                        "follow": node.follow,
-                    }
+async def _invitation(_export: Export, invitation: Invitation) -> dict[str, Any]:
+    """Return an invitation without its code, which would allow sign-ups."""
+    return {
+        "made": when(invitation.id),
+        "until": iso(invitation.expires_at) or None,
+        "uses": invitation.used,
+        "most_uses": invitation.most or None,
+        "follow": invitation.follow,
+    }
 
 
 async def _sessions(export: Export) -> AsyncGenerator[dict[str, Any], None]:
@@ -555,9 +510,7 @@ async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = 
     Returns the number of media files that could not be found. Raises `NotFound` for an unknown name, `InvalidInput` if the target
     already exists.
     """
-    member = await members.find(network.writes, name)
-    if member is None:
-        raise NotFound(f"there is no member {name!r}")
+    member = await member_named(network, name)
     with export_target(to) as opened:
         writing = Export(network.store, network.reads, network.media, member, opened, progress)
         await write_all(writing)
@@ -575,7 +528,7 @@ _MOST_HELD = 4 * 1024 * 1024
 """Bytes to buffer before reading more. One file may exceed this."""
 
 
-class _Outlet:
+class _StreamBuffer:
     """The write-only, unseekable file of a streamed ZIP: a buffer until the consumer takes the bytes."""
 
     def __init__(self) -> None:
@@ -619,11 +572,11 @@ class _Outlet:
 
 async def streamed(store: Store, reads: Reads, files: FileSource, member: Member) -> AsyncGenerator[bytes, None]:
     """Yield the bytes of a ZIP with all data of a member. Writing stops when the consumer stops."""
-    outlet = _Outlet()
-    writing = asyncio.create_task(_write(outlet, store, reads, files, member), name="shoal-export")
-    writing.add_done_callback(lambda _done: outlet.end())
+    buffer = _StreamBuffer()
+    writing = asyncio.create_task(_write(buffer, store, reads, files, member), name="shoal-export")
+    writing.add_done_callback(lambda _done: buffer.end())
     try:
-        async for piece in outlet.pieces():
+        async for piece in buffer.pieces():
             yield piece
         # Raise the writer's error: an incomplete ZIP must not look complete.
         await writing
@@ -632,6 +585,6 @@ async def streamed(store: Store, reads: Reads, files: FileSource, member: Member
         await asyncio.gather(writing, return_exceptions=True)
 
 
-async def _write(outlet: _Outlet, store: Store, reads: Reads, files: FileSource, member: Member) -> None:
-    with zipfile.ZipFile(cast("IO[bytes]", outlet), "w", zipfile.ZIP_DEFLATED) as archive:
-        await write_all(Export(store, reads, files, member, partial(entry_of, archive), nothing, outlet.room))
+async def _write(buffer: _StreamBuffer, store: Store, reads: Reads, files: FileSource, member: Member) -> None:
+    with zipfile.ZipFile(cast("IO[bytes]", buffer), "w", zipfile.ZIP_DEFLATED) as archive:
+        await write_all(Export(store, reads, files, member, partial(entry_of, archive), nothing, buffer.room))

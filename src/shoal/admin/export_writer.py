@@ -9,6 +9,7 @@ import shutil
 import zipfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, aclosing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Media, Member
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Store
-from shoal.graph.schema import AssocType
+from shoal.graph.schema import AnyNode, AssocType
 from shoal.queries.context import Reads
 
 Open = Callable[[str], AbstractContextManager[IO[bytes]]]
@@ -82,7 +83,6 @@ def _zip(path: Path) -> Iterator[Open]:
 
 @contextmanager
 def entry_of(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
-    """Begin a file in a ZIP."""
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_STORED if name.endswith(_STORED) else zipfile.ZIP_DEFLATED
     with archive.open(entry, "w", force_zip64=True) as file:
@@ -92,6 +92,7 @@ def entry_of(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
 PAGE = 500
 
 PageT = TypeVar("PageT", bound=Sized)
+NodeT = TypeVar("NodeT", bound=AnyNode)
 Rows = Callable[[Sequence[Assoc]], Awaitable[Iterable[Sequence[str]]]]
 Pace = Callable[[], Awaitable[None]]
 """Waits until more of an export may be produced."""
@@ -109,28 +110,19 @@ async def at_once() -> None:
     """Do not wait."""
 
 
+@dataclass
 class Export:
     """Writer of the data of one member. Lists are read page by page, in constant memory."""
 
-    def __init__(
-        self,
-        store: Store,
-        reads: Reads,
-        files: FileSource,
-        member: Member,
-        opened: Open,
-        progress: Progress,
-        pace: Pace = at_once,
-    ) -> None:
-        self.graph = store
-        self.reads = reads
-        self.member = member
-        self.progress = progress
-        self._files = files
-        self._open = opened
-        self._pace = pace
-        self.lost = 0
-        """Media files that could not be found."""
+    graph: Store
+    reads: Reads
+    files: FileSource
+    member: Member
+    open: Open
+    progress: Progress
+    pace: Pace = at_once
+    lost: int = 0
+    """Media files that could not be found."""
 
     async def pages(self, atype: AssocType, of: int = 0) -> AsyncGenerator[list[Assoc], None]:
         """Iterate over a list of the member, or of another object, newest first."""
@@ -138,6 +130,15 @@ class Export:
         while page := await self.graph.assoc_range(of or self.member.id, atype, Cursor(before=before, limit=PAGE)):
             yield page
             before = page[-1].time
+
+    async def nodes(self, atype: AssocType, kind: type[NodeT]) -> AsyncGenerator[NodeT, None]:
+        """Iterate over the objects of one kind in a list of the member, newest first."""
+        async with aclosing(self.pages(atype)) as pages:
+            async for page in pages:
+                found = await self.graph.obj_get([entry.id2 for entry in page])
+                for entry in page:
+                    if isinstance(node := found.get(entry.id2), kind):
+                        yield node
 
     async def table(self, noun: str, atype: AssocType, header: Sequence[str], rows: Rows) -> None:
         """Write a list as a CSV file, with the lines that `rows` returns for each page."""
@@ -151,47 +152,63 @@ class Export:
         rows: Callable[[PageT], Awaitable[Iterable[Sequence[str]]]],
     ) -> None:
         """Write a CSV file with the lines that `rows` returns for each page."""
-        with self._open(f"{noun}.csv") as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
+        with self.open(f"{noun}.csv") as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
             table = csv.writer(text)
             table.writerow(header)
             read = 0
             async with aclosing(pages):
                 async for page in pages:
                     table.writerows(await rows(page))
-                    await self._pace()
+                    await self.pace()
                     read += len(page)
                     self.progress(noun, read, 0)
+
+    async def objects(
+        self,
+        noun: str,
+        atype: AssocType,
+        kind: type[NodeT],
+        describe: Callable[[Export, NodeT], Awaitable[dict[str, Any]]],
+    ) -> None:
+        """Write a JSON file with the description of each object in a list of the member."""
+
+        async def values() -> AsyncGenerator[dict[str, Any], None]:
+            async with aclosing(self.nodes(atype, kind)) as nodes:
+                async for node in nodes:
+                    yield await describe(self, node)
+
+        await self.array(noun, values())
 
     async def array(self, noun: str, values: AsyncGenerator[dict[str, Any], None]) -> None:
         """Write a list as a JSON file, streamed."""
         written = 0
-        with self._open(f"{noun}.json") as file:
+        with self.open(f"{noun}.json") as file:
             file.write(b"[")
             async with aclosing(values):
                 async for value in values:
                     file.write(b",\n" if written else b"\n")
                     file.write(msgspec.json.encode(value))
-                    await self._pace()
+                    await self.pace()
                     written += 1
                     self.progress(noun, written, 0)
             file.write(b"\n]\n")
 
     def document(self, noun: str, value: object) -> None:
         """Write a short value as a JSON file."""
-        with self._open(f"{noun}.json") as file:
+        with self.open(f"{noun}.json") as file:
             file.write(msgspec.json.format(msgspec.json.encode(value)))
 
     async def file(self, key: str) -> str:
         """Copy a stored file to the export, and return its name there; empty if it does not exist."""
         name = f"media/{Path(key).name}"
-        await self._pace()
+        await self.pace()
         try:
-            data, _ = await self._files.read(key)
+            data, _ = await self.files.read(key)
         except NotFound:
             # The file is lost or was just replaced: export the rest.
             self.lost += 1
             return ""
-        with self._open(name) as file:
+        with self.open(name) as file:
             file.write(data)
         return name
 

@@ -8,7 +8,7 @@ change from now on, not what would have been shown in the past.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace as with_changes
 from typing import Annotated, NamedTuple
 
@@ -19,7 +19,7 @@ from msgspec import Meta
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Progress
 from shoal.core.ids import floor_at
-from shoal.core.model import Post, Share, Token
+from shoal.core.model import DAY_MS, Post, Share, Token
 from shoal.core.ranking.comparison import ReplayFigures, ShownAuthor, TopPost, TwoTops, figures
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.terms import words_of
@@ -189,7 +189,6 @@ def _who(page: Sequence[AnyNode], since: int) -> Iterator[int]:
 
 
 async def _likers(graph: Reader, page: Sequence[AnyNode], since: int) -> set[int]:
-    """Return the members who last liked these posts."""
     posts = [node.id for node in page if isinstance(node, Post)]
     lists = await graph.assoc_ranges(posts, LIKED_BY, Cursor(after=floor_at(since) - 1, limit=_LIKES_EACH))
     return {row.id2 for rows in lists.values() for row in rows}
@@ -213,7 +212,6 @@ MOST_MEMBERS = 1_000
 MOST_TOP = 100
 MOST_SEED = 2**32 - 1
 RANKING = "members ranked"
-_DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 
 
@@ -253,7 +251,7 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
     # Separate caches: sampled members must not evict the interests of readers from the server's cache.
     reads = with_changes(network.reads, interests=Remembered(1), near=Remembered(1))
     now = reads.tags.clock()
-    since = now - options.days * _DAY_MS
+    since = now - options.days * DAY_MS
     active = await active_since(network.store, network.timelines, since, now, progress)
     chosen = await sample(reads.graph, active, options.members, options.seed)
     left_out = dict.fromkeys(LeftOut, 0)
@@ -279,20 +277,15 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
         sampled=len(chosen),
         own_recipe=left_out[LeftOut.OWN_RECIPE],
         ranking_off=left_out[LeftOut.OFF],
-        nothing_to_rank=_empty(pairs),
+        nothing_to_rank=sum(not (pair.before or pair.after) for pair in pairs),
         figures=figures(pairs, authors),
     )
 
 
 def _top(entries: Sequence[Entry], authors: dict[int, ShownAuthor], now: int) -> list[TopPost]:
-    """Return entries as top posts, and record their authors."""
     for entry in entries:
         authors[entry.post.author_id] = ShownAuthor(entry.author.member.name, entry.author.followers)
     return [
         TopPost(entry.post.id, entry.post.author_id, entry.post.tags, max(0, now - entry.post.created_at) / _HOUR_MS)
         for entry in entries
     ]
-
-
-def _empty(pairs: Iterable[TwoTops]) -> int:
-    return sum(not (pair.before or pair.after) for pair in pairs)

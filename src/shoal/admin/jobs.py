@@ -15,7 +15,7 @@ from shoal.commands.audit import commit_entry
 from shoal.core.audit import NOBODY, Actor, AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import IdMaker
-from shoal.graph.contract import Graph, Job, Outbox
+from shoal.graph.contract import Graph, Outbox
 from shoal.outbox.runner import WorkerFigures
 
 _NAME = re.compile(r"(?:(\d+):)?(\d+)")
@@ -64,7 +64,10 @@ async def survey(outboxes: Mapping[str, Outbox], most_seconds: float = 0.0) -> W
     for name, outbox in outboxes.items():
         work.waiting += await outbox.backlog()
         oldest = max(oldest, await outbox.lag())
-        work.buried += [_told(name, job, error) for job, error in await outbox.buried()]
+        work.buried += [
+            Buried(f"{job.store}:{job.seq}", name, type(job.event).__name__, job.step, job.attempt, error)
+            for job, error in await outbox.buried()
+        ]
         if isinstance(outbox, CountedOutbox):
             tally = await outbox.tally()
             work.workers, work.silent_workers = tally.workers + tally.silent, tally.silent
@@ -72,10 +75,6 @@ async def survey(outboxes: Mapping[str, Outbox], most_seconds: float = 0.0) -> W
             work.done_per_second = round(tally.rate, 1)
     work.oldest_seconds = None if work.silent_workers and not oldest else oldest
     return work
-
-
-def _told(outbox: str, job: Job, error: str) -> Buried:
-    return Buried(f"{job.store}:{job.seq}", outbox, type(job.event).__name__, job.step, job.attempt, error)
 
 
 def check_names(names: Sequence[str]) -> list[str]:
@@ -95,13 +94,13 @@ async def replay(
     """
     given = 0
     for name, outbox in outboxes.items():
-        chosen = [job for job, _ in await outbox.buried() if names is None or _is_named(job, names)]
+        chosen = [
+            job
+            for job, _ in await outbox.buried()
+            if names is None or f"{job.store}:{job.seq}" in names or str(job.seq) in names
+        ]
         if chosen:
             target = AuditTarget(TargetKind.JOBS, name=name)
             await commit_entry(graph, new_id, actor, AuditVerb.JOBS_REPLAYED, target, jobs=len(chosen))
             given += await outbox.unbury(chosen)
     return given
-
-
-def _is_named(job: Job, names: Sequence[str]) -> bool:
-    return f"{job.store}:{job.seq}" in names or str(job.seq) in names

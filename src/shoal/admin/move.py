@@ -8,19 +8,19 @@ ever overwritten. Pending events are emitted again in the target, which is safe 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from shoal.admin.consistency.scan import FIRST
 from shoal.admin.report import Progress
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.core.events import AnyEvent
 from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
-from shoal.graph.bulk import KeyRow, Movable, Rows
+from shoal.graph.bulk import FIRST, KeyRow, Movable, Rows
 from shoal.graph.contract import Batch, Job, Store
 from shoal.graph.schema import Key, encode_node
 
@@ -39,7 +39,7 @@ async def forget_events(store: Store) -> None:
         await asyncio.sleep(_POLL_SECONDS / 10)
 
 
-async def emit_again(store: Store, found: Sequence[AnyEvent]) -> None:
+async def emit_events(store: Store, found: Sequence[AnyEvent]) -> None:
     """Commit events in their order, without other changes."""
     for start in range(0, len(found), _AT_ONCE):
         batch = Batch(0)
@@ -50,7 +50,7 @@ async def emit_again(store: Store, found: Sequence[AnyEvent]) -> None:
 
 async def bury_events(store: Store, found: Sequence[tuple[AnyEvent, str]]) -> None:
     """Commit events and set them aside with their errors. No other event may be pending in the store."""
-    await emit_again(store, [event for event, _ in found])
+    await emit_events(store, [event for event, _ in found])
     for job, (_, error) in zip(await claimed(store), found, strict=True):
         await store.bury(job, error)
 
@@ -88,14 +88,13 @@ class Sums:
     """Counts and hashes of rows by kind and data source, independent of their order."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, int], int] = {}
-        self._hashes: dict[tuple[str, int], int] = {}
+        self._counts = Counter[tuple[str, int]]()
+        self._hashes = Counter[tuple[str, int]]()
 
     def add(self, kind: str, source: int, row: bytes) -> None:
         """Add one row in its encoding, which is the same for every store."""
-        place = (kind, source)
-        self._counts[place] = self._counts.get(place, 0) + 1
-        self._hashes[place] = self._hashes.get(place, 0) + int.from_bytes(blake2b(row, digest_size=8).digest())
+        self._counts[kind, source] += 1
+        self._hashes[kind, source] += int.from_bytes(blake2b(row, digest_size=8).digest())
 
     def rows(self, kind: str | None = None) -> int:
         """Return the number of rows of one kind, or of all."""
@@ -103,12 +102,11 @@ class Sums:
 
     def differences(self, other: Sums) -> list[str]:
         """Describe where two stores differ."""
-        places = sorted({*self._counts, *other._counts})
         return [
             f"{kind} of data source {source}"
-            for kind, source in places
-            if (self._counts.get((kind, source)), self._hashes.get((kind, source)))
-            != (other._counts.get((kind, source)), other._hashes.get((kind, source)))
+            for kind, source in sorted({*self._counts, *other._counts})
+            if self._counts[kind, source] != other._counts[kind, source]
+            or self._hashes[kind, source] != other._hashes[kind, source]
         ]
 
     @property
@@ -195,7 +193,7 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
     written = sum([await _merge(kind, here, there, sums, tell) for kind in _KINDS])
     found = Sums()
     for kind in _KINDS:
-        await _add_up(kind, there, found, tell)
+        await _add_rows(kind, there, found, tell)
     if differences := sums.differences(found):
         raise Conflict(f"the copy is not equal: {', '.join(differences[:5])}; run the move again")
     events, buried = await _move_events(here, there, tell)
@@ -213,7 +211,7 @@ def whole(store: Store) -> WholeStore:
 async def _begin(here: WholeStore, there: WholeStore) -> None:
     if await here.key_get([_MARK_KEY]):
         raise InvalidInput("the store to move from is itself the target of a move that was interrupted")
-    if not await there.key_get([_MARK_KEY]) and await holds_something(there):
+    if not await there.key_get([_MARK_KEY]) and await has_content(there):
         raise InvalidInput("the store to move to is not empty: name an empty one")
     await there.put_rows(Rows(keys=[_MARK]))
     if await here.key_get([_MARK_KEY]):
@@ -221,7 +219,7 @@ async def _begin(here: WholeStore, there: WholeStore) -> None:
         raise InvalidInput("these are two names of one store")
 
 
-async def holds_something(store: WholeStore) -> bool:
+async def has_content(store: WholeStore) -> bool:
     """Return whether a store has rows or events."""
     for kind in _KINDS:
         if await kind.scan(store, kind.first, 1):
@@ -231,9 +229,10 @@ async def holds_something(store: WholeStore) -> bool:
 
 async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: Sums, tell: Progress) -> int:
     """Make the rows of a kind equal by a merge of both ordered scans; return the number of rows written."""
-    behind = _Ahead(kind, there)
+    behind = _TargetScan(kind, there)
     after, read, written = kind.first, 0, 0
-    writing = asyncio.ensure_future(_nothing())
+    # Stands for the first write.
+    writing = asyncio.ensure_future(asyncio.sleep(0))
     try:
         while page := await kind.scan(here, after, _ROWS_AT_ONCE):
             after = kind.key(page[-1])
@@ -244,7 +243,8 @@ async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: S
             await writing
             put = [row for key, row in wanted.items() if stored.get(key) != row]
             # Read and hash the next page while this one is written.
-            writing = asyncio.ensure_future(_write(kind, there, put, _strays(stored, wanted)))
+            strays = [row for key, row in stored.items() if key not in wanted]
+            writing = asyncio.ensure_future(_write(kind, there, put, strays))
             read, written = read + len(page), written + len(put)
             tell(kind.name, read, 0)
     finally:
@@ -261,15 +261,7 @@ async def _write(kind: _Kind[R, K], there: WholeStore, put: Sequence[R], remove:
         await there.put_rows(kind.rows(put))
 
 
-def _strays(stored: dict[K, R], wanted: dict[K, R]) -> list[R]:
-    return [row for key, row in stored.items() if key not in wanted]
-
-
-async def _nothing() -> None:
-    """Stand in for the first write."""
-
-
-class _Ahead(Generic[R, K]):
+class _TargetScan(Generic[R, K]):
     """A scan of the target that follows the source. Rows without information are skipped."""
 
     def __init__(self, kind: _Kind[R, K], store: WholeStore) -> None:
@@ -304,7 +296,7 @@ class _Ahead(Generic[R, K]):
             self._after = self._kind.key(page[-1])
 
 
-async def _add_up(kind: _Kind[R, K], store: WholeStore, sums: Sums, tell: Progress) -> None:
+async def _add_rows(kind: _Kind[R, K], store: WholeStore, sums: Sums, tell: Progress) -> None:
     after, read = kind.first, 0
     while page := await kind.scan(store, after, _ROWS_AT_ONCE):
         after = kind.key(page[-1])
@@ -321,7 +313,7 @@ async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> t
     buried = await here.buried()
     await bury_events(there, [(job.event, error) for job, error in buried])
     jobs = await claimed(here)
-    await emit_again(there, [job.event for job in jobs])
+    await emit_events(there, [job.event for job in jobs])
     tell("events", len(jobs), len(jobs))
     if (await there.backlog(), len(await there.buried())) != (len(jobs), len(buried)):
         raise Conflict("the events are not equal; run the move again")

@@ -11,33 +11,33 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import structs
 
 from shoal.admin import feeds, jobs, tags
-from shoal.admin import feeds as replays
 from shoal.admin.archives.importer import ImportArchive
 from shoal.admin.audit_log import ExportAudit, ListAudit
 from shoal.admin.blocklists import Blocklists
 from shoal.admin.consistency.check import check, check_sampled
-from shoal.admin.contract import AnyNetwork, Operation
+from shoal.admin.contract import AnyNetwork, Operation, member_named
 from shoal.admin.feeds import FeedShown, ReplayOptions, ReplayReport, SuggestionsShown
 from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
 from shoal.admin.report import CheckReport, Progress
-from shoal.admin.tags import Ruling
 from shoal.commands import account_deletions, credentials, invitations, members, moderation, second_factor, sessions
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import NotFound, Taken
 from shoal.core.ids import milliseconds_of
-from shoal.core.model import Member, Role
+from shoal.core.model import Role
 from shoal.core.ranking.recipes import Recipe
 from shoal.graph.contract import Cursor
-from shoal.observability.request_log import AnyEntry, LoggedJob, LoggedRequest, read_entry
+from shoal.observability.request_log import LoggedJob, LoggedRequest, read_entry
 from shoal.tagcloud.contract import TagRule
+
+EntryT = TypeVar("EntryT", LoggedRequest, LoggedJob)
 
 _MOST = 1_000
 
@@ -61,7 +61,7 @@ class ListSessions(Operation[list[MemberSession]]):
     name: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> list[MemberSession]:
-        member_id = await _id_of(network, self.name)
+        member_id = (await member_named(network, self.name)).id
         page = await sessions.page(network.writes, member_id, Cursor(limit=_MOST))
         return [
             MemberSession(
@@ -85,7 +85,7 @@ class EndSessions(Operation[int]):
     session_id: int = 0
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> int:
-        member_id = await _id_of(network, self.name)
+        member_id = (await member_named(network, self.name)).id
         if not self.session_id:
             return await sessions.end_others(network.writes, member_id, 0)
         try:
@@ -93,13 +93,6 @@ class EndSessions(Operation[int]):
         except NotFound:
             raise NotFound(f"{self.name} has no login {self.session_id}") from None
         return 1
-
-
-async def _id_of(network: AnyNetwork, name: str) -> int:
-    found = await members.find(network.writes, name)
-    if found is None:
-        raise NotFound(f"there is no member {name!r}")
-    return found.id
 
 
 _MOST_JOBS = 20
@@ -153,19 +146,20 @@ def in_logs(paths: Sequence[Path], id_: str, limit: int) -> SlowShown:
 
     Logs are streamed, and read twice if an id is given.
     """
+    requests = _entries(paths, LoggedRequest)
     if not id_:
-        return slowest((one for one in _entries(paths) if isinstance(one, LoggedRequest)), limit)
-    shown = followed(id_, (one for one in _entries(paths) if isinstance(one, LoggedRequest)), ())
+        return slowest(requests, limit)
+    shown = followed(id_, requests, ())
     if not shown.requests or not shown.requests[0].trace:
         return shown
-    return followed(id_, shown.requests, (one for one in _entries(paths) if isinstance(one, LoggedJob)))
+    return followed(id_, shown.requests, _entries(paths, LoggedJob))
 
 
-def _entries(paths: Sequence[Path]) -> Iterator[AnyEntry]:
+def _entries(paths: Sequence[Path], kind: type[EntryT]) -> Iterator[EntryT]:
     for path in paths:
         with path.open("rb") as lines:
             for line in lines:
-                if _MARK in line and (entry := read_entry(line)) is not None:
+                if _MARK in line and isinstance(entry := read_entry(line), kind):
                     yield entry
 
 
@@ -274,7 +268,7 @@ class CheckThere(Operation[None]):
     name: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await _found(network, self.name)
+        await member_named(network, self.name)
 
 
 class SetPassword(Operation[None]):
@@ -284,7 +278,7 @@ class SetPassword(Operation[None]):
     password: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await credentials.set_password(network.writes, (await _found(network, self.name)).id, self.password)
+        await credentials.set_password(network.writes, (await member_named(network, self.name)).id, self.password)
 
 
 class SetEmail(Operation[None]):
@@ -294,7 +288,7 @@ class SetEmail(Operation[None]):
     address: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await credentials.set_email(network.writes, (await _found(network, self.name)).id, self.address)
+        await credentials.set_email(network.writes, (await member_named(network, self.name)).id, self.address)
 
 
 class ResetSecondFactor(Operation[None]):
@@ -303,7 +297,7 @@ class ResetSecondFactor(Operation[None]):
     name: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await second_factor.reset(network.writes, (await _found(network, self.name)).id)
+        await second_factor.reset(network.writes, (await member_named(network, self.name)).id)
 
 
 class SetSuspended(Operation[None]):
@@ -314,7 +308,7 @@ class SetSuspended(Operation[None]):
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
         verb = moderation.suspend if self.suspended else moderation.restore
-        await verb(network.writes, (await _found(network, self.name)).id)
+        await verb(network.writes, (await member_named(network, self.name)).id)
 
 
 class DeleteMember(Operation[str]):
@@ -325,7 +319,7 @@ class DeleteMember(Operation[str]):
     days: int
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> str:
-        member = await _found(network, self.name)
+        member = await member_named(network, self.name)
         return (await account_deletions.dismiss(network.writes, member.id, self.days)).receipt
 
 
@@ -335,7 +329,7 @@ class KeepMember(Operation[None]):
     name: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await account_deletions.keep(network.writes, (await _found(network, self.name)).id)
+        await account_deletions.keep(network.writes, (await member_named(network, self.name)).id)
 
 
 class Judge(Operation[None]):
@@ -346,7 +340,7 @@ class Judge(Operation[None]):
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
         verb = moderation.approve if self.approved else moderation.reject
-        await verb(network.writes, (await _found(network, self.name)).id)
+        await verb(network.writes, (await member_named(network, self.name)).id)
 
 
 class Invite(Operation[str]):
@@ -359,7 +353,7 @@ class Invite(Operation[str]):
     follow: bool = False
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> str:
-        owner, seconds = await _found(network, self.name), self.days * 86_400
+        owner, seconds = await member_named(network, self.name), self.days * 86_400
         made = await invitations.create(network.writes, owner.id, uses=self.uses, seconds=seconds, follow=self.follow)
         return made.code
 
@@ -371,7 +365,7 @@ class SetRole(Operation[None]):
     role: Role
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await moderation.set_role(network.writes, (await _found(network, self.name)).id, self.role)
+        await moderation.set_role(network.writes, (await member_named(network, self.name)).id, self.role)
 
 
 class SetHidden(Operation[None]):
@@ -434,18 +428,9 @@ class RuleTag(Operation[TagRule]):
     target: str = ""
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> TagRule:
-        return await tags.lay_down(network.writes, network.reads.tags, self._wanted())
-
-    def _wanted(self) -> Ruling:
-        match self.do:
-            case "deny":
-                return tags.denying(self.name)
-            case "allow":
-                return tags.allowing(self.name)
-            case "merge":
-                return tags.merging(self.name, self.target)
-            case "unmerge":
-                return tags.unmerging(self.name)
+        rulings = {"deny": tags.denying, "allow": tags.allowing, "unmerge": tags.unmerging}
+        ruling = tags.merging(self.name, self.target) if self.do == "merge" else rulings[self.do](self.name)
+        return await tags.lay_down(network.writes, network.reads.tags, ruling)
 
 
 class ShowFeed(Operation[FeedShown]):
@@ -459,7 +444,7 @@ class ShowFeed(Operation[FeedShown]):
     catch_up: bool = False
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> FeedShown:
-        member = await _found(network, self.name)
+        member = await member_named(network, self.name)
         if self.catch_up:
             return await feeds.missed(network.reads, member.id, self.limit, explain=self.explain)
         return await feeds.show(network.reads, member.id, self.limit, for_you=self.for_you, explain=self.explain)
@@ -471,7 +456,7 @@ class ShowSuggestions(Operation[SuggestionsShown]):
     limit: int
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> SuggestionsShown:
-        return await feeds.show_suggestions(network.reads, (await _found(network, self.name)).id, self.limit)
+        return await feeds.show_suggestions(network.reads, (await member_named(network, self.name)).id, self.limit)
 
 
 class ReplayRecipe(Operation[ReplayReport]):
@@ -483,7 +468,7 @@ class ReplayRecipe(Operation[ReplayReport]):
     options: ReplayOptions
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> ReplayReport:
-        return await replays.replay(network, self.recipe, self.options, progress)
+        return await feeds.replay(network, self.recipe, self.options, progress)
 
 
 class Status(msgspec.Struct):
@@ -537,10 +522,3 @@ AnyOperation = (
     | ListAudit
     | ExportAudit
 )
-
-
-async def _found(network: AnyNetwork, name: str) -> Member:
-    found = await members.find(network.writes, name)
-    if found is None:
-        raise NotFound(f"there is no member {name!r}")
-    return found

@@ -15,15 +15,17 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import reduce
 from statistics import fmean, pstdev
 from typing import NamedTuple, TypeVar
 
-from shoal.admin.consistency.scan import FIRST, OBJECTS_AT_ONCE, ROWS_AT_ONCE
+from shoal.admin.consistency.scan import OBJECTS_AT_ONCE, ROWS_AT_ONCE
 from shoal.admin.report import Progress
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.placement import DATA_SOURCES, source_of
-from shoal.graph.bulk import ASSOC_BYTES, Spread, Spreading, weigh
+from shoal.graph.bulk import ASSOC_BYTES, FIRST, Spread, Spreading, weigh
 from shoal.graph.contract import Store
 from shoal.graph.shard_map import DEAD_SECONDS, Digest, RowKind, RowNames, ShardMap, Side, ranges_of, shown_url
 
@@ -48,24 +50,16 @@ async def spread_of(store: Store, tell: Progress) -> list[Spread]:
 
 def by_store(known: ShardMap, held: Sequence[Spread]) -> list[Spread]:
     """Sum up the data sources of each store of a map."""
-    return [_total(held[source] for source in known.of(place)) for place in range(len(known.stores))]
+    empty = Spread()
+    return [
+        reduce(Spread.plus, (held[source] for source in known.of(place)), empty) for place in range(len(known.stores))
+    ]
 
 
 def evenness(held: Sequence[Spread]) -> Mapping[str, Evenness]:
     """Return how evenly members, posts and bytes are distributed."""
-    parts: Mapping[str, Callable[[Spread], int]] = {
-        "members": lambda each: each.members,
-        "posts": lambda each: each.posts,
-        "bytes": lambda each: each.bytes,
-    }
-    return {name: Evenness.of([part(each) for each in held]) for name, part in parts.items()}
-
-
-def _total(held: Iterable[Spread]) -> Spread:
-    total = Spread()
-    for each in held:
-        total = total.plus(each)
-    return total
+    columns = zip(*held, strict=True)
+    return {name: Evenness.of(numbers) for name, numbers in zip(Spread._fields, columns, strict=True)}
 
 
 async def _counted(store: Store, tell: Progress) -> dict[int, Spread]:
@@ -125,14 +119,14 @@ class Move(NamedTuple):
     mover: int
 
 
+@dataclass
 class Mover:
     """Moves of data sources; created by `open_mover`. `map` is always the newest shard map."""
 
-    def __init__(self, known: ShardMap, sides: dict[str, Side], open_side: OpenSide, tell: Progress) -> None:
-        self.map = known
-        self._sides = sides
-        self._open_side = open_side
-        self._tell = tell
+    map: ShardMap
+    sides: dict[str, Side]
+    open_side: OpenSide
+    tell: Progress
 
     async def move(self, sources: Sequence[int], url: str) -> list[MoveResult]:
         """Move data sources to the store at a URL. Raises `InvalidInput`, `Unavailable` and `Conflict` (the copy is not equal)."""
@@ -177,13 +171,12 @@ class Mover:
         return await self._clear(sources)
 
     async def _clear(self, sources: Sequence[int]) -> int:
-        """Delete rows at the old locations; return their number."""
         await self._settle_all(sources)
         wiped = 0
         for (place, before), part in _grouped(sources, lambda source: (self.map.owners[source], self.map.left[source])):
             owner, old = await self._side(self.map.stores[place]), await self._side(self.map.stores[before])
             await owner.end(part)
-            self._tell("delete", 0, 0)
+            self.tell("delete", 0, 0)
             wiped += await old.wipe(part)
             await old.forget_noted(part)
         left = {source: place for source, place in self.map.left.items() if source not in sources}
@@ -206,7 +199,7 @@ class Mover:
         return MoveResult(work.sources, rows, frozen)
 
     async def _begin(self, work: Move, *, copies: bool) -> None:
-        self._tell("mark", 0, 0)
+        self.tell("mark", 0, 0)
         await work.a.mark(work.sources, "copying", work.mover, work.b.url)
         if copies and work.b.url not in self.map.stores and await work.b.holds_others(work.sources):
             await work.a.end(work.sources)
@@ -214,7 +207,7 @@ class Mover:
         await work.b.mark(work.sources, "away", work.mover, work.a.url)
 
     async def _copy(self, work: Move) -> None:
-        self._tell("clean", 0, 0)
+        self.tell("clean", 0, 0)
         await work.b.wipe(work.sources)
         # Changes logged so far are in the copy, which begins later.
         await work.a.forget_noted(work.sources)
@@ -224,7 +217,7 @@ class Mover:
             def tell(size: int, kind: RowKind = kind) -> None:
                 nonlocal copied
                 copied += size
-                self._tell(f"{kind.value} KB", copied // 1024, 0)
+                self.tell(f"{kind.value} KB", copied // 1024, 0)
 
             tell(0)
             await work.a.copy_to(work.b, kind, work.sources, tell)
@@ -239,13 +232,13 @@ class Mover:
                 await work.b.make_equal(names, await work.a.rows_of(names))
                 await work.a.done(entries)
                 touched = touched.plus(names)
-                self._tell("changes", touched.size, 0)
+                self.tell("changes", touched.size, 0)
             if len(entries) <= few:
                 return touched
 
     async def _compare_all(self, work: Move) -> int:
         """Compare all rows as of one moment at the old location, except those with pending changes."""
-        self._tell("compare", 0, 0)
+        self.tell("compare", 0, 0)
         here, changing = await work.a.digest(work.sources)
         there = await work.b.digest_but(work.sources, changing)
         _check_equal(here, there)
@@ -260,7 +253,7 @@ class Mover:
             if touched.size > _MANY_NAMES:
                 await self._compare_all(work)
                 touched = await self._drain(work)
-            self._tell("freeze", 0, 0)
+            self.tell("freeze", 0, 0)
             began = loop.time()
             await work.a.mark(work.sources, "frozen", work.mover, work.b.url, _FREEZE_SECONDS)
             # After any failure from here on, the freeze expires; only the store knows whether the switch was made.
@@ -276,7 +269,7 @@ class Mover:
         known = self.map.with_store(work.b.url)
         a, b = known.stores.index(work.a.url), known.stores.index(work.b.url)
         new = known.moving(work.sources, a, b, returns=returns)
-        self._tell("switch", 0, 0)
+        self.tell("switch", 0, 0)
         if not await work.a.switch(work.sources, work.mover, work.b.url, new):
             return False
         self.map = new
@@ -286,7 +279,7 @@ class Mover:
         """Publish the map, wait until no process uses the old one, and open the new location for writes."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DEAD_SECONDS
-        self._tell("settle", 0, 0)
+        self.tell("settle", 0, 0)
         await work.b.publish(self.map)
         # If the mover dies now, the location opens by itself once no process can use the old map any more.
         await work.b.admit(work.sources, self.map.version, DEAD_SECONDS)
@@ -296,7 +289,7 @@ class Mover:
             if not await work.a.laggards(self.map.version, DEAD_SECONDS):
                 break
             await asyncio.sleep(_POLL_SECONDS)
-        self._tell("open", 0, 0)
+        self.tell("open", 0, 0)
         await work.b.mark(work.sources, "copying", work.mover, work.a.url)
 
     async def _settle_all(self, sources: Iterable[int]) -> None:
@@ -327,9 +320,9 @@ class Mover:
         return _grouped(sources, lambda source: self.map.owners[source])
 
     async def _side(self, url: str, *, joins: bool = False) -> Side:
-        if url not in self._sides:
-            self._sides[url] = await self._open_side(url, joins=joins)
-        return self._sides[url]
+        if url not in self.sides:
+            self.sides[url] = await self.open_side(url, joins=joins)
+        return self.sides[url]
 
 
 @asynccontextmanager
@@ -337,7 +330,12 @@ async def open_mover(known: ShardMap, open_side: OpenSide, tell: Progress) -> As
     """Open the only mover of a network. Raises `Unavailable` if another one is active, or a store cannot be reached."""
     sides: dict[str, Side] = {}
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(_close, sides)
+
+        async def close() -> None:
+            for side in sides.values():
+                await side.close()
+
+        stack.push_async_callback(close)
         seen = None
         while seen != known.version:
             seen = known.version
@@ -347,11 +345,6 @@ async def open_mover(known: ShardMap, open_side: OpenSide, tell: Progress) -> As
             maps = [found for side in sides.values() if (found := await side.map())]
             known = max([known, *maps], key=lambda each: each.version)
         yield Mover(known, sides, open_side, tell)
-
-
-async def _close(sides: dict[str, Side]) -> None:
-    for side in sides.values():
-        await side.close()
 
 
 def _check_equal(here: Digest, there: Digest) -> None:

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import floor_at, milliseconds_of, now_ms
-from shoal.core.model import Member, Post, Report, Share, Visibility
+from shoal.core.model import DAY_MS, Member, Post, Report, Share, Visibility
+from shoal.graph.bulk import FIRST
 from shoal.graph.contract import Assoc, Cursor, Reader, Store
 from shoal.graph.schema import LIKES, TAG_OF, AnyNode
 
-DAY_MS = 86_400_000
 _ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1)
 """Number of set bits of each byte value."""
 PERIOD_DAYS = 366
@@ -162,8 +162,6 @@ LIKES_AT_ONCE = 200
 PAIRS_AT_ONCE = 100_000
 _APPS_A_DAY = 200
 """Apps per day that are counted, those with most posts."""
-_FIRST = -1
-"""Below the id of every object."""
 
 
 async def count(
@@ -171,7 +169,7 @@ async def count(
 ) -> Figures:
     """Count the figures up to a time (Unix ms). `room` limits the bytes of activity; the other arguments are page sizes."""
     counting = _Counting(now // DAY_MS, room)
-    after = _FIRST
+    after = FIRST
     while page := await store.obj_scan(after, page_size):
         for node in page:
             counting.take(node)
@@ -319,7 +317,6 @@ class _Activity:
 
 
 def _each_once(days: NDArray[np.int64], authors: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct pairs, in order of the day."""
     order = np.lexsort((authors, days))
     days, authors = days[order], authors[order]
     fresh = np.ones(len(days), np.bool_)
@@ -330,7 +327,7 @@ def _each_once(days: NDArray[np.int64], authors: NDArray[np.int64]) -> tuple[NDA
 _log = logging.getLogger(__name__)
 
 _FRESH_SECONDS = 60.0
-_REST = 100.0
+_REUSE_FACTOR = 100.0
 """A count is reused for this multiple of its duration, if that is longer than the minimum."""
 _PATIENCE_SECONDS = 0.5
 """Seconds a request waits for new figures if there are older ones."""
@@ -376,7 +373,7 @@ class Ledger:
         finally:
             # Also after a failure: do not scan a store in trouble at every request.
             now = time.monotonic()
-            self._again_at = now + max(self._fresh, _REST * (now - began))
+            self._again_at = now + max(self._fresh, _REUSE_FACTOR * (now - began))
             self._counting = None
 
 

@@ -69,9 +69,9 @@ _CLAIM_SECONDS = 60.0
 _RENEWED_SECONDS = 15.0
 _OTHER_SECONDS = 30.0
 _RETRY_SECONDS = 600.0
-_REST = 3.0
+_PAUSE_PER_SECOND = 3.0
 """Seconds of pause per second of work, so that requests take priority."""
-_LONGEST_REST = 5.0
+_LONGEST_PAUSE = 5.0
 
 
 class TagUpgrade:
@@ -118,7 +118,7 @@ class TagUpgrade:
             return
         await self._claim()
         self._worked_since = time.monotonic()
-        await fold_all(self._store, self._writes, self._cloud, self._rest)
+        await fold_all(self._store, self._writes, self._cloud, self._pause)
         batch = Batch(shard_of(EVERYBODY))
         batch.key_add(tags_folded_key(), EVERYBODY)
         batch.key_del(tags_folding_key(), self._id)
@@ -130,9 +130,9 @@ class TagUpgrade:
         await self._store.commit(batch)
         self._claimed = time.monotonic()
 
-    async def _rest(self) -> None:
+    async def _pause(self) -> None:
         now = time.monotonic()
         if now - self._claimed > _RENEWED_SECONDS:
             await self._claim()
-        await asyncio.sleep(min(_LONGEST_REST, _REST * (now - self._worked_since)))
+        await asyncio.sleep(min(_LONGEST_PAUSE, _PAUSE_PER_SECOND * (now - self._worked_since)))
         self._worked_since = time.monotonic()

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from shoal.core.errors import Unavailable
 
-J = TypeVar("J")
+JobT = TypeVar("JobT")
 
 PATIENCE_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 0.2
@@ -20,16 +20,17 @@ _LONGEST_PAUSE_SECONDS = 5.0
 
 
 async def run_bounded(
-    jobs: Iterable[J],
-    act: Callable[[J], Awaitable[None]],
+    jobs: Iterable[JobT],
+    act: Callable[[JobT], Awaitable[None]],
     at_once: int,
-    done: Callable[[int], None],
+    done: Callable[[int], None] = lambda _finished: None,
     *,
     patience: float = PATIENCE_SECONDS,
 ) -> None:
     """Run `act` on every job with bounded concurrency. The first error cancels the rest and is raised.
 
-    For `patience` seconds, `Unavailable` is retried, so `act` must be repeatable.
+    `done` is called with the number of finished jobs. For `patience` seconds, `Unavailable` is retried, so `act` must be
+    repeatable.
     """
     waiting = iter(jobs)
     finished = 0
@@ -49,7 +50,7 @@ async def run_bounded(
         raise group.exceptions[0] from None
 
 
-async def _patiently(act: Callable[[J], Awaitable[None]], job: J, patience: float) -> None:
+async def _patiently(act: Callable[[JobT], Awaitable[None]], job: JobT, patience: float) -> None:
     loop = asyncio.get_running_loop()
     deadline, pause = loop.time() + patience, _FIRST_PAUSE_SECONDS
     while True:
@@ -58,7 +59,6 @@ async def _patiently(act: Callable[[J], Awaitable[None]], job: J, patience: floa
         except Unavailable:
             if loop.time() + pause > deadline:
                 raise
-        # Jitter.
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311  # jitter
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from shoal.admin.backups import backup as pruning
-from shoal.admin.backups import backup as verifying
+from shoal.admin.backups import prune as pruning
 from shoal.admin.backups import restore as restoring
-from shoal.admin.backups.backup import Keeping, Pruned, VerifiedBackup, back_up
+from shoal.admin.backups import verify as verifying
+from shoal.admin.backups.backup import back_up
+from shoal.admin.backups.prune import Keeping, Pruned
 from shoal.admin.backups.repository import BackupRepository, Manifest, plain
 from shoal.admin.backups.restore import RestoredNetwork
+from shoal.admin.backups.verify import VerifiedBackup
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.throttling import Throttle
 from shoal.app.backups import open_backed, open_target, repository_url

@@ -15,12 +15,12 @@ from rich.table import Column, Table
 
 from shoal.admin import export as exports
 from shoal.admin.archives.importer import ImportArchive
+from shoal.admin.archives.records import Amounts, ArchiveReport, Omission
 from shoal.admin.imports.files import BEST_CONNECTED, MATCH, Sources, in_directory
 from shoal.admin.imports.records import ImportReport
 from shoal.admin.operations import Import
 from shoal.admin.report import Progress
 from shoal.app.network import open_network
-from shoal.archives.records import Amounts, ArchiveReport, Omission
 from shoal.cli.group import pass_settings
 from shoal.cli.progress import bars
 from shoal.cli.stores import existing, perform

@@ -53,6 +53,22 @@ def lasting_files_of(media: Media) -> tuple[str, ...]:
     return with_copies(media.key, media.preview_key)
 
 
+def files_now(node: object) -> dict[str, bool]:
+    """Return the file keys that an object has now, and whether each is required.
+
+    A smaller copy is not required: the original picture is served if it is missing.
+    """
+    match node:
+        case Media():
+            keys = lasting_files_of(node)
+        case Member():
+            keys = files_of_member(node)
+        case _:
+            return {}
+    copies = set(map(copy_of, keys))
+    return {key: key not in copies for key in keys}
+
+
 def id_in(key: str) -> int:
     """Return the id at the start of a file name; 0 if there is none, as for avatars."""
     number = key.rpartition("/")[2].partition("-")[0]

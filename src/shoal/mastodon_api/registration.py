@@ -105,7 +105,7 @@ async def join(context: Context, form: Joining) -> Member:
 
 async def _check_proof(front: Front, form: Joining) -> None:
     """Raise `InvalidInput` for a wrong or expired proof, so that the client can retry instead of waiting for approval."""
-    domain, bits, now = front.at.netloc, front.settings.signup_work, now_ms()_000
+    domain, bits, now = front.at.netloc, front.settings.signup_work, time.time_ns() // 1_000_000_000
     if not await asyncio.to_thread(is_proof, form.proof, domain, form.username, bits, now):
         raise InvalidInput(f"proof: not one of {bits} bits for this name, or older than an hour", field="proof")
 

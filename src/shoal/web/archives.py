@@ -16,9 +16,9 @@ from babel.numbers import format_decimal
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from shoal.admin.archives.records import Amounts, ArchiveReport, Omission, Omitted
 from shoal.admin.archives.storage import WORK, ArchiveShelf, ArchiveState
 from shoal.admin.export import streamed
-from shoal.archives.records import Amounts, ArchiveReport, Omission, Omitted
 from shoal.commands.audit import note_alone
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import InvalidInput, NotFound, Unavailable

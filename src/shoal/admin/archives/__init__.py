@@ -1,1 +1,1 @@
-"""Imports of archives that members bring from other networks."""
+"""Import of the archives that other networks export for their members: read by a confined process, planned, and imported."""

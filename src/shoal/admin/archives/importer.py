@@ -16,22 +16,23 @@ import re
 import tempfile
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from shoal.admin.archives.entries import MAX_UNPACKED
+from shoal.admin.archives.plan import ArchivePlan
 from shoal.admin.archives.reader_process import ArchiveProcess
+from shoal.admin.archives.records import Amounts, ArchivedPost, ArchiveKind, ArchiveReport, Omission
 from shoal.admin.archives.storage import WORK_PREFIX
-from shoal.admin.contract import AnyNetwork, Operation
+from shoal.admin.contract import AnyNetwork, Operation, member_named
 from shoal.admin.imports.records import OrderedIds, cut
 from shoal.admin.report import Progress, nothing
-from shoal.admin.throttling import PATIENCE_SECONDS, run_bounded
-from shoal.archives.entries import MAX_UNPACKED
-from shoal.archives.plan import ArchivePlan
-from shoal.archives.records import Amounts, ArchivedPhoto, ArchivedPost, ArchiveKind, ArchiveReport, Omission
-from shoal.commands import media, members, posts, relationships
+from shoal.admin.throttling import run_bounded
+from shoal.commands import media, posts, relationships
 from shoal.commands.audit import note_alone
 from shoal.commands.posts import Draft
 from shoal.core.audit import AuditVerb, member_target
@@ -57,7 +58,7 @@ class Slots:
         ids = OrderedIds(shard)
         for position in plan.order:
             self._first[position] = len(self._ids)
-            self._ids.append(ids.take(plan.written(position)))
+            self._ids.append(ids.take(plan.written[position]))
             for _ in range(self.parts(plan.photos[position]) - 1 + plan.photos[position]):
                 self._ids.append(ids.after())
 
@@ -90,13 +91,13 @@ _FOLLOWS_AT_ONCE = 400
 
 async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
     """Return the members whom the archive's owner follows, and count unmatched accounts in the report."""
-    found = dict.fromkeys(await _known(network, member_id, plan, report))
+    found = dict.fromkeys(await _exported_members(network, member_id, plan, report))
     ours = [handle for handle in plan.handles if handle.site == network.writes.domain]
     others = [handle for handle in plan.handles if handle.site != network.writes.domain]
-    found.update(dict.fromkeys(await _addressed(network, member_id, ours, report)))
-    for part in _parts(others):
+    found.update(dict.fromkeys(await _local_members(network, member_id, ours, report)))
+    for part in _batches(others):
         answer = await followees_by_handle(network.reads, member_id, [str(handle) for handle in part])
-        found.update(dict.fromkeys(_certain(part, answer.matches, report)))
+        found.update(dict.fromkeys(_linked_members(part, answer.matches, report)))
     report.found.follows = len(found)
     return list(found)
 
@@ -104,7 +105,7 @@ async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report
 async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[int], report: ArchiveReport) -> None:
     """Follow members as usual: a locked one receives a follow request."""
     new: list[int] = []
-    for part in _parts(followees):
+    for part in _batches(followees):
         held = await network.writes.graph.assoc_get(member_id, (FOLLOWS, REQUESTS), part)
         new.extend(followee for followee in part if followee not in held[FOLLOWS] and followee not in held[REQUESTS])
     report.there.follows += len(followees) - len(new)
@@ -121,9 +122,9 @@ async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[in
             report.taken.follows += 1
 
 
-async def _known(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
+async def _exported_members(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
     members: dict[int, Member] = {}
-    for part in _parts(list(plan.followees)):
+    for part in _batches(list(plan.followees)):
         members.update(await members_by_id(network.writes.graph, part))
     found = []
     for id_, name in plan.followees.items():
@@ -134,13 +135,13 @@ async def _known(network: AnyNetwork, member_id: int, plan: ArchivePlan, report:
     return found
 
 
-async def _addressed(
+async def _local_members(
     network: AnyNetwork, member_id: int, handles: Sequence[ForeignHandle], report: ArchiveReport
 ) -> list[int]:
     """Return the members named by addresses of this network."""
     keys = {handle: user_name_key(handle.name) for handle in handles}
     owners: dict[Key, int] = {}
-    for part in _parts(list(keys.values())):
+    for part in _batches(list(keys.values())):
         owners.update(await network.writes.graph.key_get(part))
     found = []
     for handle, key in keys.items():
@@ -151,12 +152,14 @@ async def _addressed(
     return found
 
 
-def _parts(all_: Sequence[T]) -> Iterator[Sequence[T]]:
+def _batches(all_: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(all_), _FOLLOWS_AT_ONCE):
         yield all_[start : start + _FOLLOWS_AT_ONCE]
 
 
-def _certain(handles: Sequence[ForeignHandle], matches: Sequence[ContactMatch], report: ArchiveReport) -> list[int]:
+def _linked_members(
+    handles: Sequence[ForeignHandle], matches: Sequence[ContactMatch], report: ArchiveReport
+) -> list[int]:
     """Return the members whose profiles name these accounts."""
     sure = {one.given: one.profile.member.id for one in matches if one.match == "link"}
     like = {one.given for one in matches} - sure.keys()
@@ -214,91 +217,78 @@ class _Counts:
         report.continued += self.continued
 
 
-class ArchiveTaking:
-    """The import of one archive."""
+@dataclass
+class ArchiveImport:
+    network: AnyNetwork
+    member_id: int
+    plan: ArchivePlan
+    process: ArchiveProcess
+    report: ArchiveReport
+    slots: Slots
+    widest: Visibility
+    ids: dict[int, int] = field(default_factory=dict)
+    """Ids of posts that others reply to, by position."""
 
-    def __init__(
-        self,
-        network: AnyNetwork,
-        member_id: int,
-        plan: ArchivePlan,
-        process: ArchiveProcess,
-        report: ArchiveReport,
-        slots: Slots,
-        *,
-        widest: Visibility = Visibility.PUBLIC,
-    ) -> None:
-        self._network = network
-        self._writes = network.writes
-        self._member_id = member_id
-        self._shard = shard_of(member_id)
-        self._plan = plan
-        self._process = process
-        self._report = report
-        self._widest = widest
-        self._slots = slots
-        self._photo_turns = asyncio.Semaphore(_PHOTOS_AT_ONCE)
-        # Ids of posts that others reply to, by position.
-        self._ids: dict[int, int] = {}
+    def __post_init__(self) -> None:
+        self.writes = self.network.writes
+        self.shard = shard_of(self.member_id)
+        self.photo_limit = asyncio.Semaphore(_PHOTOS_AT_ONCE)
 
     async def run(self, progress: Progress) -> None:
         """Import posts that do not exist yet. Raises `Unavailable` if the store stays down, `Gone` if the member was deleted."""
-        total, done = len(self._plan.order), 0
-        for level in self._plan.levels():
+        total, done = len(self.plan.order), 0
+
+        def told(finished: int) -> None:
+            progress("posts", done + finished, total)
+
+        for level in self.plan.levels():
             for start in range(0, len(level), _CHUNK):
                 chunk = level[start : start + _CHUNK]
-                await access_member(self._writes.graph, self._member_id)
-                before = done
-
-                def told(finished: int, before: int = before) -> None:
-                    progress("posts", before + finished, total)
-
-                await run_bounded(
-                    await self._missing(chunk), self._take, _POSTS_AT_ONCE, told, patience=PATIENCE_SECONDS
-                )
+                await access_member(self.writes.graph, self.member_id)
+                await run_bounded(await self._missing(chunk), self._import_post, _POSTS_AT_ONCE, told)
                 done += len(chunk)
                 progress("posts", done, total)
-                await self._rest()
+                await self._wait_for_events()
 
     async def _missing(self, chunk: Sequence[int]) -> list[_Job]:
         """Return the posts that do not exist yet or are incomplete, and count the others."""
-        records = await asyncio.to_thread(self._plan.read, chunk)
+        records = await asyncio.to_thread(self.plan.read, chunk)
         firsts = [self._key(record, 0) for record in records]
-        lasts = [self._key(record, self._slots.parts(len(record.photos)) - 1) for record in records]
-        known = await self._writes.graph.key_get([*firsts, *lasts])
+        lasts = [self._key(record, self.slots.parts(len(record.photos)) - 1) for record in records]
+        known = await self.writes.graph.key_get([*firsts, *lasts])
         made = {record.id: known[key] for key, record in zip(firsts, records, strict=True) if key in known}
         whole = {record.id for key, record in zip(lasts, records, strict=True) if key in known}
-        if self._report.kind is ArchiveKind.SHOAL:
+        if self.report.kind is ArchiveKind.SHOAL:
             # The export may be of this very account, which already has its posts.
             own = {
                 record.id: int(record.id) for record in records if _ID.fullmatch(record.id) and record.id not in made
             }
             made, whole = made | own, whole | own.keys()
-        nodes = await self._writes.graph.obj_get(list(made.values()))
+        nodes = await self.writes.graph.obj_get(list(made.values()))
         left: list[_Job] = []
         for position, key, record in zip(chunk, firsts, records, strict=True):
             node = nodes.get(made.get(record.id, 0))
-            there = isinstance(node, Post) and node.author_id == self._member_id
+            there = isinstance(node, Post) and node.author_id == self.member_id
             if there and record.id in whole:
-                self._note(self._report.there, position, len(record.photos), made[record.id])
+                self._note(self.report.there, position, len(record.photos), made[record.id])
             elif key in known and not there:
-                self._report.omit("posts", Omission.DELETED, record.id)
+                self.report.omit("posts", Omission.DELETED, record.id)
             else:
                 left.append(_Job(position, record, begun=there))
         return left
 
-    async def _take(self, job: _Job) -> None:
+    async def _import_post(self, job: _Job) -> None:
         position, record = job.position, job.record
-        parent = self._plan.parent(position)
-        parent_id = self._ids.get(parent, 0)
+        parent = self.plan.parents[position]
+        parent_id = self.ids.get(parent, 0)
         if parent != _NO_PARENT and not parent_id:
-            self._report.omit("posts", Omission.THREAD, record.id)
+            self.report.omit("posts", Omission.THREAD, record.id)
             return
         counted = _Counts()
         made, photos = await self._make(position, record, parent_id, counted)
-        counted.add_to(self._report)
+        counted.add_to(self.report)
         if made:
-            self._note(self._report.there if job.begun else self._report.taken, position, photos, made)
+            self._note(self.report.there if job.begun else self.report.taken, position, photos, made)
 
     async def _make(self, position: int, record: ArchivedPost, parent_id: int, counted: _Counts) -> tuple[int, int]:
         """Create a post with all its parts; return its id and number of photos, or zeros if it was left out."""
@@ -322,9 +312,9 @@ class ArchiveTaking:
 
     def _note(self, amounts: Amounts, position: int, photos: int, id_: int) -> None:
         """Count an existing post, and remember its id for replies."""
-        if self._plan.answered[position]:
-            self._ids[position] = id_
-        if self._plan.parent(position) == _NO_PARENT:
+        if self.plan.answered[position]:
+            self.ids[position] = id_
+        if self.plan.parents[position] == _NO_PARENT:
             amounts.posts += 1
         else:
             amounts.comments += 1
@@ -337,7 +327,7 @@ class ArchiveTaking:
 
         The number of a photo in the record determines its part, whichever other photos can be stored.
         """
-        limits = self._writes.limits
+        limits = self.writes.limits
         media: dict[int, list[int]] = {}
         for number, id_ in photos.items():
             media.setdefault(number // limits.media, []).append(id_)
@@ -351,7 +341,7 @@ class ArchiveTaking:
             text=text,
             spoiler=counted.cut_to(record.spoiler, record.spoiler[: limits.spoiler]),
             sensitive=record.sensitive,
-            visibility=min(record.visibility, self._widest, key=_OPENNESS.index),
+            visibility=min(record.visibility, self.widest, key=_OPENNESS.index),
             language=record.language if len(record.language) <= _LANGUAGE else "",
             media=media.pop(0, ()),
             parent_id=parent_id,
@@ -367,15 +357,15 @@ class ArchiveTaking:
     async def _create(self, position: int, record: ArchivedPost, part: int, draft: Draft) -> int:
         """Create a part of a post, and return its id; 0 if it was deleted since an earlier run."""
         name = self._name("post", record, part)
-        for id_ in near(self._slots.part(position, part)):
+        for id_ in near(self.slots.part(position, part)):
             dated = 0 if milliseconds_of(id_) == record.written else record.written
             try:
-                made = await posts.create(self._writes, self._member_id, draft, id_=id_, created_at=dated, record=name)
+                made = await posts.create(self.writes, self.member_id, draft, id_=id_, created_at=dated, record=name)
             except Conflict:
                 continue
             except Gone:
                 # Either the part was deleted, or the author, which ends the import.
-                await access_member(self._writes.graph, self._member_id)
+                await access_member(self.writes.graph, self.member_id)
                 return 0
             return made.id
         raise Conflict("no free id was found; repeat")
@@ -384,7 +374,7 @@ class ArchiveTaking:
         """Store the photos of a post that can be stored; return their ids by number in the record."""
         stored: dict[int, int] = {}
         for number, photo in enumerate(record.photos):
-            async with self._photo_turns:
+            async with self.photo_limit:
                 try:
                     stored[number] = await self._photo(position, record, number, counted)
                 except Unfit:
@@ -396,27 +386,28 @@ class ArchiveTaking:
     async def _photo(self, position: int, record: ArchivedPost, number: int, counted: _Counts) -> int:
         photo = record.photos[number]
         names = [self._name(f"photo{attempt or ''}", record, number) for attempt in range(_TRIES)]
-        keys = [import_key(self._shard, name) for name in names]
-        known = await self._writes.graph.key_get(keys)
-        nodes = await self._writes.graph.obj_get(list(known.values()))
+        keys = [import_key(self.shard, name) for name in names]
+        known = await self.writes.graph.key_get(keys)
+        nodes = await self.writes.graph.obj_get(list(known.values()))
         for key in keys:
             if known.get(key) in nodes:
                 return known[key]
         name = next((name for name, key in zip(names, keys, strict=True) if key not in known), names[-1])
-        data = await self._process.read(photo.file, self._network.media.limits.max_bytes)
-        owner = await access_member(self._writes.graph, self._member_id)
-        media.check_room(self._writes, owner, len(data))
-        most = self._writes.limits.description
+        data = await self.process.read(photo.file, self.network.media.limits.max_bytes)
+        owner = await access_member(self.writes.graph, self.member_id)
+        media.check_room(self.writes, owner, len(data))
+        most = self.writes.limits.description
         description = counted.cut_to(photo.description, photo.description[:most])
-        parts = self._slots.parts(len(record.photos))
-        for id_ in near(self._slots.photo(position, parts, number)):
+        focus = photo.focus if all(-1 <= part <= 1 for part in photo.focus) else (0.0, 0.0)
+        parts = self.slots.parts(len(record.photos))
+        for id_ in near(self.slots.photo(position, parts, number)):
             try:
                 made = await media.upload(
-                    self._writes,
-                    self._member_id,
+                    self.writes,
+                    self.member_id,
                     data,
                     description=description,
-                    focus=_focus(photo),
+                    focus=focus,
                     id_=id_,
                     record=name,
                 )
@@ -426,23 +417,19 @@ class ArchiveTaking:
         raise Conflict("no free id was found; repeat")
 
     def _key(self, record: ArchivedPost, part: int) -> Key:
-        return import_key(self._shard, self._name("post", record, part))
+        return import_key(self.shard, self._name("post", record, part))
 
     def _name(self, what: str, record: ArchivedPost, number: int) -> str:
         """Return a record name of bounded length, whatever ids the source network has."""
-        whole = f"{self._report.kind}\n{record.id}\n{number}"
-        return f"archive:{what}:{self._member_id}:{blake2b(whole.encode(), digest_size=16).hexdigest()}"
+        whole = f"{self.report.kind}\n{record.id}\n{number}"
+        return f"archive:{what}:{self.member_id}:{blake2b(whole.encode(), digest_size=16).hexdigest()}"
 
-    async def _rest(self) -> None:
+    async def _wait_for_events(self) -> None:
         """Wait while event processing is late: members' own actions have priority."""
         loop = asyncio.get_running_loop()
         until = loop.time() + _LONGEST_WAIT_SECONDS
-        while self._network.runner.behind() > _BEHIND_SECONDS and loop.time() < until:  # noqa: ASYNC110  # no event to wait for
+        while self.network.runner.behind() > _BEHIND_SECONDS and loop.time() < until:  # noqa: ASYNC110  # no event to wait for
             await asyncio.sleep(_PAUSE_SECONDS)
-
-
-def _focus(photo: ArchivedPhoto) -> tuple[float, float]:
-    return photo.focus if all(-1 <= part <= 1 for part in photo.focus) else (0.0, 0.0)
 
 
 class Space(NamedTuple):
@@ -483,10 +470,14 @@ async def import_archive(
                 return report
             progress("posts", 0, len(plan.order))
             slots = await asyncio.to_thread(Slots, plan, shard_of(member_id), network.writes.limits.media)
-            await ArchiveTaking(network, member_id, plan, process, report, slots, widest=widest).run(progress)
+            await ArchiveImport(network, member_id, plan, process, report, slots, widest).run(progress)
         await follow_all(network, member_id, followees, report)
         report.finished = True
         return report
+
+
+_PATIENCE_SECONDS = 600.0
+"""Seconds to wait for event processing."""
 
 
 class ImportArchive(Operation[ArchiveReport]):
@@ -501,9 +492,7 @@ class ImportArchive(Operation[ArchiveReport]):
     widest: Visibility = Visibility.PUBLIC
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> ArchiveReport:
-        member = await members.find(network.writes, self.name)
-        if member is None:
-            raise NotFound(f"there is no member {self.name!r}")
+        member = await member_named(network, self.name)
         if not self.dry_run:
             await note_alone(network.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
         report = await import_archive(
@@ -512,7 +501,3 @@ class ImportArchive(Operation[ArchiveReport]):
         if not self.dry_run:
             await network.settle(_PATIENCE_SECONDS)
         return report
-
-
-_PATIENCE_SECONDS = 600.0
-"""Seconds to wait for event processing."""

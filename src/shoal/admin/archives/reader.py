@@ -19,15 +19,15 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
-from shoal.archives.bluesky import BlueskyArchive, is_car
-from shoal.archives.entries import Entries, opened
-from shoal.archives.instagram import PAGES, POSTS, InstagramArchive
-from shoal.archives.mastodon import OUTBOX, MastodonArchive
-from shoal.archives.own_export import PROFILE, OwnExport
-from shoal.archives.pixelfed import STATUSES, PixelfedArchive
-from shoal.archives.plan import ArchivePlan
-from shoal.archives.records import ArchiveReader, ArchiveReport
-from shoal.archives.x import SCRIPTS, XArchive
+from shoal.admin.archives.entries import Entries, opened
+from shoal.admin.archives.formats.bluesky import BlueskyArchive, is_car
+from shoal.admin.archives.formats.instagram import PAGES, POSTS, InstagramArchive
+from shoal.admin.archives.formats.mastodon import OUTBOX, MastodonArchive
+from shoal.admin.archives.formats.own_export import PROFILE, OwnExport
+from shoal.admin.archives.formats.pixelfed import STATUSES, PixelfedArchive
+from shoal.admin.archives.formats.x import SCRIPTS, XArchive
+from shoal.admin.archives.plan import ArchivePlan
+from shoal.admin.archives.records import ArchiveReader, ArchiveReport
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.ids import now_ms
 from shoal.media.confined import confine
@@ -130,7 +130,6 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 def frame(message: Message | Job | PhotoRequest) -> bytes:
-    """Return a message with its length prefix."""
     data = _ENCODER.encode(message)
     return len(data).to_bytes(PREFIX, "big") + data
 
@@ -171,7 +170,6 @@ def main() -> None:
 
 @contextmanager
 def _refusals(send: Callable[[Message], None]) -> Iterator[None]:
-    """Send errors to the server."""
     try:
         yield
     except BrokenPipeError:

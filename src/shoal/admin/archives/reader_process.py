@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Self, cast
 
 import msgspec
 
+from shoal.admin.archives.plan import MOST_POSTS
 from shoal.admin.archives.reader import (
     PREFIX,
     Job,
@@ -24,8 +25,7 @@ from shoal.admin.archives.reader import (
     Refusal,
     frame,
 )
-from shoal.archives.plan import MOST_POSTS
-from shoal.archives.records import ArchiveReport
+from shoal.admin.archives.records import ArchiveReport
 from shoal.core.errors import InvalidInput, ShoalError, StorageFull, TooLarge, Unavailable
 
 _BYTES_PER_SECOND: Final = 1 << 20

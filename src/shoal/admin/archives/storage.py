@@ -21,7 +21,7 @@ from typing import IO, Literal
 import msgspec
 
 from shoal import private_files
-from shoal.archives.records import ArchiveReport
+from shoal.admin.archives.records import ArchiveReport
 from shoal.core.errors import InvalidInput, NotFound, StorageFull, Unavailable
 from shoal.core.ids import now_ms
 from shoal.core.model import Visibility
@@ -91,7 +91,7 @@ class ArchiveShelf:
         """
         token = secrets.token_hex(8)
         arriving = self._folder / f"{member_id}.{token}"
-        with self._turn():
+        with self._lock():
             if self.state(member_id) is not None:
                 raise InvalidInput(_ALREADY, field="file")
             if not self._has_room(now_ms()):
@@ -104,11 +104,11 @@ class ArchiveShelf:
             ) as target:
                 copy_to(target)
             private_files.write(arriving / "state.json", msgspec.json.encode(state))
-            with self._turn():
+            with self._lock():
                 # The form may have been submitted twice concurrently.
                 if self.state(member_id) is not None:
                     raise InvalidInput(_ALREADY, field="file")
-                left = self._take_away(member_id)
+                left = self._detach(member_id)
                 arriving.rename(self._folder / str(member_id))
             _remove(left)
         except OSError as error:
@@ -135,7 +135,7 @@ class ArchiveShelf:
 
     def begin(self, member_id: int, token: str, widest: Visibility) -> None:
         """Start the import of a previewed archive. Do nothing in any other phase."""
-        with self._turn():
+        with self._lock():
             state = self.state(member_id)
             if state is not None and (state.token, state.phase) == (token, "looked"):
                 taking = msgspec.structs.replace(
@@ -145,7 +145,7 @@ class ArchiveShelf:
 
     def note(self, member_id: int, state: ArchiveState) -> None:
         """Save the progress of an import. Raises `Discarded`, also if the member has uploaded another archive since."""
-        with self._turn():
+        with self._lock():
             found = self.state(member_id)
             if found is None or found.token != state.token:
                 raise Discarded("this archive has been discarded")
@@ -159,16 +159,16 @@ class ArchiveShelf:
         """Remove an archive and its state; with a token, only that one. A running import stops; imported posts remain."""
         if not (self._folder / str(member_id)).is_dir():
             return
-        with self._turn():
+        with self._lock():
             found = self.state(member_id)
             if token and (found is None or found.token != token):
                 return
-            left = self._take_away(member_id)
+            left = self._detach(member_id)
         _remove(left)
 
     def waiting(self) -> list[int]:
         """Return the members whose archives have work to do."""
-        states = ((member_id, self.state(member_id)) for member_id in self._members())
+        states = ((member_id, self.state(member_id)) for member_id in self.members())
         return [member_id for member_id, state in states if state is not None and state.phase in WORK]
 
     def claim(self, member_id: int) -> IO[bytes] | None:
@@ -185,13 +185,9 @@ class ArchiveShelf:
             return None
         return lock
 
-    def all(self) -> list[int]:
-        """Return the members who have an archive or a report."""
-        return self._members()
-
     def sweep(self, now: int) -> None:
         """Discard archives that were idle for days, and leftovers of killed processes."""
-        for member_id in self._members():
+        for member_id in self.members():
             state = self.state(member_id)
             if state is None:
                 if _changed(self._folder / str(member_id)) < now - KEPT_MS:
@@ -200,32 +196,33 @@ class ArchiveShelf:
                 self.discard(member_id, state.token)
             elif state.phase in OVER:
                 self.empty(member_id, state.token)
-        for place in self._in_hand():
+        for place in self._in_progress():
             if _changed(place) < now - _LEFT_OVER_MS:
                 _remove(place)
 
     def _has_room(self, now: int) -> bool:
         """Return whether another archive fits, after evicting the oldest expired preview if necessary."""
-        states = [(member_id, state) for member_id in self._members() if (state := self.state(member_id)) is not None]
+        states = [(member_id, state) for member_id in self.members() if (state := self.state(member_id)) is not None]
         held = [one for one in states if one[1].phase not in OVER]
-        free = MOST - len(held) - len(self._in_hand())
+        free = MOST - len(held) - len(self._in_progress())
         idle = [one for one in held if one[1].phase == "looked" and one[1].changed < now - LOOKED_MS]
         if free <= 0 and idle:
             member_id, _ = min(idle, key=lambda one: one[1].changed)
-            _remove(self._take_away(member_id))
+            _remove(self._detach(member_id))
             free += 1
         return free > 0
 
-    def _members(self) -> list[int]:
+    def members(self) -> list[int]:
+        """Return the members who have an archive or a report."""
         if not self._folder.is_dir():
             return []
         return sorted(int(place.name) for place in self._folder.iterdir() if place.name.isdecimal())
 
-    def _in_hand(self) -> list[Path]:
+    def _in_progress(self) -> list[Path]:
         """Return the folders of uploads and removals in progress."""
         return list(self._folder.glob("[0-9]*.*"))
 
-    def _take_away(self, member_id: int) -> Path:
+    def _detach(self, member_id: int) -> Path:
         """Rename a member's folder, if it exists, so that it is no longer found; return the new path."""
         leaving = self._folder / f"{member_id}.{secrets.token_hex(8)}"
         with contextlib.suppress(FileNotFoundError):
@@ -233,7 +230,7 @@ class ArchiveShelf:
         return leaving
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         """Hold the folder's lock, so that no other thread or process changes a state."""
         private_files.make_folder(self._folder)
         with os.fdopen(private_files.open_file(self._folder / "lock", os.O_RDWR), "rb") as lock:

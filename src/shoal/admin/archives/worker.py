@@ -12,11 +12,11 @@ import logging
 
 from msgspec.structs import replace
 
+from shoal.admin.archives.entries import MAX_UNPACKED
 from shoal.admin.archives.importer import Space, import_archive
+from shoal.admin.archives.records import ArchiveReport
 from shoal.admin.archives.storage import ArchiveShelf, ArchiveState, Discarded
 from shoal.admin.contract import AnyNetwork
-from shoal.archives.entries import MAX_UNPACKED
-from shoal.archives.records import ArchiveReport
 from shoal.core.errors import ShoalError, StorageFull, Unavailable
 from shoal.core.ids import now_ms
 from shoal.graph.access import members_by_id
@@ -24,8 +24,8 @@ from shoal.graph.access import members_by_id
 _log = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 1.0
-_NOTE_SECONDS = 0.5
-_REST_SECONDS = 30.0
+_SAVE_SECONDS = 0.5
+_BACKOFF_SECONDS = 30.0
 """Backoff of an import while the store is down."""
 _SWEEP_SECONDS = 3_600.0
 _MOST_ATTEMPTS = 5
@@ -33,7 +33,7 @@ _UNPACKED = 4
 """Maximum size of an unpacked archive, as a multiple of the largest archive."""
 _INTERNAL = "the server met an error of its own; its log says which"
 _KILLED = "the server was stopped by force while it read this archive; discard it and send it again"
-_IN_VAIN = "this archive was begun several times, and the server ended each time"
+_TOO_MANY_ATTEMPTS = "this archive was begun several times, and the server ended each time"
 
 
 class ArchiveDesk:
@@ -45,16 +45,16 @@ class ArchiveDesk:
         shelf: ArchiveShelf,
         *,
         every: float = _EVERY_SECONDS,
-        noted_every: float = _NOTE_SECONDS,
-        rest: float = _REST_SECONDS,
+        noted_every: float = _SAVE_SECONDS,
+        rest: float = _BACKOFF_SECONDS,
     ) -> None:
         """Intervals in seconds: to look for work, to save progress, and to back off."""
         self.shelf = shelf
         self._network = network
         self._every = every
-        self._noted_every = noted_every
+        self._save_every = noted_every
         self._rest = rest
-        self._resting: dict[int, float] = {}
+        self._retry_at: dict[int, float] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -68,16 +68,15 @@ class ArchiveDesk:
                 await self._task
 
     async def once(self) -> None:
-        """Do all current work."""
         for member_id in await asyncio.to_thread(self.shelf.waiting):
-            if self._resting.get(member_id, 0.0) <= asyncio.get_running_loop().time():
-                self._resting.pop(member_id, None)
+            if self._retry_at.get(member_id, 0.0) <= asyncio.get_running_loop().time():
+                self._retry_at.pop(member_id, None)
                 await self._work(member_id)
 
     async def sweep(self) -> None:
         """Discard expired archives, and those of deleted members."""
         await asyncio.to_thread(self.shelf.sweep, now_ms())
-        owners = await asyncio.to_thread(self.shelf.all)
+        owners = await asyncio.to_thread(self.shelf.members)
         there = await members_by_id(self._network.writes.graph, owners) if owners else {}
         for gone in set(owners) - there.keys():
             await asyncio.to_thread(self.shelf.discard, gone)
@@ -114,14 +113,14 @@ class ArchiveDesk:
             await self._fail(member_id, state, _KILLED)
             return
         if state.attempts >= _MOST_ATTEMPTS:
-            await self._fail(member_id, state, _IN_VAIN)
+            await self._fail(member_id, state, _TOO_MANY_ATTEMPTS)
             return
         begun = replace(state, attempts=state.attempts + 1, step="reading", done=0, total=0)
         try:
-            await self._note(member_id, begun)
-            report = await self._watched(member_id, begun)
+            await self._save(member_id, begun)
+            report = await self._run_import(member_id, begun)
         except Unavailable as error:
-            await self._wait(member_id, begun, error)
+            await self._back_off(member_id, begun, error)
         except Discarded:
             raise
         except asyncio.CancelledError:
@@ -143,7 +142,7 @@ class ArchiveDesk:
             if report.finished:
                 await asyncio.to_thread(self.shelf.empty, member_id, done.token)
 
-    async def _wait(self, member_id: int, begun: ArchiveState, error: Unavailable) -> None:
+    async def _back_off(self, member_id: int, begun: ArchiveState, error: Unavailable) -> None:
         """Back off. An unavailable store costs no attempt; a full disk does, since the archive itself may fill it."""
         latest = await asyncio.to_thread(self.shelf.state, member_id)
         if latest is None or latest.token != begun.token:
@@ -154,10 +153,10 @@ class ArchiveDesk:
             await self._fail(member_id, latest, str(error))
             return
         _log.warning("the archive of the member %d waits: %s", member_id, error)
-        self._resting[member_id] = asyncio.get_running_loop().time() + self._rest
+        self._retry_at[member_id] = asyncio.get_running_loop().time() + self._rest
         await asyncio.to_thread(self.shelf.note, member_id, replace(latest, step=""))
 
-    async def _watched(self, member_id: int, state: ArchiveState) -> ArchiveReport:
+    async def _run_import(self, member_id: int, state: ArchiveState) -> ArchiveReport:
         """Run an import and save its progress. Raises `Discarded` when its member has discarded it."""
         at = (state.step, 0, 0)
 
@@ -178,17 +177,17 @@ class ArchiveDesk:
             )
         )
         try:
-            while not (await asyncio.wait((job,), timeout=self._noted_every))[0]:
+            while not (await asyncio.wait((job,), timeout=self._save_every))[0]:
                 state = replace(state, step=at[0], done=at[1], total=at[2])
                 if at[0] == "posts" and at[1] > state.furthest:
                     state = replace(state, furthest=at[1], attempts=0)
-                await self._note(member_id, state)
+                await self._save(member_id, state)
             return await job
         finally:
             job.cancel()
             await asyncio.wait((job,))
 
-    async def _note(self, member_id: int, state: ArchiveState) -> None:
+    async def _save(self, member_id: int, state: ArchiveState) -> None:
         """Save a state; a cancelled call waits until it is saved, so that a later state is not overwritten."""
         saving = asyncio.ensure_future(asyncio.to_thread(self.shelf.note, member_id, state))
         try:

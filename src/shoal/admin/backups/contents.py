@@ -16,6 +16,7 @@ import hashlib
 import tempfile
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,15 +28,14 @@ from shoal.admin.throttling import Throttle, run_bounded
 from shoal.core import events
 from shoal.core.errors import NewerNeeded, NotFound
 from shoal.core.ids import shard_of
-from shoal.core.media_files import copy_of, files_of_member, lasting_files_of
-from shoal.core.model import Media, Member
+from shoal.core.media_files import files_now
 from shoal.core.placement import DATA_SOURCES
 from shoal.graph.bulk import FIRST_KEYS, KeyRow, Row, SnapshotSource, SnapshotTable
 from shoal.graph.contract import AssocRow
 from shoal.graph.schema import AnyNode, decode_node
 from shoal.media.store import MediaStore, type_of
 
-PART_BYTES = 4 << 20
+_PART_BYTES = 4 << 20
 """Approximate size of the rows of a part in memory; exceeded by one page of rows at most."""
 _ROW_BYTES = 64
 """Overhead of a row besides its values, in bytes."""
@@ -64,7 +64,7 @@ _decoders = {table: msgspec.msgpack.Decoder(list[row]) for table, row in ROWS.it
 _encode = msgspec.msgpack.Encoder().encode
 
 
-async def packed(rows: Sequence[Any]) -> bytes:
+async def pack(rows: Sequence[Any]) -> bytes:
     """Pack rows in a thread: compression takes most of the time of a backup."""
     return await asyncio.to_thread(lambda: gzip.compress(_encode(rows), _LEVEL, mtime=0))
 
@@ -77,7 +77,7 @@ def unpack(table: str, data: bytes) -> list[Any]:
         raise BackupDamaged(f"rows of {table} cannot be read: {error}") from error
 
 
-def opened(part: DumpPart, data: bytes) -> Sequence[object]:
+def decode_part(part: DumpPart, data: bytes) -> Sequence[object]:
     """Return the rows of a part. Raises `BackupDamaged` if rows are missing or an object or event cannot be decoded."""
     rows = unpack(part.table, data)
     if len(rows) != part.rows:
@@ -95,8 +95,8 @@ def opened(part: DumpPart, data: bytes) -> Sequence[object]:
     return rows
 
 
-async def parts_of(
-    source: SnapshotSource, table: SnapshotTable, owns: Callable[[int], bool] | None, part_bytes: int = PART_BYTES
+async def read_parts(
+    source: SnapshotSource, table: SnapshotTable, owns: Callable[[int], bool] | None
 ) -> AsyncIterator[Sequence[Row]]:
     """Iterate over a table of one store in parts. `owns` selects the shards of the store; None selects all."""
     after = FIRST_KEYS[table]
@@ -106,17 +106,14 @@ async def parts_of(
         after = page[-1][: len(after)]
         rows = page if owns is None else [row for row in page if _is_own(table, row, owns)]
         waiting += rows
-        size += sum(map(_weight, rows))
-        if size >= part_bytes:
+        size += sum(
+            _ROW_BYTES + sum(len(value) if isinstance(value, bytes | str) else 8 for value in row) for row in rows
+        )
+        if size >= _PART_BYTES:
             yield waiting
             waiting, size = [], 0
     if waiting:
         yield waiting
-
-
-def _weight(row: Row) -> int:
-    """Return the approximate size of a row in bytes."""
-    return _ROW_BYTES + sum(len(value) if isinstance(value, bytes | str) else 8 for value in row)
 
 
 def _is_own(table: SnapshotTable, row: Row, owns: Callable[[int], bool]) -> bool:
@@ -147,16 +144,11 @@ class MediaNames:
     def take(self, nodes: Iterable[AnyNode]) -> None:
         found: dict[int, list[str]] = {}
         for node in nodes:
-            if not isinstance(node, Media | Member):
-                continue
-            keys = lasting_files_of(node) if isinstance(node, Media) else files_of_member(node)
-            copies = set(map(copy_of, keys))
-            for key in keys:
-                if (source := source_in(key)) is None:
+            for key, required in files_now(node).items():
+                if (source := data_source_of(key)) is None:
                     self.strangers += 1
-                    continue
-                # A smaller copy is optional: the original picture is served if it is missing.
-                found.setdefault(source, []).append(f"{'?' if key in copies else '!'}{key}\n")
+                else:
+                    found.setdefault(source, []).append(f"{'!' if required else '?'}{key}\n")
         for source, lines in found.items():
             with self._files[source].open("a") as file:
                 file.writelines(lines)
@@ -169,7 +161,7 @@ class MediaNames:
             return {line[1:-1]: line[0] == "!" for line in file}
 
 
-def source_in(key: str) -> int | None:
+def data_source_of(key: str) -> int | None:
     """Return the data source of a media key; None for a key of another format."""
     parts = key.split("/")
     if len(parts) != _KEY_PARTS or not all(part.isdecimal() for part in parts[:3]) or int(parts[0]) >= DATA_SOURCES:
@@ -186,32 +178,25 @@ class KeptMedia(NamedTuple):
     lacks: int
 
 
+@dataclass
 class MediaCopier:
-    def __init__(
-        self,
-        media: MediaStore,
-        repository: BackupRepository,
-        newest: Manifest | None,
-        folder: Path,
-        throttle: Throttle,
-        tell: Progress,
-    ) -> None:
-        self._media = media
-        self._repository = repository
-        self._newest = newest
-        self._folder = folder
-        self._throttle = throttle
-        self._tell = tell
-        self.new_files = 0
-        self.new_bytes = 0
+    media: MediaStore
+    repository: BackupRepository
+    newest: Manifest | None
+    folder: Path
+    """For temporary files."""
+    throttle: Throttle
+    tell: Progress
+    new_files: int = 0
+    new_bytes: int = 0
 
     async def copy_all(self) -> None:
         """Copy all current media, so that little is left to copy once the snapshots are open."""
         for _ in range(_ROUNDS):
             before = self.new_files
             for source in range(DATA_SOURCES):
-                await self._bring(source, await listed(self._media, str(source)))
-                self._tell("media", source + 1, DATA_SOURCES)
+                await self._bring(source, await sizes_below(self.media, str(source)))
+                self.tell("media", source + 1, DATA_SOURCES)
             if self.new_files == before:
                 return
 
@@ -221,7 +206,7 @@ class MediaCopier:
         lacking: list[str] = []
         lacks, files, size = names.strangers, 0, 0
         for source in range(DATA_SOURCES):
-            self._tell("list of media", source + 1, DATA_SOURCES)
+            self.tell("list of media", source + 1, DATA_SOURCES)
             named = await asyncio.to_thread(names.of, source)
             if not named:
                 continue
@@ -237,10 +222,10 @@ class MediaCopier:
 
     async def _sizes(self, source: int, named: Mapping[str, bool]) -> dict[str, int]:
         """Return the sizes of the named files that exist in the network or already in the backup."""
-        there = await kept_files(self._repository, source)
+        there = await media_sizes(self.repository, source)
         if named.keys() <= there.keys():
             return {key: there[key] for key in named}
-        here = await listed(self._media, str(source))
+        here = await sizes_below(self.media, str(source))
         return {key: size for key in named if (size := here.get(key, there.get(key))) is not None}
 
     async def _list(self, generation: str, source: int, rows: Sequence[KeptFile]) -> list[DumpPart]:
@@ -248,15 +233,15 @@ class MediaCopier:
         for start in range(0, len(rows), _PART_ROWS):
             some = rows[start : start + _PART_ROWS]
             name = f"media-{source:02}-{start // _PART_ROWS + 1:05}.gz"
-            data = await packed(some)
-            parts.append(await self._repository.put_part(generation, name, MEDIA_TABLE, data, len(some)))
+            data = await pack(some)
+            parts.append(await self.repository.put_part(generation, name, MEDIA_TABLE, data, len(some)))
         return parts
 
     async def _bring(self, source: int, wanted: Mapping[str, int]) -> dict[str, KeptFile]:
         """Copy the wanted files to the backup and return those that it holds. Files deleted in the meantime are left out."""
         if not wanted:
             return {}
-        there = await kept_files(self._repository, source)
+        there = await media_sizes(self.repository, source)
         known = await self._known(source)
         found = {
             key: known[key]
@@ -265,12 +250,16 @@ class MediaCopier:
         }
 
         async def bring(key: str) -> None:
-            there_already = there.get(key) == wanted[key]
-            kept = await (self._hashed(key, wanted[key]) if there_already else self._copied(key))
+            if there.get(key) == wanted[key]:
+                # An unfinished backup copied it.
+                await self.throttle.spend(wanted[key])
+                kept = await hash_file(self.repository, key)
+            else:
+                kept = await self._copied(key)
             if kept is not None:
                 found[key] = kept
 
-        await run_bounded([key for key in wanted if key not in found], bring, _AT_ONCE, nothing_done)
+        await run_bounded([key for key in wanted if key not in found], bring, _AT_ONCE)
         await asyncio.to_thread(self._spool(source).write_bytes, msgspec.msgpack.encode(list(found.values())))
         return found
 
@@ -279,23 +268,18 @@ class MediaCopier:
         spool = self._spool(source)
         if spool.exists():
             rows = msgspec.msgpack.decode(await asyncio.to_thread(spool.read_bytes), type=list[KeptFile])
-        elif self._newest is not None:
-            rows = await kept_rows(self._repository, self._newest, source)
+        elif self.newest is not None:
+            rows = await media_list(self.repository, self.newest, source)
         else:
             rows = []
         return {row.key: row for row in rows}
 
     def _spool(self, source: int) -> Path:
-        return self._folder / f"kept-{source}"
-
-    async def _hashed(self, key: str, size: int) -> KeptFile | None:
-        """Hash a file that an unfinished backup copied."""
-        await self._throttle.spend(size)
-        return await file_in(self._repository, key)
+        return self.folder / f"kept-{source}"
 
     async def _copied(self, key: str) -> KeptFile | None:
         try:
-            kept = await carry(self._media, key, self._repository.files, f"{MEDIA}/{key}", self._folder, self._throttle)
+            kept = await copy_file(self.media, key, self.repository.files, f"{MEDIA}/{key}", self.folder, self.throttle)
         except NotFound:
             return None
         self.new_files += 1
@@ -303,28 +287,24 @@ class MediaCopier:
         return kept
 
 
-def nothing_done(_done: int) -> None:
-    """Report no progress: per-file progress of a data source is too fine."""
-
-
-async def listed(files: MediaStore, prefix: str) -> dict[str, int]:
+async def sizes_below(files: MediaStore, prefix: str) -> dict[str, int]:
     """Return the sizes of media files below a prefix, by full key."""
     cut = len(MEDIA) + 1 if prefix.startswith(f"{MEDIA}/") else 0
     return {
         file.key: file.size
         async for page in files.files(prefix)
         for file in page
-        if source_in(file.key[cut:]) is not None
+        if data_source_of(file.key[cut:]) is not None
     }
 
 
-async def kept_files(repository: BackupRepository, source: int) -> dict[str, int]:
+async def media_sizes(repository: BackupRepository, source: int) -> dict[str, int]:
     """Return the sizes of the media in a backup, by their keys in the network."""
-    found = await listed(repository.files, f"{MEDIA}/{source}")
+    found = await sizes_below(repository.files, f"{MEDIA}/{source}")
     return {key.removeprefix(f"{MEDIA}/"): size for key, size in found.items()}
 
 
-async def kept_rows(repository: BackupRepository, manifest: Manifest, source: int) -> list[KeptFile]:
+async def media_list(repository: BackupRepository, manifest: Manifest, source: int) -> list[KeptFile]:
     """Return the media list of a generation for one data source. Raises `BackupDamaged`."""
     rows: list[KeptFile] = []
     for part in manifest.parts:
@@ -333,7 +313,7 @@ async def kept_rows(repository: BackupRepository, manifest: Manifest, source: in
     return rows
 
 
-async def file_in(repository: BackupRepository, key: str) -> KeptFile | None:
+async def hash_file(repository: BackupRepository, key: str) -> KeptFile | None:
     """Return a media file of a backup with its hash, or None."""
     digest, size = hashlib.sha256(), 0
     try:
@@ -346,7 +326,7 @@ async def file_in(repository: BackupRepository, key: str) -> KeptFile | None:
     return KeptFile(key, size, digest.digest())
 
 
-async def carry(
+async def copy_file(
     source: MediaStore,
     key: str,
     target: MediaStore,

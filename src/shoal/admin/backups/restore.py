@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from shoal import private_files
-from shoal.admin.backups.contents import KeptFile, carry, kept_rows, listed, nothing_done, opened
+from shoal.admin.backups.contents import KeptFile, copy_file, decode_part, media_list, sizes_below
 from shoal.admin.backups.repository import MEDIA, PUSH_KEY, BackupDamaged, BackupRepository, DumpPart, Manifest
 from shoal.admin.consistency.check import check
 from shoal.admin.contract import AnyNetwork
-from shoal.admin.move import bury_events, emit_again, forget_events, holds_something, whole
+from shoal.admin.move import bury_events, emit_events, forget_events, has_content, whole
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.throttling import Throttle, run_bounded
 from shoal.admin.unfinished import mark_of, marked
@@ -86,113 +86,105 @@ async def finish(target: RestoreTarget, manifest: Manifest) -> None:
     await whole(target.store).remove_rows(Rows(keys=[mark_of(manifest.generation)]))
 
 
+@dataclass
 class _Restore:
-    def __init__(
-        self,
-        repository: BackupRepository,
-        manifest: Manifest,
-        target: RestoreTarget,
-        throttle: Throttle,
-        tell: Progress,
-    ) -> None:
-        self._repository = repository
-        self._manifest = manifest
-        self._target = target
-        self._store = whole(target.store)
-        self._mark = mark_of(manifest.generation)
-        self._throttle = throttle
-        self._tell = tell
-        self._done = RestoredNetwork()
+    repository: BackupRepository
+    manifest: Manifest
+    target: RestoreTarget
+    throttle: Throttle
+    tell: Progress
+    done: RestoredNetwork = field(default_factory=RestoredNetwork)
+
+    def __post_init__(self) -> None:
+        self.store = whole(self.target.store)
+        self.mark = mark_of(self.manifest.generation)
 
     async def run(self) -> RestoredNetwork:
         await self._check_empty()
         push_key = await self._push_key()
         await self._check_rows()
-        await self._store.put_rows(Rows(keys=[self._mark]))
+        await self.store.put_rows(Rows(keys=[self.mark]))
         await self._put_rows()
         await self._put_events()
         with tempfile.TemporaryDirectory(prefix="shoal-restore-") as folder:
             await self._put_media(Path(folder))
-        if push_key and self._target.push_key is not None:
-            await asyncio.to_thread(private_files.write, self._target.push_key, push_key)
-        return self._done
+        if push_key and self.target.push_key is not None:
+            await asyncio.to_thread(private_files.write, self.target.push_key, push_key)
+        return self.done
 
     async def _check_empty(self) -> None:
-        begun = await marked(self._store)
-        if begun and begun != self._mark.id:
+        begun = await marked(self.store)
+        if begun and begun != self.mark.id:
             raise InvalidInput("another generation was being restored there: name that one, or an empty store")
-        if not begun and await holds_something(self._store):
+        if not begun and await has_content(self.store):
             raise InvalidInput("the store to restore to is not empty: name an empty one with --store")
 
     async def _push_key(self) -> bytes:
         """Return the web push key, or nothing. Raises `InvalidInput` if another key already exists."""
-        kept = [part for part in self._manifest.parts if part.table == PUSH_KEY]
+        kept = [part for part in self.manifest.parts if part.table == PUSH_KEY]
         if not kept:
             return b""
-        key = await self._repository.part(self._manifest.generation, kept[0])
-        path = self._target.push_key
-        if path is not None and (await asyncio.to_thread(_text_of, path) or key.strip()) != key.strip():
+        key = await self.repository.part(self.manifest.generation, kept[0])
+        path = self.target.push_key
+        there = await asyncio.to_thread(path.read_bytes) if path is not None and path.exists() else b""
+        if there.strip() not in {b"", key.strip()}:
             raise InvalidInput(f"{path} is another key for web push than that of the backup: move it away")
         return key
 
     async def _check_rows(self) -> None:
-        for at, part in enumerate(self._manifest.parts, 1):
+        for at, part in enumerate(self.manifest.parts, 1):
             if part.table != PUSH_KEY:
                 await self._opened(part)
-            self._tell("looked through", at, len(self._manifest.parts))
+            self.tell("looked through", at, len(self.manifest.parts))
 
     async def _opened(self, part: DumpPart) -> Sequence[Any]:
-        await self._throttle.spend(part.size)
-        return await asyncio.to_thread(opened, part, await self._repository.part(self._manifest.generation, part))
+        await self.throttle.spend(part.size)
+        return await asyncio.to_thread(decode_part, part, await self.repository.part(self.manifest.generation, part))
 
     async def _rows(self, table: SnapshotTable) -> AsyncIterator[Sequence[Any]]:
-        for part in self._manifest.parts:
+        for part in self.manifest.parts:
             if part.table == table.value:
                 yield await self._opened(part)
 
     async def _put_rows(self) -> None:
         for table in (SnapshotTable.OBJECTS, SnapshotTable.ASSOCIATIONS, SnapshotTable.COUNTS, SnapshotTable.KEYS):
-            put, total = 0, self._manifest.rows(table.value)
+            put, total = 0, self.manifest.rows(table.value)
             async for rows in self._rows(table):
                 for start in range(0, len(rows), _ROWS_AT_ONCE):
                     some = rows[start : start + _ROWS_AT_ONCE]
-                    await self._store.put_rows(_as_rows(table, some))
+                    await self.store.put_rows(_as_rows(table, some))
                     put += len(some)
-                    self._tell(table.value, put, total)
-            self._done.rows += put
+                    self.tell(table.value, put, total)
+            self.done.rows += put
 
     async def _put_events(self) -> None:
         # An interrupted restore may have added some.
-        await forget_events(self._store)
+        await forget_events(self.store)
         async for rows in self._rows(SnapshotTable.BURIED):
-            await bury_events(self._store, [(events.decode(event), error) for _, event, error in rows])
-            self._done.buried += len(rows)
+            await bury_events(self.store, [(events.decode(event), error) for _, event, error in rows])
+            self.done.buried += len(rows)
         async for rows in self._rows(SnapshotTable.EVENTS):
-            await emit_again(self._store, [events.decode(event) for _, event in rows])
-            self._done.events += len(rows)
+            await emit_events(self.store, [events.decode(event) for _, event in rows])
+            self.done.events += len(rows)
 
     async def _put_media(self, folder: Path) -> None:
-        media, done, total = self._target.media, self._done, self._manifest.media.files
+        media, done, total = self.target.media, self.done, self.manifest.media.files
 
         async def put(row: KeptFile) -> None:
             try:
-                await carry(self._repository.files, f"{MEDIA}/{row.key}", media, row.key, folder, self._throttle, row)
+                await copy_file(self.repository.files, f"{MEDIA}/{row.key}", media, row.key, folder, self.throttle, row)
             except (BackupDamaged, NotFound):
                 done.faults.append(f"the file {row.key} is damaged or gone")
             else:
                 done.media_files += 1
 
         for source in range(DATA_SOURCES):
-            rows = await kept_rows(self._repository, self._manifest, source)
-            there = await listed(media, str(source)) if rows else {}
+            rows = await media_list(self.repository, self.manifest, source)
+            there = await sizes_below(media, str(source)) if rows else {}
             missing = [row for row in rows if there.get(row.key) != row.size]
             done.media_there += len(rows) - len(missing)
-            await run_bounded(missing, put, _AT_ONCE, nothing_done)
-            self._tell("media", done.media_files + done.media_there, total)
-
-
-def _text_of(path: Path) -> bytes:
-    return path.read_bytes().strip() if path.exists() else b""
+            await run_bounded(missing, put, _AT_ONCE)
+            self.tell("media", done.media_files + done.media_there, total)
 
 
 def _as_rows(table: SnapshotTable, rows: Sequence[Any]) -> Rows:

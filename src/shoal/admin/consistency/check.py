@@ -14,25 +14,33 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from shoal.admin.consistency import invariants, scan
 from shoal.admin.consistency.derived import (
     SearchRows,
     TagCounts,
-    count_anew,
-    homes,
-    look_again,
+    check_homes,
+    constant,
+    recount_tags,
+    reindex,
     settled_difference,
-    still_wrong,
+    tag_difference,
 )
 from shoal.admin.consistency.invariants import MOST, Found
-from shoal.admin.consistency.media import YOUNG_SECONDS, MediaFiles, mend
-from shoal.admin.consistency.records import FollowHistories, FreshIds, UnusedApps, plan_again, plan_ends, remember
+from shoal.admin.consistency.media import YOUNG_SECONDS, MediaFiles, repair_media
+from shoal.admin.consistency.records import (
+    FollowHistories,
+    FreshIds,
+    UnusedApps,
+    merge_histories,
+    renew_tickets,
+    schedule_app_deletions,
+)
 from shoal.admin.consistency.repair import miscount
-from shoal.admin.consistency.repair import repair as put_right
-from shoal.admin.consistency.tag_spellings import TagSpellings, store_folded
+from shoal.admin.consistency.repair import repair as repair_rows
+from shoal.admin.consistency.tag_spellings import TagSpellings, repair_spellings
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import EXAMPLES, PROMISES, CheckReport, Finding, Invariant, Progress, nothing
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock, key_text
@@ -64,50 +72,39 @@ from shoal.graph.schema import (
 )
 from shoal.search.indexing import member_row
 
-
-class KeyTarget(NamedTuple):
-    """A key that must resolve to an object."""
-
-    key: Key
-    id: int
-
-
-def names_of(node: AnyNode) -> KeyTarget | None:
-    """Return the key of an object, if its kind has one."""
-    match node:
-        case Media() if (key := key_of_files(node)) is not None:
-            return KeyTarget(key, node.id)
-        case Member():
-            return KeyTarget(user_name_key(node.name), node.id)
-        case Login(email=address) if address:
-            return KeyTarget(email_key(address), node.member_id)
-        case Share():
-            return KeyTarget(share_key(node.author_id, shard_of(node.author_id), node.post_id), node.id)
-        case EmailDomainBlock():
-            return KeyTarget(email_domain_block_key(node.domain), node.id)
-        case CanonicalEmailBlock():
-            return KeyTarget(email_block_key(node.digest), node.id)
-        case IpBlock():
-            return KeyTarget(ip_block_key(node.network), node.id)
-        case NameBlock():
-            return KeyTarget(name_block_key(key_text(node.word, part=node.part)), node.id)
-        case Taste():
-            return KeyTarget(taste_key(node.member_id), node.id)
-        case ContactSalt() | ChallengeKey():
-            return KeyTarget(contact_salt_key() if isinstance(node, ContactSalt) else challenge_key_key(), node.id)
-        case SeenPosts():
-            return KeyTarget(seen_key(node.member_id), node.id)
-    return None
-
+_KEY_OF: Mapping[type[AnyNode], Callable[[Any], Key | None]] = {
+    Media: key_of_files,
+    Member: lambda member: user_name_key(member.name),
+    Login: lambda login: email_key(login.email) if login.email else None,
+    Share: lambda share: share_key(share.author_id, shard_of(share.author_id), share.post_id),
+    EmailDomainBlock: lambda block: email_domain_block_key(block.domain),
+    CanonicalEmailBlock: lambda block: email_block_key(block.digest),
+    IpBlock: lambda block: ip_block_key(block.network),
+    NameBlock: lambda block: name_block_key(key_text(block.word, part=block.part)),
+    Taste: lambda taste: taste_key(taste.member_id),
+    ContactSalt: lambda _salt: contact_salt_key(),
+    ChallengeKey: lambda _key: challenge_key_key(),
+    SeenPosts: lambda seen: seen_key(seen.member_id),
+}
+"""Keys that must lead to objects of these kinds; that of a login leads to its member."""
 
 _PATIENCE_SECONDS = 3_600.0
 """How long a check waits for pending events."""
 _ROUNDS = 4
 """Rounds of a repair: a repair may reveal another fault."""
 _KEYS_AT_ONCE = 256
-_RECOUNTED = 1_000
-"""Counts that are recounted one by one. Above this number, the differences cannot be races with writers."""
-_RECOUNTS = 8
+
+_REMEDIES = (
+    repair_rows,
+    repair_spellings,
+    recount_tags,
+    reindex,
+    repair_media,
+    schedule_app_deletions,
+    renew_tickets,
+    merge_histories,
+)
+"""Each repairs the findings of its kind."""
 
 Look = Mapping[str, Found]
 
@@ -146,14 +143,8 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
         findings = [finding for found in look.values() for finding in found.findings]
         if not findings:
             break
-        await put_right(network, findings)
-        await store_folded(network, findings)
-        await count_anew(network, findings)
-        await look_again(network, findings)
-        await mend(network, findings)
-        await plan_ends(network, findings)
-        await plan_again(network, findings)
-        await remember(network, findings)
+        for remedy in _REMEDIES:
+            await remedy(network, findings)
         look = await _confirmed(network, sample, progress, read_only=False, young=young)
     return max(0, before - sum(found.wrong for found in look.values()))
 
@@ -162,16 +153,18 @@ async def _confirmed(
     network: AnyNetwork, sample: int | None, progress: Progress, *, read_only: bool, young: float
 ) -> Look:
     """Return the findings that two passes agree on. The timeline check does its own second pass."""
-    stored, objects, counts = await _look(network, progress, read_only=read_only, young=young)
+    stored, objects, counts = await _check_once(network, progress, read_only=read_only, young=young)
     if any(found.wrong for found in stored.values()):
-        again, objects, counts = await _look(network, progress, read_only=read_only, young=young)
+        again, objects, counts = await _check_once(network, progress, read_only=read_only, young=young)
         stored = {name: _in_both(stored[name], again[name]) for name in stored if name in again}
-        stored["I2"] = await _still_miscounted(network, stored["I2"])
+        stored["I2"] = await constant(stored["I2"], lambda finding: miscount(network, finding))
         if not read_only:
-            stored["cloud"] = await still_wrong(network, stored["cloud"])
+            stored["cloud"] = await constant(
+                stored["cloud"], lambda finding: tag_difference(network, finding.tag), network
+            )
     if read_only:
         return stored
-    return {"I1": await homes(network, objects, counts, sample, progress), **stored}
+    return {"I1": await check_homes(network, objects, counts, sample, progress), **stored}
 
 
 def _in_both(first: Found, second: Found) -> Found:
@@ -180,22 +173,7 @@ def _in_both(first: Found, second: Found) -> Found:
     return Found(second.checked, second.wrong if second.wrong > MOST else len(kept), kept)
 
 
-async def _still_miscounted(network: AnyNetwork, found: Found) -> Found:
-    """Keep counts that are off by a constant amount: a correct count that changes may differ in two passes by coincidence."""
-    if found.wrong > _RECOUNTED:
-        return found
-    wrong = {finding: await miscount(network, finding) for finding in found.findings}
-    for _ in range(_RECOUNTS):
-        wrong = {finding: by for finding, by in wrong.items() if by}
-        if wrong:
-            # Random, to avoid running in step with writers.
-            await asyncio.sleep(random.uniform(0.0, 0.01))  # noqa: S311
-            wrong = {finding: by if by == await miscount(network, finding) else 0 for finding, by in wrong.items()}
-    kept = [finding for finding in found.findings if wrong.get(finding)]
-    return Found(found.checked, len(kept), kept)
-
-
-async def _look(
+async def _check_once(
     network: AnyNetwork, progress: Progress, *, read_only: bool, young: float
 ) -> tuple[dict[str, Found], scan.Objects, scan.Counts]:
     if not read_only:
@@ -259,12 +237,16 @@ class _Keys:
         self.findings: list[Finding] = []
 
     async def watch(self, page: Sequence[AnyNode]) -> None:
-        named = [found for node in page if (found := names_of(node)) is not None]
+        named = [
+            (key, node.member_id if isinstance(node, Login) else node.id)
+            for node in page
+            if (key_of := _KEY_OF.get(type(node))) and (key := key_of(node)) is not None
+        ]
         for start in range(0, len(named), _KEYS_AT_ONCE):
             await self._check(named[start : start + _KEYS_AT_ONCE])
             await asyncio.sleep(0)
 
-    async def _check(self, named: Sequence[KeyTarget]) -> None:
+    async def _check(self, named: Sequence[tuple[Key, int]]) -> None:
         owners = await self._store.key_get([key for key, _ in named])
         self.checked += len(named)
         for key, id_ in named:
@@ -323,24 +305,27 @@ async def check_sampled(network: AnyNetwork, members: int, progress: Progress = 
     chance = random.Random()  # noqa: S311  # a sample guards nothing
     lines = {name: Found(0, 0, []) for name in _LINES}
     for at in range(1, members + 1):
-        member = await drawn(network.store, chance)
+        member = await random_member(network.store, chance)
         if member is None:
             break
-        for name, found in (await _confirmed_for(network, member)).items():
+        for name, found in (await _confirmed_of(network, member)).items():
             line = lines[name]
             lines[name] = Found(line.checked + 1, line.wrong + len(found), [*line.findings, *found][:EXAMPLES])
         progress("members", at, members)
-    return CheckReport(
-        invariants=[_sampled_line(name, found) for name, found in lines.items()], seconds=time.monotonic() - began
-    )
+    checked = [
+        Invariant(
+            name=name,
+            promise=PROMISES[name],
+            checked=found.checked,
+            found=found.wrong,
+            examples=[finding.words.format(*finding.about) for finding in found.findings],
+        )
+        for name, found in lines.items()
+    ]
+    return CheckReport(invariants=checked, seconds=time.monotonic() - began)
 
 
-def _sampled_line(name: str, found: Found) -> Invariant:
-    examples = [finding.words.format(*finding.about) for finding in found.findings]
-    return Invariant(name=name, promise=PROMISES[name], checked=found.checked, found=found.wrong, examples=examples)
-
-
-async def drawn(store: Store, chance: random.Random) -> Member | None:
+async def random_member(store: Store, chance: random.Random) -> Member | None:
     """Return a random member, or None if none was found.
 
     Bisects the id space, choosing a non-empty half at random each time. So members who joined on a quiet day are drawn more often
@@ -365,16 +350,16 @@ async def _holds(store: Store, after: int, upto: int) -> bool:
     return bool(page) and page[0].id <= upto
 
 
-async def _confirmed_for(network: AnyNetwork, member: Member) -> Findings:
-    first = await _look_around(network, member)
+async def _confirmed_of(network: AnyNetwork, member: Member) -> Findings:
+    first = await _check_member(network, member)
     if any(first.values()):
         await network.settle()
-        second = await _look_around(network, member)
+        second = await _check_member(network, member)
         return {name: [finding for finding in found if finding in second[name]] for name, found in first.items()}
     return first
 
 
-async def _look_around(network: AnyNetwork, member: Member) -> Findings:
+async def _check_member(network: AnyNetwork, member: Member) -> Findings:
     graph = network.effects.graph
     found: Findings = {name: [] for name in _LINES}
     owners = await graph.key_get((user_name_key(member.name),))
@@ -387,12 +372,12 @@ async def _look_around(network: AnyNetwork, member: Member) -> Findings:
         found["I3"] += await _one_sided(graph, member.id, atype, newest[:_OTHER_ENDS])
         if atype is POSTED:
             found["lists"] += await _not_posted(graph, member.id, newest)
-    found["search"] = await _misread(network, member)
-    found["I1"] = await _strays_at_home(network, member.id)
+    found["search"] = await _check_search(network, member)
+    found["I1"] = await _check_home(network, member.id)
     return found
 
 
-async def _strays_at_home(network: AnyNetwork, member: int) -> list[Finding]:
+async def _check_home(network: AnyNetwork, member: int) -> list[Finding]:
     warm = await network.timelines.floor(member) is not None
     difference = await settled_difference(network, member)
     if not warm:
@@ -431,7 +416,7 @@ async def _not_posted(graph: Graph, id1: int, newest: Sequence[Assoc]) -> list[F
     ]
 
 
-async def _misread(network: AnyNetwork, member: Member) -> list[Finding]:
+async def _check_search(network: AnyNetwork, member: Member) -> list[Finding]:
     index = network.effects.search.index
     if not index.keeps:
         return []

@@ -15,11 +15,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from shoal.admin.consistency.invariants import MOST, Found
-from shoal.admin.consistency.scan import FIRST, Counts, Objects
+from shoal.admin.consistency.scan import Counts, Objects
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding, Progress
 from shoal.core.ids import now_ms
 from shoal.core.model import Member, Post
+from shoal.graph.bulk import FIRST
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.payloads.posts import counted_tags
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, TAG_OF, AnyNode, tag_id
@@ -43,7 +44,9 @@ _TIMELINE_LOOKS = 3
 Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 
 
-async def homes(network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress) -> Found:
+async def check_homes(
+    network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress
+) -> Found:
     """Check the warm timelines (`sample` random ones, or all); if none is warm, those of a sample of members."""
     warm = await network.timelines.members(_ALL)
     chosen = _some(warm, sample) if warm else _sampled(objects, counts, BY_CHANCE if sample is None else sample)
@@ -88,7 +91,7 @@ async def settled_difference(network: AnyNetwork, member: int) -> str | None:
     if not found:
         return None
     lacking, extra = ([id_ for id_, missing in found if missing is wanted] for wanted in (True, False))
-    return f"the home timeline of {{0}} lacks {_few(lacking)} and has {_few(extra)} too much"
+    return f"the home timeline of {{0}} lacks {_listed(lacking)} and has {_listed(extra)} too much"
 
 
 async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
@@ -100,17 +103,17 @@ async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[in
 
 
 async def _compared(reads: Reads, member: int, cursor: Cursor, most: int) -> set[tuple[int, bool]]:
-    shown = await _walked(home.page, reads, member, cursor, most)
-    defined = await _walked(home.definition, reads, member, cursor, most)
+    shown = await _ids(home.page, reads, member, cursor, most)
+    defined = await _ids(home.definition, reads, member, cursor, most)
     wanted = set(defined)
     return {(id_, id_ in wanted) for id_ in wanted.symmetric_difference(shown)}
 
 
-def _few(ids: Sequence[int]) -> str:
+def _listed(ids: Sequence[int]) -> str:
     return ", ".join(map(str, sorted(ids)[:3])) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "") or "nothing"
 
 
-async def _walked(read: Read, reads: Reads, member: int, cursor: Cursor, most: int) -> list[int]:
+async def _ids(read: Read, reads: Reads, member: int, cursor: Cursor, most: int) -> list[int]:
     """Return the first `most` ids, page by page: pages may be short, so they cannot be compared one by one."""
     ids: list[int] = []
     before: int | None = cursor.before
@@ -145,7 +148,7 @@ class SearchRows:
         self.checked += len(expected)
         for id_, row in expected.items():
             if held.get(id_) != row:
-                self._tell("the search index does not have {0} as it is", id_)
+                self._add("the search index does not have {0} as it is", id_)
 
     async def compared(self) -> Found:
         """Return all findings, including rows of deleted objects."""
@@ -155,26 +158,25 @@ class SearchRows:
             there = await self._graph.obj_get(ids)
             for id_ in ids:
                 if id_ not in there:
-                    self._tell("the search index has {0}, which is gone", id_)
+                    self._add("the search index has {0}, which is gone", id_)
         return Found(self.checked, self.wrong, self.findings)
 
-    def _tell(self, words: str, id_: int) -> None:
+    def _add(self, words: str, id_: int) -> None:
         self.wrong += 1
         if len(self.findings) < MOST:
             self.findings.append(Finding(words, (id_,), look=id_))
 
 
-async def look_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Index the objects of these findings again."""
+async def reindex(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     if ids := [finding.look for finding in findings if finding.look]:
         await network.effects.search.look(network.effects.graph, ids)
 
 
 _TAG_PAGE = 1_000
 _TAGS_AT_ONCE = 200
-_LOOKED_AT = 1_000
+_RECHECKED = 1_000
 """Findings that are rechecked one by one. Above this number, the differences cannot be races with writers."""
-_TAG_LOOKS = 8
+_RECHECKS = 8
 
 
 def horizon() -> int:
@@ -232,37 +234,42 @@ def _use(post: Post) -> Use | None:
     return Use(post.id, post.version, post.author_id, post.created_at, post.created_at, changes) if changes else None
 
 
-async def still_wrong(network: AnyNetwork, found: Found) -> Found:
-    """Return the findings that persist: tags that keep differing by the same amount, even while the network is in use."""
-    if found.wrong > _LOOKED_AT:
+async def constant(
+    found: Found, difference: Callable[[Finding], Awaitable[object]], settled: AnyNetwork | None = None
+) -> Found:
+    """Return the findings that keep differing by the same amount, even while the network is in use.
+
+    A correct value that changes may differ in two passes by coincidence. The events of `settled` are processed before each pass.
+    """
+    if found.wrong > _RECHECKED:
         return found
-    differ = {finding: await _tag_difference(network, finding.tag) for finding in found.findings}
-    for _ in range(_TAG_LOOKS):
-        differ = {finding: by for finding, by in differ.items() if any(by)}
+    differ = {finding: await difference(finding) for finding in found.findings}
+    for _ in range(_RECHECKS):
+        differ = {finding: by for finding, by in differ.items() if by}
         if differ:
             # Random, to avoid running in step with writers.
             await asyncio.sleep(random.uniform(0.0, 0.01))  # noqa: S311
-            await network.settle()
-            differ = {
-                finding: by for finding, by in differ.items() if by == await _tag_difference(network, finding.tag)
-            }
-    kept = [finding for finding in found.findings if any(differ.get(finding, ()))]
+            if settled is not None:
+                await settled.settle()
+            differ = {finding: by for finding, by in differ.items() if by == await difference(finding)}
+    kept = [finding for finding in found.findings if finding in differ]
     return Found(found.checked, len(kept), kept)
 
 
-async def _tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
-    """Return by how many uses, on which days and in which spellings the cloud and a recount differ; all falsy if equal."""
+async def tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
+    """Return by how many uses, on which days and in which spellings the cloud and a recount differ; empty if they are equal."""
     counted, _ = await _counted_anew(network, name)
     stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
     days = {day: held for day, held in stored.days.items() if day >= horizon()}
-    return (
+    difference = (
         stored.n - counted.n,
         set(days.items()) ^ set(counted.days.items()),
         set(stored.forms.items()) ^ set(counted.forms.items()),
     )
+    return difference if any(difference) else ()
 
 
-async def count_anew(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+async def recount_tags(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Recount the tags of these findings from the graph."""
     names = [finding.tag for finding in findings if finding.tag]
     for start in range(0, len(names), _TAGS_AT_ONCE):

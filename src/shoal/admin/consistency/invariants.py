@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoal.admin.consistency.scan import FIRST, LISTED, Blocks, Column, Counts, Links, Objects, Pairs
+from shoal.admin.consistency.scan import LISTED, Blocks, Column, Counts, Links, Objects, Pairs
 from shoal.admin.report import Finding
+from shoal.graph.bulk import FIRST
 from shoal.graph.schema import (
     ACTIVE,
     ASSOC_TYPES,

@@ -8,20 +8,19 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from shoal.admin.consistency.invariants import MOST, Found
-from shoal.admin.consistency.scan import Column, Links, Objects, found_in
+from shoal.admin.consistency.scan import Column, Links, Objects, column, found_in
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding
 from shoal.core.ids import now_ms, shard_of
-from shoal.core.media_files import copy_of, files_of_member, lasting_files_of
+from shoal.core.media_files import copy_of, files_now, files_of_member, lasting_files_of
 from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, find_object
@@ -34,12 +33,6 @@ _AT_ONCE = 16
 _PAGE = 1_000
 _PARTS = 5
 """Parts of a media key: three numbers, the member, the file."""
-
-
-class _File(NamedTuple):
-    key: str
-    object_id: int
-    required: bool
 
 
 class MediaFiles:
@@ -56,27 +49,27 @@ class MediaFiles:
 
     def take(self, page: Sequence[AnyNode]) -> None:
         for node in page:
-            for file in _files_of(node):
-                _note(self._files, (_hash(file.key), file.object_id, file.required))
+            for key, required in files_now(node).items():
+                _append(self._files, (_hash(key), node.id, required))
             if isinstance(node, Media):
-                _note(self._media, (node.id, node.owner_id, node.stored, node.unused_since, node.ticket_id))
+                _append(self._media, (node.id, node.owner_id, node.stored, node.unused_since, node.ticket_id))
             elif isinstance(node, Member):
-                _note(self._members, (node.id, node.media_bytes))
+                _append(self._members, (node.id, node.media_bytes))
 
     async def compared(self, objects: Objects, links: Links) -> Found:
         """Return all findings, including files that belong to no object."""
-        hashes, owners, required = map(_column, self._files)
+        hashes, owners, required = map(column, self._files)
         order = np.argsort(hashes)
         hashes, owners, required = hashes[order], owners[order], required[order]
         sizes = np.full(len(hashes), -1, np.int64)
-        files = await self._look_through(hashes, sizes)
+        files = await self._match_files(hashes, sizes)
         for at in np.nonzero((sizes < 0) & (required > 0))[0]:
-            self._tell("a file of {0} is missing", int(owners[at]))
+            self._add("a file of {0} is missing", int(owners[at]))
         self._compare_media(objects, links, owners, np.maximum(sizes, 0))
         self._compare_sums()
         return Found(files + len(self._media[0]), self._wrong, self._findings)
 
-    async def _look_through(self, hashes: Column, sizes: Column) -> int:
+    async def _match_files(self, hashes: Column, sizes: Column) -> int:
         """Record the sizes of the files that objects name, report the others, and return the number of all files."""
         seen, now = 0, time.time()
         async for page in self._network.media.files():
@@ -87,11 +80,11 @@ class MediaFiles:
             sizes[np.searchsorted(hashes, found[known])] = size[known]
             for file, is_known in zip(page, known.tolist(), strict=True):
                 if not is_known and _is_ours(file.key) and now - file.modified > self._young:
-                    self._tell(f"the file {file.key} belongs to nothing", file=file.key)
+                    self._add(f"the file {file.key} belongs to nothing", file=file.key)
         return seen
 
     def _compare_media(self, objects: Objects, links: Links, owners: Column, sizes: Column) -> None:
-        ids, _, stored, unused, tickets = map(_column, self._media)
+        ids, _, stored, unused, tickets = map(column, self._media)
         used = np.unique(objects.said[ATTACHED.number][0])
         planned = np.unique(links.of(DUE_ON.number).id1)
         order = np.argsort(ids)
@@ -110,54 +103,44 @@ class MediaFiles:
             ("{0} has files of other sizes than it says", stored != there),
         ):
             for at in np.nonzero(wrong)[0]:
-                self._tell(words, int(ids[at]))
+                self._add(words, int(ids[at]))
 
     def _compare_sums(self) -> None:
-        _, owners, stored, *_ = map(_column, self._media)
-        members, said = map(_column, self._members)
+        _, owners, stored, *_ = map(column, self._media)
+        members, said = map(column, self._members)
         order = np.argsort(members)
         sums = np.zeros(len(members), np.int64)
         mine = found_in(owners, members[order])
         np.add.at(sums, order[np.searchsorted(members[order], owners[mine])], stored[mine])
         for at in np.nonzero(sums != said)[0]:
             words = f"the media of {{0}} have {sums[at]} bytes, but the count says {said[at]}"
-            self._tell(words, int(members[at]), sum_of=True)
+            self._add(words, int(members[at]), sum_of=True)
 
-    def _tell(self, words: str, id_: int = 0, *, file: str = "", sum_of: bool = False) -> None:
+    def _add(self, words: str, id_: int = 0, *, file: str = "", sum_of: bool = False) -> None:
         self._wrong += 1
         if len(self._findings) < MOST:
             media, owner = (0, id_) if sum_of else (id_, 0)
             self._findings.append(Finding(words, (id_,) if id_ else (), media=media, bytes_of=owner, file=file))
 
 
-def _files_of(node: AnyNode) -> Iterable[_File]:
-    if not isinstance(node, Media | Member):
-        return
-    keys = lasting_files_of(node) if isinstance(node, Media) else files_of_member(node)
-    # A smaller copy is not required: the original picture is served if it is missing.
-    copies = set(map(copy_of, keys))
-    for key in keys:
-        yield _File(key, node.id, key not in copies)
-
-
-async def mend(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+async def repair_media(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Repair the files and media of these findings, according to their current state."""
     await network.media.remove([finding.file for finding in findings if finding.file])
     ids = list(dict.fromkeys(finding.media for finding in findings if finding.media))
     for start in range(0, len(ids), _AT_ONCE):
-        await asyncio.gather(*(_mend(network, id_) for id_ in ids[start : start + _AT_ONCE]))
+        await asyncio.gather(*(_repair(network, id_) for id_ in ids[start : start + _AT_ONCE]))
     for owner in dict.fromkeys(finding.bytes_of for finding in findings if finding.bytes_of):
         await _recount(network, owner)
 
 
-async def _mend(network: AnyNetwork, id_: int) -> None:
+async def _repair(network: AnyNetwork, id_: int) -> None:
     if await find_object(network.effects.graph, Media, id_) is not None:
-        await retry_on_conflict(lambda: _mend_media(network, id_))
+        await retry_on_conflict(lambda: _repair_media(network, id_))
     else:
-        await _mend_profile(network, id_)
+        await _repair_profile(network, id_)
 
 
-async def _mend_media(network: AnyNetwork, id_: int) -> None:
+async def _repair_media(network: AnyNetwork, id_: int) -> None:
     graph, new_id = network.effects.graph, network.effects.new_id
     media = await find_object(graph, Media, id_)
     if media is None:
@@ -202,7 +185,7 @@ def _with_files(media: Media, sizes: dict[str, int]) -> Media:
     return replace(media, file_bytes=sum(lasting.values()) - preview, preview_bytes=preview)
 
 
-async def _mend_profile(network: AnyNetwork, id_: int) -> None:
+async def _repair_profile(network: AnyNetwork, id_: int) -> None:
     """Clear the avatar and the header of a member if the file is gone."""
     graph = network.effects.graph
     member = (await graph.obj_get((id_,))).get(id_)
@@ -245,13 +228,9 @@ async def _recount(network: AnyNetwork, owner_id: int) -> None:
     await retry_on_conflict(attempt)
 
 
-def _note(columns: Sequence[array[int]], values: Sequence[int]) -> None:
-    for column, value in zip(columns, values, strict=True):
-        column.append(value)
-
-
-def _column(values: array[int]) -> NDArray[np.int64]:
-    return np.frombuffer(values, np.int64) if values else np.empty(0, np.int64)
+def _append(columns: Sequence[array[int]], values: Sequence[int]) -> None:
+    for values_of, value in zip(columns, values, strict=True):
+        values_of.append(value)
 
 
 def _hash(key: str) -> int:

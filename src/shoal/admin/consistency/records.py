@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from shoal.admin.consistency.invariants import MOST, Found, match
-from shoal.admin.consistency.scan import Column, Links, Pairs, found_in
+from shoal.admin.consistency.scan import Column, Links, Pairs, column, found_in
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding
 from shoal.commands import oauth, scheduled_posts
@@ -32,15 +33,12 @@ from shoal.graph.payloads.follows import MOST_PERIODS, encode_moments, in_order,
 from shoal.graph.schema import AGENDA, ASSOC_TYPES, DUE_ON, FOLLOWED_BY, FOLLOWS, SHOWS_EMOJI, AnyNode, AssocType
 
 _HISTORIES_AT_ONCE = 64
-_DAY_MS = 86_400_000
-_SLACK_MS = 2 * _DAY_MS
+_SLACK_MS = 2 * DAY_MS
 """Histories are forgotten once a day, one store after the other."""
 _OF = {atype.history: atype.number for atype in (FOLLOWS, FOLLOWED_BY)} | {
     atype.number: atype.number for atype in (FOLLOWS, FOLLOWED_BY)
 }
 """The type of the follow that a tombstone is about."""
-
-Flags = NDArray[np.bool_]
 
 
 class FollowHistories:
@@ -57,46 +55,49 @@ class FollowHistories:
                 begun = max(moments, default=0)
                 ended = -min(moments, default=0)
                 values = (row.id1, atype, row.id2, max(begun, 0), max(ended, 0), len(moments), _digest(moments))
-                for column, value in zip(self._rows, values, strict=True):
-                    column.append(value)
+                for array_of, value in zip(self._rows, values, strict=True):
+                    array_of.append(value)
 
     def compared(self, links: Links) -> Found:
         """Return histories that do not end as their follows do, and those whose two ends disagree."""
-        rows = _Told.of(*(np.frombuffer(column, np.int64) if column else _NONE for column in self._rows))
+        rows = _Histories.merged(*map(column, self._rows))
         findings = [*_unended(rows, links, FOLLOWS), *_unended(rows, links, FOLLOWED_BY)]
-        kept = now_ms() - int(self._network.reads.history_days * _DAY_MS) + _SLACK_MS
+        kept = now_ms() - int(self._network.reads.history_days * DAY_MS) + _SLACK_MS
         findings += _disagreeing(rows, floor_at(kept))
         return Found(len(rows.id1), len(findings), findings[:MOST])
 
 
-_NONE = np.empty(0, np.int64)
+class _Histories(NamedTuple):
+    """Histories at one end each, in columns."""
 
-
-class _Told:
-    """Histories at one end each, in columns: last beginning and end, number of moments, and the sum of their hashes."""
-
-    def __init__(self, id1: Column, atype: Column, id2: Column, begun: Column, ended: Column, n: Column, sums: Column):
-        self.id1, self.atype, self.id2 = id1, atype, id2
-        self.begun, self.ended, self.n, self.sums = begun, ended, n, sums
+    id1: Column
+    atype: Column
+    id2: Column
+    begun: Column
+    """Last beginning."""
+    ended: Column
+    """Last end."""
+    n: Column
+    """Number of moments."""
+    sums: Column
+    """Sum of the hashes of the moments."""
 
     @classmethod
-    def of(cls, id1: Column, atype: Column, id2: Column, *told: Column) -> _Told:
+    def merged(cls, id1: Column, atype: Column, id2: Column, *values: Column) -> _Histories:
         """Merge the tombstones of a follow and of its overflow type."""
         order = np.lexsort((id2, atype, id1))
         id1, atype, id2 = id1[order], atype[order], id2[order]
         first = np.ones(len(order), np.bool_)
         first[1:] = (id1[1:] != id1[:-1]) | (atype[1:] != atype[:-1]) | (id2[1:] != id2[:-1])
         starts = np.nonzero(first)[0]
-        begun, ended, n, sums = (column[order] for column in told)
-        if not len(starts):
-            return cls(id1, atype, id2, begun, ended, n, sums)
-        laid = [np.maximum.reduceat(begun, starts), np.maximum.reduceat(ended, starts)]
-        laid += [np.add.reduceat(n, starts), np.add.reduceat(sums, starts)]
-        return cls(id1[starts], atype[starts], id2[starts], *laid)
+        begun, ended, n, sums = (each[order] for each in values)
+        if len(starts):
+            begun, ended = np.maximum.reduceat(begun, starts), np.maximum.reduceat(ended, starts)
+            n, sums = np.add.reduceat(n, starts), np.add.reduceat(sums, starts)
+        return cls(id1[starts], atype[starts], id2[starts], begun, ended, n, sums)
 
-    def only(self, chosen: Flags) -> _Told:
-        columns = (self.id1, self.atype, self.id2, self.begun, self.ended, self.n, self.sums)
-        return _Told(*(column[chosen] for column in columns))
+    def only(self, chosen: NDArray[np.bool_]) -> _Histories:
+        return _Histories(*(values[chosen] for values in self))
 
     @property
     def pairs(self) -> Pairs:
@@ -104,7 +105,7 @@ class _Told:
         return self.id1, self.id2
 
 
-def _unended(rows: _Told, links: Links, atype: AssocType) -> Iterator[Finding]:
+def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Finding]:
     """Find histories that are open although there is no follow, or that end after a live follow began."""
     told, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
     matched = match(told.pairs, (alive.id1, alive.id2))
@@ -116,7 +117,7 @@ def _unended(rows: _Told, links: Links, atype: AssocType) -> Iterator[Finding]:
         yield _finding(f"the history of '{{0}} {name} {{1}}' ends, but the follow goes on", told, int(at))
 
 
-def _disagreeing(rows: _Told, kept: int) -> Iterator[Finding]:
+def _disagreeing(rows: _Histories, kept: int) -> Iterator[Finding]:
     """Find ends with different moments, ignoring moments that one end has forgotten or has no room for."""
     here, there = (rows.only(rows.atype == atype.number) for atype in (FOLLOWS, FOLLOWED_BY))
     matched = match(here.pairs, (there.id2, there.id1))
@@ -132,7 +133,7 @@ def _disagreeing(rows: _Told, kept: int) -> Iterator[Finding]:
         yield _finding("{0} and {1} do not remember the same of when {0} followed {1}", here, int(at))
 
 
-def _finding(words: str, told: _Told, at: int) -> Finding:
+def _finding(words: str, told: _Histories, at: int) -> Finding:
     triple = int(told.id1[at]), int(told.atype[at]), int(told.id2[at])
     seen = int(told.begun[at]), int(told.ended[at]), int(told.sums[at])
     return Finding(words, (triple[0], triple[2]), seen, remember=triple)
@@ -143,17 +144,19 @@ def _digest(moments: frozenset[int]) -> int:
     return sum(hash((moment,)) >> 8 for moment in moments)
 
 
-async def remember(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+async def merge_histories(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Merge the history of both ends, and make the follow match its last moment.
 
     An open history whose follow has ended is closed just after it began.
     """
     wrong = [finding.remember for finding in findings if finding.remember]
     for start in range(0, len(wrong), _HISTORIES_AT_ONCE):
-        await asyncio.gather(*(_remember(network, *triple) for triple in wrong[start : start + _HISTORIES_AT_ONCE]))
+        await asyncio.gather(
+            *(_merge_history(network, *triple) for triple in wrong[start : start + _HISTORIES_AT_ONCE])
+        )
 
 
-async def _remember(network: AnyNetwork, id1: int, atype: int, id2: int) -> None:
+async def _merge_history(network: AnyNetwork, id1: int, atype: int, id2: int) -> None:
     ends = ((id1, ASSOC_TYPES[atype], id2), (id2, ASSOC_TYPES[ASSOC_TYPES[atype].inverse], id1))
     moments: set[int] = set()
     goes_on = False
@@ -228,8 +231,8 @@ class FreshIds:
 
 
 def _pairs(values: array[int]) -> tuple[Column, Column]:
-    pairs = np.frombuffer(values, np.int64).reshape(-1, 2) if values else np.empty((0, 2), np.int64)
-    return pairs[:, 0], pairs[:, 1]
+    pairs = column(values)
+    return pairs[::2], pairs[1::2]
 
 
 def _shared(owners: Column, ids: Column, words: str) -> Iterator[Finding]:
@@ -239,17 +242,17 @@ def _shared(owners: Column, ids: Column, words: str) -> Iterator[Finding]:
         yield Finding(words, (int(owners[at]), int(owners[at + 1])), (int(ids[at]),))
 
 
-async def plan_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+async def renew_tickets(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Create new tickets for the objects of these findings, for the time at which they are due.
 
     A scheduled post that is more than a day late is not published; its author is notified instead.
     """
     ids = [finding.plan for finding in findings if finding.plan]
     for start in range(0, len(ids), _AT_ONCE):
-        await asyncio.gather(*(_plan(network, id_) for id_ in ids[start : start + _AT_ONCE]))
+        await asyncio.gather(*(_renew_ticket(network, id_) for id_ in ids[start : start + _AT_ONCE]))
 
 
-async def _plan(network: AnyNetwork, id_: int) -> None:
+async def _renew_ticket(network: AnyNetwork, id_: int) -> None:
     graph = network.effects.graph
 
     async def attempt() -> None:
@@ -307,9 +310,9 @@ class UnusedApps:
 
     def compared(self, links: Links) -> Found:
         """Return the apps that are unused and on no agenda."""
-        ids = _column(self._apps)
-        used = found_in(ids, np.unique(_column(self._used)))
-        planned = found_in(_column(self._tickets), np.unique(links.of(DUE_ON.number).id1))
+        ids = column(self._apps)
+        used = found_in(ids, np.unique(column(self._used)))
+        planned = found_in(column(self._tickets), np.unique(links.of(DUE_ON.number).id1))
         wrong = ids[~used & ~planned]
         findings = [
             Finding("nobody uses {0}, nor will look whether somebody does", (id_,), app=id_) for id_ in wrong.tolist()
@@ -317,12 +320,8 @@ class UnusedApps:
         return Found(self._checked, len(findings), findings[:MOST])
 
 
-async def plan_ends(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+async def schedule_app_deletions(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Schedule the apps of these findings for deletion after a day without use."""
     ids = [finding.app for finding in findings if finding.app]
     for start in range(0, len(ids), _AT_ONCE):
         await asyncio.gather(*(oauth.plan_end(network.writes, id_) for id_ in ids[start : start + _AT_ONCE]))
-
-
-def _column(values: array[int]) -> Column:
-    return np.frombuffer(values, np.int64) if values else np.empty(0, np.int64)

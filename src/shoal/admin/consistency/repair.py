@@ -6,15 +6,16 @@ Associations are written as plain operations, which keep their times and may los
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from shoal.admin.consistency.scan import FIRST, LISTED, ROWS_AT_ONCE
+from shoal.admin.consistency.scan import LISTED, ROWS_AT_ONCE
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding, Triple
 from shoal.core.errors import Conflict
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share
+from shoal.graph.bulk import FIRST
 from shoal.graph.contract import AssocOp, AssocRow, Batch, Cursor
 from shoal.graph.payloads.posts import place_of
 from shoal.graph.schema import (
@@ -44,13 +45,13 @@ else.
 """
 
 
-Remedy = Callable[[AnyNetwork, Finding], Coroutine[None, None, None]]
-
-
 async def repair(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Repair findings: associations, then keys and timelines, then counts (of lists before the sums of authors), then blocks."""
-    for kind in (_agree, _begin, _end, _key, _drop):
-        await _each(network, kind, findings)
+    for remedy in (_agree, _begin, _end, _key):
+        for start in range(0, len(findings), _AT_ONCE):
+            await asyncio.gather(*(remedy(network, finding) for finding in findings[start : start + _AT_ONCE]))
+    if members := [finding.drop for finding in findings if finding.drop]:
+        await network.timelines.drop(members)
     await recount(network, findings)
     for id1, atype in {finding.divide for finding in findings if finding.divide}:
         await network.store.block_drop(id1, atype)
@@ -77,11 +78,6 @@ async def miscount(network: AnyNetwork, finding: Finding) -> int:
     if await count(network, id1, atype) != counted or await _stored_count(network, id1, atype) != stored:
         return 0
     return stored - counted.n
-
-
-async def _each(network: AnyNetwork, remedy: Remedy, findings: Sequence[Finding]) -> None:
-    for start in range(0, len(findings), _AT_ONCE):
-        await asyncio.gather(*(remedy(network, finding) for finding in findings[start : start + _AT_ONCE]))
 
 
 async def _agree(network: AnyNetwork, finding: Finding) -> None:
@@ -152,11 +148,6 @@ async def _key(network: AnyNetwork, finding: Finding) -> None:
         batch = Batch(shard)
     batch.key_add(Key(shard, space, name), owner)
     await network.store.commit(batch)
-
-
-async def _drop(network: AnyNetwork, finding: Finding) -> None:
-    if finding.drop:
-        await network.timelines.drop((finding.drop,))
 
 
 async def _both_ends(network: AnyNetwork, triple: Triple) -> tuple[AssocRow | None, AssocRow | None]:

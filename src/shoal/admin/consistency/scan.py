@@ -6,9 +6,10 @@ Objects also imply associations: a post is in its author's list and under its ta
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from shoal.core.model import (
     Token,
 )
 from shoal.core.signup import Invitation
+from shoal.graph.bulk import FIRST
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.member_lookup import declared_ids
 from shoal.graph.payloads.posts import cell_ids, places
@@ -67,14 +69,13 @@ from shoal.graph.schema import (
 )
 from shoal.graph.schema import tag_id as _tag_id
 
-FIRST = -(2**63)
-"""Below every id."""
-
 FIRST_TYPE = -(2**15)
 """Below every type number."""
 
 OBJECTS_AT_ONCE = 2_000
 ROWS_AT_ONCE = 10_000
+
+RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
 Column = NDArray[np.int64]
 Pairs = tuple[Column, Column]
@@ -132,14 +133,8 @@ class Links(NamedTuple):
     mark: Column
 
     def only(self, chosen: NDArray[np.bool_]) -> Links:
-        return Links(
-            self.id1[chosen],
-            self.atype[chosen],
-            self.id2[chosen],
-            self.time[chosen],
-            self.alive[chosen],
-            self.mark[chosen],
-        )
+        columns: Sequence[Any] = self
+        return Links(*(values[chosen] for values in columns))
 
     def of(self, atype: int, *, alive: bool = True) -> Links:
         """Return the links of one type: live ones, or all."""
@@ -197,18 +192,20 @@ def found_in(ids: Column, ordered: Column) -> NDArray[np.bool_]:
     return found
 
 
-def said_by(node: AnyNode) -> Iterator[Triple]:
+def implied_by(node: AnyNode) -> Iterator[Triple]:
     """Iterate over the associations that an object implies."""
     match node:
         case Post():
             yield node.author_id, POSTED.number, node.id
             if node.published:
                 yield public_list(shard_of(node.author_id)), PUBLISHED.number, node.id
-            yield from _named(node)
+            # Tags and cells, whose ids are hashes of names.
+            yield from ((tag_id(tag), TAG_OF.number, node.id) for tag in node.tags)
+            yield from ((cell, CELL_OF.number, node.id) for cell in cell_ids(node))
             if node.root_id:
                 yield node.id, IN_THREAD.number, node.root_id
             yield from _placed(node)
-            yield from _attached(node.media, node.id)
+            yield from ((id_, ATTACHED.number, node.id) for id_ in node.media)
         case Member():
             yield from ((id_, DECLARED_BY.number, node.id) for id_ in declared_ids(node))
         case Share():
@@ -219,7 +216,7 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.owner_id, _OWNED[type(node)].number, node.id
         case Revision():
             yield node.post_id, REVISED.number, node.id
-            yield from _attached(node.media, node.post_id)
+            yield from ((id_, ATTACHED.number, node.post_id) for id_ in node.media)
         case Token():
             yield from _logged_in(node)
         case Grant():
@@ -229,27 +226,15 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
 
 
 def _logged_in(token: Token) -> Iterator[Triple]:
-    """Return the lists of a login session or token. A session that has not passed the second factor yet is not logged in."""
+    # A session that has not passed the second factor yet is not logged in.
     if HALFWAY not in token.scopes:
         yield token.member_id or token.app_id, LOGGED_IN.number, token.id
     if not token.app_id:
         yield token.member_id, EXPIRING.number, token.id
 
 
-def _named(post: Post) -> Iterator[Triple]:
-    """Return the lists of tags and cells, whose ids are hashes of names."""
-    for tag in post.tags:
-        yield tag_id(tag), TAG_OF.number, post.id
-    for cell in cell_ids(post):
-        yield cell, CELL_OF.number, post.id
-
-
 def _placed(entry: Post | Share) -> Iterator[Triple]:
     return ((id1, atype.number, id2) for id1, atype, id2 in places(entry))
-
-
-def _attached(media: Sequence[int], post_id: int) -> Iterator[Triple]:
-    return ((id_, ATTACHED.number, post_id) for id_ in media)
 
 
 def parts_of(node: AnyNode) -> tuple[int, ...]:
@@ -275,22 +260,21 @@ class _ObjectArrays:
         elif isinstance(node, Post):
             self.posts.append(node.id)
             self.authors.append(node.author_id)
-        for id1, atype, id2 in said_by(node):
+        for id1, atype, id2 in implied_by(node):
             first, second = self.said[atype]
             first.append(id1)
             second.append(id2)
 
     def objects(self) -> Objects:
-        said = {atype: (_packed(first), _packed(second)) for atype, (first, second) in self.said.items()}
+        said = {atype: (column(first), column(second)) for atype, (first, second) in self.said.items()}
         # A post and its earlier revision may name the same media.
         named = np.unique(np.stack(said[ATTACHED.number]), axis=1)
         said[ATTACHED.number] = (named[0], named[1])
-        return Objects(
-            np.sort(_packed(self.ids)), _packed(self.members), _packed(self.posts), _packed(self.authors), said
-        )
+        return Objects(np.sort(column(self.ids)), column(self.members), column(self.posts), column(self.authors), said)
 
 
-def _packed(values: array[int]) -> Column:
+def column(values: array[int]) -> Column:
+    """Return the values as a column, without copying them."""
     return np.frombuffer(values, np.int64) if values else np.empty(0, np.int64)
 
 
@@ -309,25 +293,26 @@ async def read_objects(
     return arrays.objects()
 
 
+async def _pages(
+    scan: Callable[[Any, int], Awaitable[list[RowT]]], first: tuple[int, ...], progress: Progress, phase: str
+) -> AsyncGenerator[list[RowT], None]:
+    """Iterate over the rows of a table, which begin with their keys."""
+    read, after = 0, first
+    while page := await scan(after, ROWS_AT_ONCE):
+        yield page
+        read += len(page)
+        after = page[-1][: len(first)]
+        progress(phase, read, 0)
+
+
 async def read_links(store: Scanner, watch: Callable[[list[AssocRow]], Awaitable[None]], progress: Progress) -> Links:
     """Read all associations, including tombstones; `watch` receives each page."""
-    pages: list[Links] = []
-    read = 0
-    after: Triple = (FIRST, FIRST, FIRST)
-    while page := await store.assoc_scan(after, ROWS_AT_ONCE):
-        pages.append(_columns(page))
-        await watch(page)
-        read += len(page)
-        after = page[-1][:3]
-        progress("associations", read, 0)
-    return _joined(pages)
-
-
-def _joined(pages: Sequence[Links]) -> Links:
-    def column(at: int) -> Any:
-        return np.concatenate([page[at] for page in pages])
-
-    return Links(*(column(at) for at in range(6))) if pages else _columns([])
+    found: list[Links] = []
+    async with aclosing(_pages(store.assoc_scan, (FIRST, FIRST, FIRST), progress, "associations")) as pages:
+        async for page in pages:
+            found.append(_columns(page))
+            await watch(page)
+    return Links(*map(np.concatenate, zip(*found, strict=True))) if found else _columns([])
 
 
 def _columns(rows: Sequence[AssocRow]) -> Links:
@@ -343,28 +328,14 @@ def _columns(rows: Sequence[AssocRow]) -> Links:
 
 
 async def read_counts(store: Scanner, progress: Progress) -> Counts:
-    """Read all nonzero counts."""
-    pages = []
-    read = 0
-    after = (FIRST, FIRST)
-    while page := await store.count_scan(after, ROWS_AT_ONCE):
-        pages.append(np.array(page, np.int64))
-        read += len(page)
-        after = page[-1][:2]
-        progress("counts", read, 0)
-    rows = np.concatenate(pages) if pages else np.empty((0, 3), np.int64)
-    rows = rows[rows[:, 2] != 0]
-    return Counts(rows[:, 0], rows[:, 1], rows[:, 2])
+    pages = [np.empty((0, 3), np.int64)]
+    pages += [np.array(page, np.int64) async for page in _pages(store.count_scan, (FIRST, FIRST), progress, "counts")]
+    rows = np.concatenate(pages)
+    return Counts(*rows[rows[:, 2] != 0].T)
 
 
 async def read_blocks(store: Scanner, progress: Progress) -> Blocks:
-    """Read all blocks of lists that are read by position."""
+    first = (FIRST, FIRST_TYPE, FIRST_TYPE, FIRST)
     pages = [np.empty((0, 5), np.int64)]
-    read = 0
-    after = (FIRST, FIRST_TYPE, FIRST_TYPE, FIRST)
-    while page := await store.block_scan(after, ROWS_AT_ONCE):
-        pages.append(np.array(page, np.int64))
-        read += len(page)
-        after = page[-1][:4]
-        progress("blocks", read, 0)
+    pages += [np.array(page, np.int64) async for page in _pages(store.block_scan, first, progress, "blocks")]
     return Blocks(*np.concatenate(pages).T)

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from shoal.admin.consistency.invariants import MOST, Found
-from shoal.admin.consistency.scan import FIRST
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding
 from shoal.commands import posts, ranking
@@ -27,6 +26,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post, Visibility
 from shoal.core.ranking.preferences import Taste
 from shoal.core.ranking.preferences import folded as folded_wishes
+from shoal.graph.bulk import FIRST
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import AssocRow, Batch, Cursor, Reader, Scanner
 from shoal.graph.schema import AnyNode, tag_id
@@ -52,7 +52,7 @@ class TagSpellings:
             self._checked += isinstance(node, Post | Taste)
             if is_outdated(node):
                 what = "a tag" if isinstance(node, Post) else "an interest"
-                self._find(f"{what} of {{0}} is stored under a former spelling", node.id)
+                self._add(f"{what} of {{0}} is stored under a former spelling", node.id)
 
     async def watch(self, page: Sequence[AssocRow]) -> None:
         """Check the followed and featured tags among these associations."""
@@ -60,17 +60,17 @@ class TagSpellings:
             if row.alive and row.atype in _LISTS:
                 self._checked += 1
                 if folded(row.id2, row.data) is not None:
-                    self._find("a followed or featured tag of {0} is stored under a former spelling", row.id1)
+                    self._add("a followed or featured tag of {0} is stored under a former spelling", row.id1)
 
     async def compared(self, cloud: CloudStore | None) -> Found:
         """Return all findings, including those among the tag rules of admins."""
         rules = await cloud.rules() if cloud else {}
         self._checked += len(rules)
         if rules != ruling.folded(rules):
-            self._find("a rule on tags is stored under a former spelling")
+            self._add("a rule on tags is stored under a former spelling")
         return Found(self._checked, self._wrong, self._findings)
 
-    def _find(self, words: str, *about: int) -> None:
+    def _add(self, words: str, *about: int) -> None:
         self._wrong += 1
         if len(self._findings) < MOST:
             self._findings.append(Finding(words, about, fold=True))
@@ -83,7 +83,7 @@ def is_outdated(node: AnyNode) -> bool:
     return isinstance(node, Taste) and bool(node.said) and node.wishes != folded_wishes(node.wishes)
 
 
-async def store_folded(network: AnyNetwork, findings: Iterable[Finding]) -> None:
+async def repair_spellings(network: AnyNetwork, findings: Iterable[Finding]) -> None:
     """Store all tags in canonical form if there is such a finding, and wait until they are counted."""
     if any(finding.fold for finding in findings):
         await fold_all(network.store, network.writes, network.tag_store)

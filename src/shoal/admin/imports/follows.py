@@ -1,5 +1,5 @@
-"""Follows of an import: read in blocks of rows, held as packed arrays (24 MB for a million), and written one by one or as
-whole lists.
+"""Follows of an import: read in blocks of rows, spooled to disk (16 MB for a million), and written one by one or as whole
+lists.
 
 A row of CSV read in blocks costs a third of a record of its own. A follow has the date of its row, as posts have theirs
 (`BackdatedIds`). Without a date, row n has the n-th millisecond after the epoch of ids. So lists are in the order of dates
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import asyncio
 import csv
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import compress, islice
@@ -35,12 +34,11 @@ from numpy.typing import NDArray
 
 from shoal.admin.consistency.scan import Column
 from shoal.admin.contract import AnyNetwork
-from shoal.admin.imports.members import PER_MS, ImportedMembers, LoadedMembers
+from shoal.admin.imports.members import PER_MS, ImportedMembers
 from shoal.admin.imports.records import (
     TICKS,
     UNEVEN,
     Fields,
-    NumberedRow,
     Summary,
     moment_of,
     opened,
@@ -102,7 +100,7 @@ def _of_csv(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[
             places: Sequence[int] = range(place, after)
             if set(map(len, rows)) != {len(head)}:
                 after = place + sum(map(bool, rows))
-                rows, places = _even(rows, len(head), number, place, summary)
+                rows, places = _complete_rows(rows, len(head), number, place, summary)
             if rows:
                 columns = columns or _columns(head, named)
                 followers, followees, *dates = (list(map(column, rows)) for column in columns)
@@ -145,7 +143,7 @@ def _block(
     )
 
 
-def _even(
+def _complete_rows(
     rows: list[list[str]], width: int, number: int, place: int, summary: Summary
 ) -> tuple[list[list[str]], Sequence[int]]:
     """Return the rows of the right width and their numbers. `number` is the line before them; empty lines are no rows."""
@@ -188,18 +186,6 @@ _AT_ONCE = 1_024
 """Concurrent batches: concurrent commits are grouped, and a commit costs by the pages that it touches."""
 
 
-class Edges(NamedTuple):
-    """Follows by positions in `ImportedMembers`, in file order; `moment` is in ticks (`ticks_of`)."""
-
-    follower: Column
-    followee: Column
-    moment: Column
-
-    def degrees(self, people: int) -> Column:
-        """Return each member's number of followers plus followees."""
-        return np.bincount(self.follower, minlength=people) + np.bincount(self.followee, minlength=people)
-
-
 class _Job(NamedTuple):
     """Follows of one member, with a distinct time for each."""
 
@@ -208,101 +194,14 @@ class _Job(NamedTuple):
     moments: list[int]
 
 
-def references(lines: Iterable[NumberedRow], named: Mapping[str, str]) -> Iterator[str]:
+def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
     """Iterate over all references in a file of follows."""
-    fields: Fields | None = None
-    for line in lines:
-        if not line.error:
-            fields = fields or Fields("follows", line.row, named)
-            yield from (fields.text(line.row, "follower"), fields.text(line.row, "followee"))
+    for block in follow_blocks(path, named, Summary()):
+        yield from block.followers
+        yield from block.followees
 
 
-def read_follows(
-    lines: Iterable[NumberedRow], named: Mapping[str, str], people: ImportedMembers, summary: Summary, *, mutual: bool
-) -> Edges:
-    """Read the follows of a file; mutual rows count in both directions."""
-    columns = (array("q"), array("q"), array("q"))
-    fields: Fields | None = None
-    latest = now_ms()
-    for number, line in enumerate(lines):
-        if line.error:
-            summary.refuse("follows", f"line {line.number}", line.error)
-            continue
-        fields = fields or Fields("follows", line.row, named)
-        ends = fields.text(line.row, "follower"), fields.text(line.row, "followee")
-        one, other = people.find(ends[0]), people.find(ends[1])
-        try:
-            moment = row_moment(fields.text(line.row, "since"), number, latest)
-        except InvalidInput as error:
-            summary.refuse("follows", " -> ".join(ends), str(error))
-            continue
-        if one is None or other is None:
-            summary.refuse("follows", " -> ".join(ends), f"{_which(one, other)} not among the members")
-        elif one == other:
-            summary.refuse("follows", " -> ".join(ends), "nobody follows themselves")
-        else:
-            for follow in ((one, other), (other, one)) if mutual else ((one, other),):
-                for column, value in zip(columns, (*follow, moment), strict=True):
-                    column.append(value)
-    return Edges(*(np.array(column, np.int64) for column in columns))
-
-
-async def take_follows(
-    network: AnyNetwork, people: ImportedMembers, edges: Edges, summary: Summary, progress: Progress, patience: float
-) -> None:
-    """Create follows that do not exist yet. `patience` is that of `run_bounded`."""
-    total = len(edges.follower)
-    once = _each_once(edges, len(people))
-    summary["follows"].there += total - len(once.follower)
-    seen = total - len(once.follower)
-
-    async def follow(job: _Job) -> None:
-        nonlocal seen
-        await _follow(network, job, summary)
-        seen += len(job.followees)
-        progress("follows", seen, total)
-
-    await run_bounded(_jobs(once, people, summary), follow, _AT_ONCE, lambda _: None, patience=patience)
-
-
-def _each_once(edges: Edges, people: int) -> Edges:
-    """Return the first of equal follows, grouped by follower and in file order."""
-    _, first = np.unique(edges.follower * people + edges.followee, return_index=True)
-    first = first[np.lexsort((first, edges.follower[first]))]
-    return Edges(*(column[first] for column in edges))
-
-
-def _which(follower: int | None, followee: int | None) -> str:
-    if follower is None and followee is None:
-        return "the follower and the followee are"
-    return f"{_end(follower is not None)} is"
-
-
-def _end(follower: object) -> str:
-    """Return the missing end, given whether the follower exists."""
-    return "the followee" if follower else "the follower"
-
-
-def _jobs(edges: Edges, people: ImportedMembers, summary: Summary) -> Iterator[_Job]:
-    ids = people.ids
-    cuts = np.nonzero(np.diff(edges.follower))[0] + 1
-    for followers, followees, moments in zip(*(np.split(column, cuts) for column in edges), strict=True):
-        if not len(followers):
-            continue
-        follower = ids[followers[0]]
-        apart = told_apart(moments).tolist()
-        pairs = [(ids[at], moment) for at, moment in zip(followees.tolist(), apart, strict=True)]
-        known = [pair for pair in pairs if pair[0] and follower]
-        for at in followees.tolist():
-            if not (follower and ids[at]):
-                names = people.records[followers[0]].name, people.records[at].name
-                summary.refuse("follows", " -> ".join(names), f"{_end(follower)} was refused")
-        for start in range(0, len(known), OPERATIONS):
-            part = known[start : start + OPERATIONS]
-            yield _Job(follower, [pair[0] for pair in part], [pair[1] for pair in part])
-
-
-def told_apart(moments: Column) -> Column:
+def distinct_times(moments: Column) -> Column:
     """Move the times of one follower's follows apart by a tick each. They are given in file order.
 
     Follows of one millisecond keep that order; their ticks, which wrap at every 1,024th row, would not preserve it.
@@ -354,8 +253,7 @@ ENTRIES = 400_000
 """Entries of a part, unless a single list has more."""
 _MOST_PARTS = 500
 """Files that are open concurrently."""
-_DEALT = 1_000_000
-_OPERATIONS = 1_000
+_ROWS_AT_ONCE = 1_000_000
 _BULK_CONCURRENCY = 64
 _SHARD_MASK = (1 << SHARD_BITS) - 1
 
@@ -374,10 +272,10 @@ class Prepared(NamedTuple):
     refused: Sequence[tuple[int, int]]
 
 
-class LoadedFollows:
+class ImportedFollows:
     """The follows of a file, spooled to disk as pairs of positions."""
 
-    def __init__(self, folder: Path, people: LoadedMembers) -> None:
+    def __init__(self, folder: Path, people: ImportedMembers) -> None:
         self._folder = folder
         self._people = people
         self._rows = folder / "follows"
@@ -392,7 +290,7 @@ class LoadedFollows:
         with self._rows.open("wb") as file:
             for block in blocks:
                 rows = self._found(block, summary)
-                rows = np.column_stack((rows, _turned(rows))).ravel() if mutual else rows
+                rows = np.column_stack((rows, _reversed(rows))).ravel() if mutual else rows
                 rows.tofile(file)
                 self._dated |= block.dated
                 self.following += np.bincount(rows["follower"], minlength=len(self._people))
@@ -404,17 +302,55 @@ class LoadedFollows:
         good = (followers >= 0) & (followees >= 0) & (followers != followees)
         for at in np.nonzero(~good)[0].tolist():
             ends = f"{block.followers[at]} -> {block.followees[at]}"
-            summary.refuse("follows", ends, _wrong(int(followers[at]), int(followees[at])))
+            summary.refuse("follows", ends, _refusal(int(followers[at]), int(followees[at])))
         rows = np.empty(int(good.sum()), _ROW)
         rows["follower"], rows["followee"] = followers[good], followees[good]
         rows["moment"] = block.moments[good]
         return rows
 
+    async def create(self, network: AnyNetwork, summary: Summary, progress: Progress, patience: float) -> None:
+        """Create follows that do not exist yet, one by one. `patience` is that of `run_bounded`."""
+        rows = await asyncio.to_thread(np.fromfile, self._rows, _ROW)
+        # The first of equal follows, grouped by follower and in file order.
+        pairs = rows["follower"].astype(np.int64) * len(self._people) + rows["followee"]
+        _, first = np.unique(pairs, return_index=True)
+        once = rows[first[np.lexsort((first, rows["follower"][first]))]]
+        seen = len(rows) - len(once)
+        summary["follows"].there += seen
+
+        async def follow(job: _Job) -> None:
+            nonlocal seen
+            await _follow(network, job, summary)
+            seen += len(job.followees)
+            progress("follows", seen, len(rows))
+
+        await run_bounded(self._jobs(once, summary), follow, _AT_ONCE, patience=patience)
+
+    def _jobs(self, rows: Rows, summary: Summary) -> Iterator[_Job]:
+        ids, names = self._people.ids, self._people.names
+        for part in np.split(rows, np.nonzero(np.diff(rows["follower"]))[0] + 1):
+            if not len(part):
+                continue
+            at = int(part["follower"][0])
+            follower = int(ids[at])
+            known: list[tuple[int, int]] = []
+            moments = distinct_times(part["moment"]).tolist()
+            for other, moment in zip(part["followee"].tolist(), moments, strict=True):
+                followee = int(ids[other])
+                if follower and followee:
+                    known.append((followee, moment))
+                else:
+                    end = "followee" if follower else "follower"
+                    summary.refuse("follows", f"{names[at]} -> {names[other]}", f"the {end} was refused")
+            for start in range(0, len(known), OPERATIONS):
+                followees, distinct = zip(*known[start : start + OPERATIONS], strict=True)
+                yield _Job(follower, list(followees), list(distinct))
+
     async def load(
         self, network: AnyNetwork, store: Loading, summary: Summary, progress: Progress, patience: float
     ) -> None:
-        """Store lists that do not exist yet. `patience` is that of `run_bounded`."""
-        paths = await asyncio.to_thread(self._dealt)
+        """Write lists that do not exist yet directly into the store. `patience` is that of `run_bounded`."""
+        paths = await asyncio.to_thread(self._partitioned)
         total, seen = int(self.following.sum()), 0
         for path in paths:
             prepared = await asyncio.to_thread(self._prepared, path)
@@ -432,24 +368,24 @@ class LoadedFollows:
         end = "follower" if follower in absent else "followee"
         summary.refuse("follows", absent.get(follower) or absent[followee], f"the {end} was refused")
 
-    def _dealt(self) -> list[Path]:
+    def _partitioned(self) -> list[Path]:
         """Partition the entries into files by list owner."""
         if self._dated:
-            self._tell_apart()
+            self._make_times_distinct()
         entries = (
-            np.concatenate((_entries(rows, FOLLOWS.number), _entries(_turned(rows), FOLLOWED_BY.number)))
-            for rows in _in_turn(self._rows, _ROW)
+            np.concatenate((_entries(rows, FOLLOWS.number), _entries(_reversed(rows), FOLLOWED_BY.number)))
+            for rows in _read_blocks(self._rows, _ROW)
         )
-        paths = _deal(entries, "of", _parts(self.degrees()), self._folder / "part")
+        paths = _partition(entries, "of", _parts(self.degrees()), self._folder / "part")
         self._rows.unlink()
         return paths
 
-    def _tell_apart(self) -> None:
+    def _make_times_distinct(self) -> None:
         """Give each of a follower's follows a distinct time, shared by both ends; duplicates get that of the first."""
-        paths = _deal(_in_turn(self._rows, _ROW), "follower", _parts(self.following), self._folder / "dated")
+        paths = _partition(_read_blocks(self._rows, _ROW), "follower", _parts(self.following), self._folder / "dated")
         with self._rows.open("wb") as file:
             for path in paths:
-                _told_apart(np.fromfile(path, _ROW)).tofile(file)
+                _with_distinct_times(np.fromfile(path, _ROW)).tofile(file)
                 path.unlink()
 
     def _prepared(self, path: Path) -> Prepared:
@@ -473,8 +409,7 @@ class LoadedFollows:
         return Prepared(LoadPart(links=links, counts=_lengths(links)), len(entries), twice, refused)
 
 
-def _turned(rows: Rows) -> Rows:
-    """Swap follower and followee."""
+def _reversed(rows: Rows) -> Rows:
     turned = np.empty(len(rows), _ROW)
     turned["follower"], turned["followee"], turned["moment"] = rows["followee"], rows["follower"], rows["moment"]
     return turned
@@ -487,19 +422,19 @@ def _entries(rows: Rows, atype: int) -> Rows:
     return entries
 
 
-def _told_apart(rows: Rows) -> Rows:
+def _with_distinct_times(rows: Rows) -> Rows:
     """Move apart all follows of some members, given in file order."""
     pairs = np.column_stack((rows["follower"], rows["followee"]))
     once, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
     order = np.lexsort((first, once[:, 0]))
     cuts = np.nonzero(np.diff(once[order, 0]))[0] + 1
     apart = np.empty(len(once), np.int64)
-    apart[order] = np.concatenate([told_apart(part) for part in np.split(rows["moment"][first[order]], cuts)])
+    apart[order] = np.concatenate([distinct_times(part) for part in np.split(rows["moment"][first[order]], cuts)])
     rows["moment"] = apart[which.ravel()]
     return rows
 
 
-def _deal(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
+def _partition(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
     """Partition rows into files by the part of a column's position, preserving their order."""
     paths = [start.with_name(f"{start.name}-{at}") for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
     with ExitStack() as stack:
@@ -514,9 +449,9 @@ def _deal(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path
     return paths
 
 
-def _in_turn(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
+def _read_blocks(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
     with path.open("rb") as file:
-        while len(rows := np.fromfile(file, form, _DEALT)):
+        while len(rows := np.fromfile(file, form, _ROWS_AT_ONCE)):
             yield rows
 
 
@@ -538,7 +473,7 @@ def _lengths(links: Table) -> Table:
     return np.column_stack((links[begins, :2], np.diff(np.append(begins, len(links)))))
 
 
-def _wrong(follower: int, followee: int) -> str:
+def _refusal(follower: int, followee: int) -> str:
     if follower < 0 and followee < 0:
         return "the follower and the followee are not among the members"
     if follower == followee:
@@ -583,11 +518,11 @@ async def _complete(network: AnyNetwork, begun: LoadPart, patience: float) -> No
     def batches() -> Iterator[Batch]:
         cuts = np.nonzero((begun.links[1:, :2] != begun.links[:-1, :2]).any(axis=1))[0] + 1
         for rows in np.split(begun.links, cuts):
-            for start in range(0, len(rows), _OPERATIONS):
+            for start in range(0, len(rows), OPERATIONS):
                 batch = Batch(shard_of(int(rows[0, 0])))
-                for id1, atype, id2, moment in rows[start : start + _OPERATIONS].tolist():
+                for id1, atype, id2, moment in rows[start : start + OPERATIONS].tolist():
                     batch.put(AssocOp(id1, atype, id2, moment, alive=True, plain=True))
                 yield batch
 
     if len(begun.links):
-        await run_bounded(batches(), add, _BULK_CONCURRENCY, lambda _: None, patience=patience)
+        await run_bounded(batches(), add, _BULK_CONCURRENCY, patience=patience)

@@ -1,5 +1,5 @@
-"""Members of an import: registered through `shoal.commands`, or written directly into an empty store, and found again by their
-records.
+"""Members of an import: registered through `shoal.commands`, or written directly into an empty store, and found again by
+their records.
 
 References to members take 24 bytes each. They are 64-bit hashes with a key that is random in each process: of ten million
 members two share a hash with a probability of 3e-6. In a bulk import, ids follow from positions in the file and the start
@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.admin.consistency.scan import column
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.imports.files import RecordSpool
-from shoal.admin.imports.records import Fields, MemberRecord, NumberedRow, Summary, member_record
+from shoal.admin.imports.records import MemberRecord, NumberedRow, Summary, member_record, readable_rows
 from shoal.admin.report import Progress
 from shoal.admin.throttling import run_bounded
 from shoal.commands import members
 from shoal.commands.context import Limits
 from shoal.core.credentials import Login
-from shoal.core.errors import InvalidInput, ShoalError, Taken, Unavailable
+from shoal.core.errors import InvalidInput, ShoalError, Unavailable
 from shoal.core.ids import compose
 from shoal.core.model import Member
 from shoal.core.placement import place
@@ -38,55 +39,14 @@ _KEYS_AT_ONCE = 256
 _REGISTERED_AT_ONCE = 256
 
 
-class ImportedMembers:
-    """The members of an import, referred to by their id in the file, or else by user name."""
-
-    def __init__(self, records: Sequence[MemberRecord]) -> None:
-        self.records = records
-        self.ids = [0] * len(records)
-        """The member id of each record; 0 until it exists."""
-        self._by_id = {record.id: at for at, record in enumerate(records)}
-        self._by_name = {record.name: at for at, record in enumerate(records)}
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def find(self, reference: str) -> int | None:
-        """Return the position of a referenced member."""
-        found = self._by_id.get(reference)
-        return found if found is not None else self._by_name.get(as_name(reference))
-
-
 def as_name(reference: str) -> str:
     """Return a reference that is no id as a user name."""
     return reference.lower().replace("-", "_")
 
 
-class _Job(NamedTuple):
-    at: int
-    record: MemberRecord
-    name: str
-
-
-def read_members(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> ImportedMembers:
-    """Return the records that may become members, in file order."""
-    taken: dict[str, MemberRecord] = {}
-    for record in member_records(lines, named, summary):
-        if record.name in taken:
-            summary.refuse("members", record.name, TWICE)
-        else:
-            taken[record.name] = record
-    return ImportedMembers(list(taken.values()))
-
-
 def member_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> Iterator[MemberRecord]:
     """Iterate over the records with valid names, in file order; names may repeat."""
-    fields: Fields | None = None
-    for line in lines:
-        if line.error:
-            summary.refuse("members", f"line {line.number}", line.error)
-            continue
-        fields = fields or Fields("members", line.row, named)
+    for fields, line in readable_rows("members", lines, named, summary):
         try:
             record = member_record(fields, line)
             check_user_name(record.name, reserved=True)
@@ -96,84 +56,11 @@ def member_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summa
         yield record
 
 
-async def take_members(
-    network: AnyNetwork,
-    people: ImportedMembers,
-    origin: str,
-    first_posts: Mapping[int, int],
-    summary: Summary,
-    progress: Progress,
-    patience: float,
-) -> None:
-    """Register missing members. `first_posts` has the times of first posts: the join date is not later.
-
-    `patience` is that of `run_bounded`.
-    """
-    keys = {at: import_key(place(r.name).shard, f"member:{origin}/{r.id}") for at, r in enumerate(people.records)}
-    known = await bulk_keys(network, list(keys.values()))
-    missing = []
-    for at, key in keys.items():
-        if found := known.get(key):
-            people.ids[at] = found
-            summary["members"].there += 1
-        else:
-            missing.append(_Job(at, people.records[at], key.name))
-
-    async def register(job: _Job) -> None:
-        people.ids[job.at] = await _registered(network, job, _joined(job, first_posts), summary)
-
-    await run_bounded(
-        missing, register, _REGISTERED_AT_ONCE, _watched(progress, "members", len(missing)), patience=patience
-    )
-
-
-def _joined(job: _Job, first_posts: Mapping[int, int]) -> int:
-    times = [moment for moment in (job.record.created_at, first_posts.get(job.at, 0)) if moment > 0]
-    return min(times, default=0)
-
-
-async def _registered(network: AnyNetwork, job: _Job, joined: int, summary: Summary) -> int:
-    """Return the id of the new member, or 0."""
-    record, limits = job.record, network.writes.limits
-    try:
-        member = await members.register(
-            network.writes,
-            record.name,
-            display_name=record.display_name[: limits.display_name],
-            note=record.note[: limits.note],
-            created_at=joined,
-            reserved=True,
-            record=job.name,
-        )
-    except Unavailable:
-        # Not the record's fault: end the import here; the next run continues.
-        raise
-    except ShoalError as error:
-        summary.refuse("members", record.name, str(error))
-        return 0
-    summary["members"].taken += 1
-    return member.id
-
-
-async def members_there(network: AnyNetwork, names: Iterable[str]) -> ImportedMembers:
-    """Return the names that belong to existing members, for an import without a file of members."""
-    wanted = {name: name.lower().replace("-", "_") for name in dict.fromkeys(names)}
-    keys = {user_name_key(name): name for name in wanted.values()}
-    found = await bulk_keys(network, list(keys))
-    people = ImportedMembers([MemberRecord(name, name, name, "", 0) for key, name in keys.items() if key in found])
-    people.ids[:] = [found[key] for key in keys if key in found]
-    return people
-
-
 async def bulk_keys(network: AnyNetwork, keys: Sequence[Key]) -> dict[Key, int]:
     found: dict[Key, int] = {}
     for start in range(0, len(keys), _KEYS_AT_ONCE):
         found |= await network.store.key_get(keys[start : start + _KEYS_AT_ONCE])
     return found
-
-
-def _watched(progress: Progress, phase: str, total: int) -> Callable[[int], None]:
-    return lambda done: progress(phase, done, total)
 
 
 Positions = NDArray[np.int64]
@@ -209,16 +96,12 @@ class References:
         return len(self.twice)
 
     def add(self, id_: str, name: str) -> None:
-        """Append a record with this id and user name."""
         ids, names = self._added
         ids.append(hash(id_))
         names.append(hash(name))
 
     def settle(self) -> None:
-        """Build the index."""
-        ids, names = (
-            np.frombuffer(column, np.int64) if len(column) else np.empty(0, np.int64) for column in self._added
-        )
+        ids, names = map(column, self._added)
         order = np.argsort(names, kind="stable")
         again = np.nonzero(names[order[1:]] == names[order[:-1]])[0] + 1
         self.twice = np.zeros(len(names), np.bool_)
@@ -252,7 +135,15 @@ _TAKEN = "Username has already been taken"
 _SAME_ID = "an earlier record has this id"
 
 
-class Newcomer(NamedTuple):
+class _Job(NamedTuple):
+    """A member to register, its position, and the name of its record in the store."""
+
+    at: int
+    record: MemberRecord
+    name: str
+
+
+class NewMember(NamedTuple):
     """A member to create, its login, and the name of its record in the store."""
 
     member: Member
@@ -260,30 +151,114 @@ class Newcomer(NamedTuple):
     record: str
 
 
-class LoadedMembers:
+class ImportedMembers:
     """The members of the import, by position in the file."""
 
     def __init__(self, spool: RecordSpool[MemberRecord]) -> None:
         self.references = References()
         self.ids: NDArray[np.int64] = np.empty(0, np.int64)
         """The member id at each position, or 0."""
+        self.names: list[str] = []
+        """The name at each position, if members are registered one by one."""
         self.absent: dict[int, str] = {}
         """Names of rejected records, by position."""
         self._spool = spool
 
     def __len__(self) -> int:
-        return self._spool.count
+        return len(self.references)
 
     def read(self, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> None:
-        """Spool the records and index them."""
-        self._spool.fill(self._noted(member_records(lines, named, summary)))
+        self._spool.fill(self._indexed(member_records(lines, named, summary)))
         self.references.settle()
         self.ids = np.zeros(len(self), np.int64)
 
-    def _noted(self, records: Iterable[MemberRecord]) -> Iterable[MemberRecord]:
+    def _indexed(self, records: Iterable[MemberRecord]) -> Iterator[MemberRecord]:
         for record in records:
             self.references.add(record.id, record.name)
             yield record
+
+    async def find_existing(self, network: AnyNetwork, names: Iterable[str]) -> None:
+        """Take the members with these names from the network, for an import without a file of members."""
+        keys = list(dict.fromkeys(user_name_key(as_name(name)) for name in names))
+        owners = await bulk_keys(network, keys)
+        existing = [key for key in keys if key in owners]
+        for key in existing:
+            self.references.add(key.name, key.name)
+        self.references.settle()
+        self.ids = np.array([owners[key] for key in existing], np.int64)
+
+    async def register(
+        self,
+        network: AnyNetwork,
+        origin: str,
+        first_posts: NDArray[np.int64],
+        summary: Summary,
+        progress: Progress,
+        patience: float,
+    ) -> None:
+        """Create missing members one by one. `first_posts` has each one's first post (Unix ms), or 0.
+
+        `patience` is that of `run_bounded`.
+        """
+        start = 0
+
+        def told(done: int) -> None:
+            progress("members", start + done, len(self))
+
+        async def create(job: _Job) -> None:
+            joined = _joined(job.record, int(first_posts[job.at]))
+            await self._create(network, job._replace(record=job.record._replace(created_at=joined)), summary)
+
+        for records in self._spool.blocks(_AT_ONCE):
+            missing = await self._missing(network, records, start, origin, summary)
+            await run_bounded(missing, create, _REGISTERED_AT_ONCE, told, patience=patience)
+            start += len(records)
+
+    async def _missing(
+        self, network: AnyNetwork, records: Sequence[MemberRecord], start: int, origin: str, summary: Summary
+    ) -> list[_Job]:
+        """Return the records of members that do not exist yet, the first of which is at position `start`."""
+        self.names += [record.name for record in records]
+        jobs = [
+            _Job(at, record, f"member:{origin}/{record.id}")
+            for at, record in enumerate(records, start)
+            if not self._refuse_duplicate(at, record, summary)
+        ]
+        keys = [import_key(place(job.record.name).shard, job.name) for job in jobs]
+        known = await bulk_keys(network, keys)
+        for job, key in zip(jobs, keys, strict=True):
+            self.ids[job.at] = known.get(key, 0)
+        missing = [job for job in jobs if not self.ids[job.at]]
+        summary["members"].there += len(jobs) - len(missing)
+        return missing
+
+    def _refuse_duplicate(self, at: int, record: MemberRecord, summary: Summary) -> bool:
+        """Return whether an earlier record has the same name, and refuse this one if so."""
+        if self.references.twice[at]:
+            self._refuse(at, record.name, TWICE, summary)
+        return bool(self.references.twice[at])
+
+    async def _create(self, network: AnyNetwork, job: _Job, summary: Summary) -> None:
+        """Register a member, or record why it is rejected."""
+        record, limits = job.record, network.writes.limits
+        try:
+            member = await members.register(
+                network.writes,
+                record.name,
+                display_name=record.display_name[: limits.display_name],
+                note=record.note[: limits.note],
+                created_at=record.created_at,
+                reserved=True,
+                record=job.name,
+            )
+        except Unavailable:
+            # Not the record's fault: end the import here; the next run continues.
+            raise
+        except ShoalError as error:
+            self._refuse(job.at, record.name, str(error), summary)
+        else:
+            self.ids[job.at] = member.id
+            summary["members"].taken += 1
 
     async def load(
         self,
@@ -295,17 +270,17 @@ class LoadedMembers:
         summary: Summary,
         progress: Progress,
     ) -> None:
-        """Create missing members. `first_posts` has each one's first post (Unix ms), or 0."""
+        """Write missing members directly into the store. `first_posts` is as for `register`."""
         start = 0
         for records in self._spool.blocks(_AT_ONCE):
             wanted = await asyncio.to_thread(
-                partial(self._newcomers, records, start, origin, since, first_posts, network.writes.limits, summary)
+                partial(self._new_members, records, start, origin, since, first_posts, network.writes.limits, summary)
             )
             await self._store(network, store, wanted, summary)
             start += len(records)
             progress("members", start, len(self))
 
-    def _newcomers(
+    def _new_members(
         self,
         records: Sequence[MemberRecord],
         start: int,
@@ -314,21 +289,20 @@ class LoadedMembers:
         first_posts: NDArray[np.int64],
         limits: Limits,
         summary: Summary,
-    ) -> dict[int, Newcomer]:
-        found: dict[int, Newcomer] = {}
+    ) -> dict[int, NewMember]:
+        found: dict[int, NewMember] = {}
         firsts = first_posts[start : start + len(records)].tolist()
         for at, (record, first) in enumerate(zip(records, firsts, strict=True), start):
-            if self.references.twice[at]:
-                self._refuse(at, record.name, TWICE, summary)
+            if self._refuse_duplicate(at, record, summary):
                 continue
-            joined = min((moment for moment in (record.created_at, first) if moment > 0), default=0)
+            joined = _joined(record, first)
             name, note = record.display_name[: limits.display_name], record.note[: limits.note]
             try:
                 made = members.imported(limits, _ids(at, since, record.name), record.name, name, note, joined)
             except ShoalError as error:
                 self._refuse(at, record.name, str(error), summary)
                 continue
-            found[at] = Newcomer(*made, f"member:{origin}/{record.id}")
+            found[at] = NewMember(*made, f"member:{origin}/{record.id}")
         return found
 
     def _refuse(self, at: int, name: str, reason: str, summary: Summary) -> None:
@@ -336,32 +310,34 @@ class LoadedMembers:
         summary.refuse("members", name, reason)
 
     async def _store(
-        self, network: AnyNetwork, store: Loading, wanted: Mapping[int, Newcomer], summary: Summary
+        self, network: AnyNetwork, store: Loading, wanted: Mapping[int, NewMember], summary: Summary
     ) -> None:
         missing = wanted
         while missing:
             try:
                 await store.load(await asyncio.to_thread(_part, list(missing.values())))
             except Occupied:
-                known = await self._sorted_out(network, missing, summary)
+                known = await self._existing(network, missing, summary)
                 if not known:
                     # Two of them have the same id in the file, or a member is joining concurrently.
-                    await self._each(network, missing, summary)
+                    for at, (member, _, name) in missing.items():
+                        record = MemberRecord("", member.name, member.display_name, member.note, member.dated)
+                        await self._create(network, _Job(at, record, name), summary)
                     return
-                missing = {at: newcomer for at, newcomer in missing.items() if at not in known}
+                missing = {at: new for at, new in missing.items() if at not in known}
             else:
                 break
         summary["members"].taken += len(missing)
-        for at, newcomer in missing.items():
-            self.ids[at] = newcomer.member.id
+        for at, new in missing.items():
+            self.ids[at] = new.member.id
 
-    async def _sorted_out(self, network: AnyNetwork, wanted: Mapping[int, Newcomer], summary: Summary) -> set[int]:
+    async def _existing(self, network: AnyNetwork, wanted: Mapping[int, NewMember], summary: Summary) -> set[int]:
         """Return the positions of records that exist already or must be rejected."""
-        names = {at: user_name_key(newcomer.member.name) for at, newcomer in wanted.items()}
+        names = {at: user_name_key(new.member.name) for at, new in wanted.items()}
         records = {at: import_key(key.shard, wanted[at].record) for at, key in names.items()}
         owners = await bulk_keys(network, [*names.values(), *records.values()])
         known: set[int] = set()
-        for at, newcomer in wanted.items():
+        for at, new in wanted.items():
             named, recorded = owners.get(names[at]), owners.get(records[at])
             if named is None and recorded is None:
                 continue
@@ -370,27 +346,13 @@ class LoadedMembers:
                 self.ids[at] = named
                 summary["members"].there += 1
             else:
-                self._refuse(at, newcomer.member.name, _TAKEN if named else _SAME_ID, summary)
+                self._refuse(at, new.member.name, _TAKEN if named else _SAME_ID, summary)
         return known
 
-    async def _each(self, network: AnyNetwork, wanted: Mapping[int, Newcomer], summary: Summary) -> None:
-        """Register members one by one, as in an ordinary import."""
-        for at, (member, _, record) in wanted.items():
-            try:
-                made = await members.register(
-                    network.writes,
-                    member.name,
-                    display_name=member.display_name,
-                    note=member.note,
-                    created_at=member.dated,
-                    reserved=True,
-                    record=record,
-                )
-            except Taken as error:
-                self._refuse(at, member.name, str(error), summary)
-            else:
-                self.ids[at] = made.id
-                summary["members"].taken += 1
+
+def _joined(record: MemberRecord, first_post: int) -> int:
+    """Return the date at which a member joined, which is not later than the first post; 0 if unknown."""
+    return min((moment for moment in (record.created_at, first_post) if moment > 0), default=0)
 
 
 def _ids(at: int, since: int, name: str) -> tuple[int, int]:
@@ -398,11 +360,11 @@ def _ids(at: int, since: int, name: str) -> tuple[int, int]:
     return compose(moment, shard, sequence), compose(moment, shard, sequence + 1)
 
 
-def _part(newcomers: Sequence[Newcomer]) -> LoadPart:
-    nodes = [node for newcomer in newcomers for node in (newcomer.member, newcomer.login)]
+def _part(new_members: Sequence[NewMember]) -> LoadPart:
+    nodes = [node for new in new_members for node in (new.member, new.login)]
     keys = [
-        KeyRow(space, name, newcomer.member.id, 0)
-        for newcomer in newcomers
-        for space, name in (("user_name", newcomer.member.name), ("import", newcomer.record))
+        KeyRow(space, name, new.member.id, 0)
+        for new in new_members
+        for space, name in (("user_name", new.member.name), ("import", new.record))
     ]
     return LoadPart(sorted((node.id, node.version, encode_node(node)) for node in nodes), sorted(keys))

@@ -1,11 +1,11 @@
 """Posts of an import, with their photos, created through `shoal.commands` or in bulk.
 
-Each post is found again by its record, however often the import is interrupted and restarted. An ordinary import holds the
-records in memory, a kilobyte each. Each photo is decoded once however many posts show it; each post has a media object and
-files of its own. The import decodes several photos concurrently, while a server decodes one at a time next to its requests.
+Each post is found again by its record, however often the import is interrupted and restarted. Each photo is decoded once
+however many posts show it; each post has a media object and files of its own. The import decodes several photos concurrently,
+while a server decodes one at a time next to its requests.
 
-A bulk import into an empty network commits posts as usual but looks nothing up first. A post takes 200 bytes of memory: its
-id in the file, its time, its author and its new id. Its text is spooled to disk.
+A post takes 200 bytes of memory: its id in the file, its time, its author and its new id. Its text is spooled to disk. A bulk
+import into an empty network commits posts as usual but looks nothing up first.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.admin.consistency.scan import Column
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.imports.files import BEST_CONNECTED, RecordSpool, Sources, photos_in
-from shoal.admin.imports.members import ImportedMembers, LoadedMembers, bulk_keys
+from shoal.admin.imports.members import ImportedMembers, bulk_keys
 from shoal.admin.imports.records import (
     BackdatedIds,
-    Fields,
     NumberedRow,
     PostRecord,
     Summary,
     Wording,
     post_record,
+    readable_rows,
     worded,
 )
 from shoal.admin.report import Progress
@@ -57,7 +56,7 @@ _ID_TRIES = 8
 _REMEMBERED_BYTES = 256 * 1024 * 1024
 
 
-class Rememberer(Decoder):
+class CachingDecoder(Decoder):
     """A decoder that decodes the same bytes once per run, as long as the results fit into bounded memory."""
 
     def __init__(self, limits: UploadLimits, *, children: int) -> None:
@@ -86,22 +85,11 @@ class PostJob(NamedTuple):
     photo_id: int
 
 
-def read_posts(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> list[PostRecord]:
-    """Return the records in order of time."""
-    records = list(post_records(lines, named, summary))
-    return sorted(records, key=lambda record: (record.created_at, record.id))
-
-
 def post_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> Iterator[PostRecord]:
     """Iterate over the records in file order; duplicate ids are rejected."""
-    fields: Fields | None = None
     seen: set[str] = set()
     latest = now_ms()
-    for line in lines:
-        if line.error:
-            summary.refuse("posts", f"line {line.number}", line.error)
-            continue
-        fields = fields or Fields("posts", line.row, named)
+    for fields, line in readable_rows("posts", lines, named, summary):
         try:
             record = post_record(fields, line)
         except InvalidInput as error:
@@ -116,60 +104,8 @@ def post_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary
             yield record
 
 
-def authors_by_connection(records: Sequence[PostRecord], degrees: Column) -> dict[str, int]:
-    """Pair the author with most posts with the best-connected member, and so on; ties in order of id."""
-    wrote = Counter(record.author for record in records)
-    ranked = sorted(wrote, key=lambda author: (-wrote[author], author))
-    best = np.argsort(-degrees, kind="stable")
-    return dict(zip(ranked, best.tolist(), strict=False))
-
-
-def authors_by_name(records: Sequence[PostRecord], people: ImportedMembers) -> dict[str, int]:
-    """Pair each author with the member of the same id or name."""
-    found = {record.author: people.find(record.author) for record in records}
-    return {author: at for author, at in found.items() if at is not None}
-
-
-def first_posts(records: Sequence[PostRecord], authors: Mapping[str, int]) -> dict[int, int]:
-    """Return the time of each author's first post."""
-    first: dict[int, int] = {}
-    for record in records:
-        if (at := authors.get(record.author)) is not None:
-            first.setdefault(at, record.created_at)
-    return first
-
-
-def plan(
-    records: Sequence[PostRecord],
-    authors: Mapping[str, int],
-    people: ImportedMembers,
-    origin: str,
-    photos: Sequence[Path],
-    newest: int,
-    summary: Summary,
-) -> list[PostJob]:
-    """Return every post with its author, id and picture: the same in every run over the same files."""
-    known: list[tuple[PostRecord, int]] = []
-    for record in records:
-        at = authors.get(record.author)
-        if at is None or not people.ids[at]:
-            summary.refuse("posts", record.id, NO_AUTHOR)
-        else:
-            known.append((record, people.ids[at]))
-    ids = BackdatedIds()
-    post_ids = [ids.take(record.created_at, shard_of(author)) for record, author in known]
-    first = max(0, len(known) - newest) if photos else len(known)
-    jobs = []
-    for at, (record, author) in enumerate(known):
-        # The newest post has the first photo.
-        photo = photos[(len(known) - 1 - at) % len(photos)] if at >= first else None
-        photo_id = ids.after(post_ids[at], shard_of(author)) if photo else 0
-        jobs.append(PostJob(record, f"{origin}/{record.id}", author, post_ids[at], photo, photo_id))
-    return jobs
-
-
-async def take_posts(
-    network: AnyNetwork, jobs: Sequence[PostJob], writes: Writes, summary: Summary, progress: Progress, patience: float
+async def _create_posts(
+    network: AnyNetwork, jobs: Sequence[PostJob], writes: Writes, summary: Summary, patience: float
 ) -> None:
     """Create posts that do not exist yet. `writes` is the network's, with a media library of the import's own.
 
@@ -180,20 +116,18 @@ async def take_posts(
     missing = [job for job, key in zip(jobs, keys, strict=True) if key not in known]
     summary["posts"].there += len(jobs) - len(missing)
     await _count_photos(network, [job for job, key in zip(jobs, keys, strict=True) if key in known], summary)
-
-    turns = asyncio.Semaphore(_PICTURES_AT_ONCE)
+    limit = asyncio.Semaphore(_PICTURES_AT_ONCE)
 
     async def make(job: PostJob) -> None:
         picture = 0
         if job.photo:
-            async with turns:
+            async with limit:
                 picture = await _picture(writes, job, job.photo, summary)
         await imported_post(writes, job, picture, summary)
 
     # Posts with pictures first: decoding runs in other processes, concurrently with the rest.
     missing.sort(key=lambda job: job.photo is None)
-    total = len(missing)
-    await run_bounded(missing, make, _AT_ONCE, lambda done: progress("posts", done, total), patience=patience)
+    await run_bounded(missing, make, _AT_ONCE, patience=patience)
 
 
 async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: Summary) -> None:
@@ -271,7 +205,7 @@ async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) 
 @asynccontextmanager
 async def with_own_decoder(network: AnyNetwork) -> AsyncIterator[Writes]:
     """Yield the write resources with media decoded by as many processes as there are cores."""
-    async with Rememberer(network.media.limits, children=os.cpu_count() or 1) as decoder:
+    async with CachingDecoder(network.media.limits, children=os.cpu_count() or 1) as decoder:
         yield dataclasses.replace(network.writes, media=network.media.with_decoder(decoder))
 
 
@@ -280,7 +214,7 @@ _BULK_CONCURRENCY = 1_024
 """Concurrent posts: their commits are grouped."""
 
 
-class LoadedPosts:
+class ImportedPosts:
     """The posts of a file, by position."""
 
     def __init__(self, spool: RecordSpool[PostRecord]) -> None:
@@ -300,7 +234,7 @@ class LoadedPosts:
             self._author.append(self._authors.setdefault(record.author, len(self._authors)))
             yield record
 
-    def authors(self, sources: Sources, people: LoadedMembers, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
+    def authors(self, sources: Sources, people: ImportedMembers, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the position of each post's author among the members, or -1."""
         if not self._ids:
             return np.empty(0, np.int64)
@@ -324,40 +258,41 @@ class LoadedPosts:
         first[first == never] = 0
         return first
 
-    async def load(
+    async def create(
         self,
         network: AnyNetwork,
         writes: Writes,
         sources: Sources,
         authors: NDArray[np.int64],
-        people: LoadedMembers,
+        people: ImportedMembers,
         summary: Summary,
         progress: Progress,
         *,
-        anew: bool,
+        bulk: bool,
+        resumed: bool,
     ) -> None:
-        """Create posts that do not exist yet. `anew`: a resumed import, so some may exist."""
+        """Create posts that do not exist yet. In a bulk import that is not `resumed`, none of them exists."""
         origin = sources.posts.name if sources.posts else ""
         # Report both, even if there are none.
         summary["posts"], summary["photos"]
         plan = await asyncio.to_thread(self._plan, sources, authors, people)
         start = 0
         for records in self._spool.blocks(_BLOCK):
-            jobs = [job for job in plan.jobs(records, start, origin) if self._has_author(job, summary)]
-            pictured = [job for job in jobs if job.photo]
-            if pictured:
-                await take_posts(network, pictured, writes, summary, lambda *_: None, sources.patience)
-            plain = [job for job in jobs if not job.photo]
-            await _take(network, writes, plain, summary, sources.patience, anew=anew)
+            jobs = []
+            for job in plan.jobs(records, start, origin):
+                if job.author:
+                    jobs.append(job)
+                else:
+                    summary.refuse("posts", job.record.id, NO_AUTHOR)
+            if through_commands := [job for job in jobs if job.photo or not bulk]:
+                await _create_posts(network, through_commands, writes, summary, sources.patience)
+            if bulk:
+                in_bulk = [job for job in jobs if not job.photo]
+                await _commit_posts(network, writes, in_bulk, summary, sources.patience, resumed=resumed)
             start += len(records)
             progress("posts", start, len(self._ids))
 
-    def _has_author(self, job: PostJob, summary: Summary) -> bool:
-        if not job.author:
-            summary.refuse("posts", job.record.id, NO_AUTHOR)
-        return bool(job.author)
-
-    def _plan(self, sources: Sources, authors: NDArray[np.int64], people: LoadedMembers) -> _Plan:
+    def _plan(self, sources: Sources, authors: NDArray[np.int64], people: ImportedMembers) -> _Plan:
         members = np.where(authors >= 0, people.ids[authors], 0) if len(people) else np.zeros(len(authors), np.int64)
         order = np.array(sorted(range(len(self._ids)), key=self._ids.__getitem__), np.int64)
         order = order[np.argsort(np.array(self._moments, np.int64)[order], kind="stable")]
@@ -377,29 +312,27 @@ class LoadedPosts:
         return _Plan(members, post_ids, pictures)
 
 
-class _Plan:
+class _Plan(NamedTuple):
     """Author, id and picture of every post: the same in every run over the same files."""
 
-    def __init__(
-        self, members: NDArray[np.int64], post_ids: NDArray[np.int64], pictures: Mapping[int, tuple[Path, int]]
-    ) -> None:
-        self._members = members
-        self._post_ids = post_ids
-        self._pictures = pictures
+    members: NDArray[np.int64]
+    post_ids: NDArray[np.int64]
+    pictures: Mapping[int, tuple[Path, int]]
 
     def jobs(self, records: Sequence[PostRecord], start: int, origin: str) -> Iterator[PostJob]:
         """Yield the posts of these records, the first of which is at position `start`."""
         for at, record in enumerate(records, start):
-            photo, photo_id = self._pictures.get(at, (None, 0))
-            author, id_ = int(self._members[at]), int(self._post_ids[at])
+            photo, photo_id = self.pictures.get(at, (None, 0))
+            author, id_ = int(self.members[at]), int(self.post_ids[at])
             yield PostJob(record, f"{origin}/{record.id}", author, id_, photo, photo_id)
 
 
-async def _take(
-    network: AnyNetwork, writes: Writes, jobs: Sequence[PostJob], summary: Summary, patience: float, *, anew: bool
+async def _commit_posts(
+    network: AnyNetwork, writes: Writes, jobs: Sequence[PostJob], summary: Summary, patience: float, *, resumed: bool
 ) -> None:
+    """Commit posts without looking anything up, unless the import is `resumed`."""
     missing = jobs
-    if anew:
+    if resumed:
         keys = [import_key(shard_of(job.author), f"post:{job.name}") for job in jobs]
         there = await bulk_keys(network, keys)
         missing = [job for job, key in zip(jobs, keys, strict=True) if key not in there]
@@ -423,4 +356,4 @@ async def _take(
         else:
             note_wording(wording, summary)
 
-    await run_bounded(missing, make, _BULK_CONCURRENCY, lambda _: None, patience=patience)
+    await run_bounded(missing, make, _BULK_CONCURRENCY, patience=patience)

@@ -18,7 +18,7 @@ import gzip
 import re
 import time
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ import msgspec
 
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, SEQUENCE_BITS, compose
+from shoal.core.model import DAY_MS
 from shoal.core.text import as_text, check_tag, text_length, with_line_ends
 
 Row = Mapping[str, Any]
@@ -121,6 +122,19 @@ class Fields:
 
     def value(self, row: Row, field: str) -> Any:
         return row.get(self._column.get(field, ""))
+
+
+def readable_rows(
+    kind: str, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary
+) -> Iterator[tuple[Fields, NumberedRow]]:
+    """Iterate over the rows without errors, with the columns of their fields; other rows are rejected."""
+    fields: Fields | None = None
+    for line in lines:
+        if line.error:
+            summary.refuse(kind, f"line {line.number}", line.error)
+        else:
+            fields = fields or Fields(kind, line.row, named)
+            yield fields, line
 
 
 def check_columns(named: Mapping[str, str]) -> None:
@@ -281,7 +295,6 @@ class Summary:
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Measure the duration of the block."""
         began = time.monotonic()
         yield
         self.seconds[phase] = time.monotonic() - began
@@ -294,7 +307,6 @@ class Summary:
         return ImportReport(self.tallies, notes, sum(self.seconds.values()), self.way, self.seconds)
 
     def refuse(self, kind: str, record: str, reason: str) -> None:
-        """Count a rejected record."""
         found = self[kind].refused.setdefault(reason, Reason())
         found.count += 1
         if len(found.examples) < EXAMPLES:
@@ -308,12 +320,10 @@ class Summary:
         self.notes[one, many] = self.notes.get((one, many), 0) + 1
 
 
-DAY_MS = 86_400_000
 DAYS = (BACKDATED_UNTIL_MS - EPOCH_MS) // DAY_MS
 
 TICKS = 1 << SEQUENCE_BITS
 """Ticks per millisecond: the ids of a shard."""
-_FIRST_MS = 0
 _MIDDLE_MS = 1_072_915_200_000
 """2004-01-01T00:00:00Z."""
 
@@ -324,8 +334,7 @@ def ticks_of(moment: int) -> int:
         # The ten days are also the first days of 2024, so ticks may collide: ids are made distinct below.
         return (moment - EPOCH_MS) * TICKS
     if moment < _MIDDLE_MS:
-        share = max(moment, _FIRST_MS) - _FIRST_MS
-        return share * DAY_MS * TICKS // (_MIDDLE_MS - _FIRST_MS)
+        return max(0, moment) * DAY_MS * TICKS // _MIDDLE_MS
     return DAY_MS * TICKS + (moment - _MIDDLE_MS) * (DAYS - 1) * DAY_MS * TICKS // (EPOCH_MS - _MIDDLE_MS)
 
 

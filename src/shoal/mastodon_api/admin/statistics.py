@@ -13,11 +13,11 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from shoal.admin.statistics import DAY_MS, PERIOD_DAYS, Figures, Period, TaggedPost, TagUseReader, by_day, summed
+from shoal.admin.statistics import PERIOD_DAYS, Figures, Period, TaggedPost, TagUseReader, by_day, summed
 from shoal.commands.scheduled_posts import moment_of_text
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import now_ms
-from shoal.core.model import App, Role
+from shoal.core.model import DAY_MS, App, Role
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
 from shoal.mastodon_api.context import Context, Front, Router

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
@@ -21,8 +21,8 @@ import ijson
 import msgspec
 from msgspec import inspect
 
-from shoal.archives.entries import Entries, Readable
-from shoal.archives.records import Omission, SkippedRecord
+from shoal.admin.archives.entries import Entries, Readable
+from shoal.admin.archives.records import Omission, SkippedRecord
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.handles import MAX_ARCHIVE_BYTES, FollowList, read_archive
 
@@ -55,9 +55,7 @@ def fitted(value: Any, type_: type[T]) -> Fitted[T]:
         return Fitted(None)
 
 
-@cache
-def _type(type_: type[Any]) -> inspect.Type:
-    return inspect.type_info(type_)
+_type = cache(inspect.type_info)
 
 
 class _Fitting:
@@ -148,25 +146,19 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
+_LEAVES: Mapping[type[inspect.Type], Any] = {
+    inspect.StrType: str,
+    inspect.IntType: int,
+    inspect.FloatType: float,
+    inspect.BoolType: bool,
+    inspect.BytesType: bytes,
+}
+
+
 def _python(wanted: inspect.Type) -> Any:
-    """Return the Python type of a leaf."""
-    match wanted:
-        case inspect.StrType():
-            return str
-        case inspect.IntType():
-            return int
-        case inspect.FloatType():
-            return float
-        case inspect.BoolType():
-            return bool
-        case inspect.BytesType():
-            return bytes
-        case inspect.TupleType():
-            return tuple[tuple(map(_python, wanted.item_types))]  # type: ignore[misc]  # made at run time
-        case inspect.EnumType():
-            return wanted.cls
-        case _:
-            return Any
+    if isinstance(wanted, inspect.TupleType):
+        return tuple[tuple(map(_python, wanted.item_types))]  # type: ignore[misc]  # made at run time
+    return wanted.cls if isinstance(wanted, inspect.EnumType) else _LEAVES.get(type(wanted), Any)
 
 
 _X_FORM = "%a %b %d %H:%M:%S %z %Y"
@@ -192,6 +184,15 @@ def x_moment(text: str) -> int:
 def _milliseconds(moment: datetime) -> int:
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return since.days * 86_400_000 + since.seconds * 1_000 + since.microseconds // 1_000
+
+
+def document(entries: Entries, name: str, most_bytes: int, type: type[T]) -> T | None:  # noqa: A002 (as in msgspec)
+    """Return a short document as a record; None if it is not JSON, or lacks a required field."""
+    try:
+        found = msgspec.json.decode(entries.read(name, most_bytes).removeprefix(BOM_UTF8))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return fitted(found, type).value
 
 
 MAX_ITEM = 4 << 20
@@ -287,7 +288,6 @@ class _List:
         return self._builder is not None and self._depth == self._level
 
     def take(self) -> Any:
-        """Return the completed item."""
         value = self._builder.value if self._builder is not None and not self._too_deep else _MALFORMED
         self._builder, self._too_deep = None, False
         if self._single:

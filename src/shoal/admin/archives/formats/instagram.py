@@ -12,9 +12,9 @@ from contextlib import suppress
 
 import msgspec
 
-from shoal.archives.documents import count, follow_list, items
-from shoal.archives.entries import Entries, Root
-from shoal.archives.records import (
+from shoal.admin.archives.entries import Entries, Root
+from shoal.admin.archives.formats.documents import count, follow_list, items
+from shoal.admin.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
     ArchiveKind,

@@ -20,10 +20,10 @@ from typing import IO, Any, NamedTuple
 import msgspec
 from libipld import decode_dag_cbor, encode_cid
 
-from shoal.archives.documents import fitted, iso_moment
-from shoal.archives.entries import Entries
-from shoal.archives.plain_text import abbreviates
-from shoal.archives.records import (
+from shoal.admin.archives.entries import Entries
+from shoal.admin.archives.formats.documents import fitted, iso_moment
+from shoal.admin.archives.formats.plain_text import abbreviates
+from shoal.admin.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
     ArchiveKind,

@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from codecs import BOM_UTF8
 from collections.abc import Generator, Iterator
-from typing import NamedTuple
 
 import msgspec
 
-from shoal.archives.documents import fitted, iso_moment, items
-from shoal.archives.entries import MAX_ENTRIES, Entries
-from shoal.archives.plain_text import with_options
-from shoal.archives.records import (
+from shoal.admin.archives.entries import MAX_ENTRIES, Entries
+from shoal.admin.archives.formats.documents import document, iso_moment, items
+from shoal.admin.archives.formats.plain_text import with_options
+from shoal.admin.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
     ArchiveKind,
@@ -81,11 +79,7 @@ class OwnExport:
     def __init__(self, entries: Entries, prefix: str) -> None:
         self._entries = entries
         self._prefix = prefix
-        try:
-            found = msgspec.json.decode(entries.read(f"{prefix}{PROFILE}", _PROFILE_BYTES).removeprefix(BOM_UTF8))
-            profile = fitted(found, _ExportedProfile).value
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            profile = None
+        profile = document(entries, f"{prefix}{PROFILE}", _PROFILE_BYTES, _ExportedProfile)
         if profile is None:
             raise InvalidInput("file: profile.json of this export is not of the form of Shoal's", field="file")
         self.account = profile.name
@@ -159,25 +153,17 @@ class OwnExport:
         named: list[tuple[int, str]] = []
         beyond = 0
         try:
+            # `DictReader` would take time for every column of the header in every row.
             rows = csv.reader(io.StringIO(text, newline=""))
-            columns = _columns(next(rows, []))
+            header = next(rows, [])
+            columns = (header.index("id"), header.index("name")) if {"id", "name"} <= set(header) else None
             for row in rows:
-                if columns is None or len(row) <= max(columns) or not _ID.fullmatch(row[columns.id]):
+                if columns is None or len(row) <= max(columns) or not _ID.fullmatch(row[columns[0]]):
                     continue
                 if len(named) < MOST_HANDLES:
-                    named.append((int(row[columns.id]), row[columns.name][: MAX_USER_NAME + 1]))
+                    named.append((int(row[columns[0]]), row[columns[1]][: MAX_USER_NAME + 1]))
                 else:
                     beyond += 1
         except csv.Error as error:
             raise InvalidInput("file: follows.csv of this export is damaged", field="file") from error
         return KnownFollows(tuple(named), beyond)
-
-
-class _Columns(NamedTuple):
-    id: int
-    name: int
-
-
-def _columns(header: list[str]) -> _Columns | None:
-    """Return the positions of the columns of follows.csv, or None."""
-    return _Columns(header.index("id"), header.index("name")) if {"id", "name"} <= set(header) else None

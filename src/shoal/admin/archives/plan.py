@@ -18,8 +18,8 @@ from typing import IO, Self
 
 import msgspec
 
-from shoal.archives.entries import MAX_ENTRIES
-from shoal.archives.records import (
+from shoal.admin.archives.entries import MAX_ENTRIES
+from shoal.admin.archives.records import (
     ArchivedPost,
     ArchiveReader,
     ArchiveReport,
@@ -79,12 +79,15 @@ class ArchivePlan:
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(ArchivedPost)
         self._at = array("q")
-        self._written = array("q")
+        self.written = array("q")
+        """Dates by post, in Unix milliseconds."""
         self._ordinals: dict[bytes, int] = {}
         self._answers: dict[int, tuple[bytes, bool]] = {}
-        self._parents = array("i")
+        self.parents = array("i")
+        """Positions of the parents by post, or -1."""
         self._depths = array("i")
-        self._order = array("i")
+        self.order = array("i")
+        """Positions of the posts to import, by date."""
         self._by_depth = array("i")
         self.photos = array("H")
         """Number of photos by post."""
@@ -100,10 +103,10 @@ class ArchivePlan:
             self._encoder.encode(
                 _Saved(
                     self._at.tobytes(),
-                    self._written.tobytes(),
-                    self._parents.tobytes(),
+                    self.written.tobytes(),
+                    self.parents.tobytes(),
                     self._depths.tobytes(),
-                    self._order.tobytes(),
+                    self.order.tobytes(),
                     self._by_depth.tobytes(),
                     self.photos.tobytes(),
                     bytes(self.answered),
@@ -123,10 +126,10 @@ class ArchivePlan:
             raise DamagedPlan(f"more than {_MOST_PLAN} bytes")
         saved = msgspec.msgpack.decode(data, type=_Saved)
         plan._at.frombytes(saved.at)
-        plan._written.frombytes(saved.written)
-        plan._parents.frombytes(saved.parents)
+        plan.written.frombytes(saved.written)
+        plan.parents.frombytes(saved.parents)
         plan._depths.frombytes(saved.depths)
-        plan._order.frombytes(saved.order)
+        plan.order.frombytes(saved.order)
         plan._by_depth.frombytes(saved.by_depth)
         plan.photos.frombytes(saved.photos)
         plan.answered = bytearray(saved.answered)
@@ -138,17 +141,17 @@ class ArchivePlan:
     def _check(self) -> None:
         """Check all positions, offsets and amounts: the process that saved the plan is not trusted."""
         posts = range(len(self))
-        parts = (self._parents, self._depths, self.photos, self.answered)
+        parts = (self.parents, self._depths, self.photos, self.answered)
         sizes = map(operator.sub, self._at[1:], self._at)
         if not (
             len(posts) <= MOST_POSTS
             and all(len(part) == len(posts) for part in parts)
             and len(self._at) == len(posts) + 1
             and all(0 <= size <= _MOST_RECORD for size in (self._at[0], *sizes))
-            and all(_NONE <= parent < len(posts) for parent in self._parents)
-            and all(position in posts and self._depths[position] >= 0 for position in self._order)
-            and len(set(self._order)) == len(self._order)
-            and sorted(self._order) == sorted(self._by_depth)
+            and all(_NONE <= parent < len(posts) for parent in self.parents)
+            and all(position in posts and self._depths[position] >= 0 for position in self.order)
+            and len(set(self.order)) == len(self.order)
+            and sorted(self.order) == sorted(self._by_depth)
             and sum(self.photos) <= MAX_ENTRIES
             and len(self.handles) <= MOST_HANDLES
             and len(self.followees) <= MOST_HANDLES
@@ -187,19 +190,7 @@ class ArchivePlan:
         return report
 
     def __len__(self) -> int:
-        return len(self._written)
-
-    @property
-    def order(self) -> Sequence[int]:
-        """Positions of the posts to import, by date."""
-        return self._order
-
-    def written(self, position: int) -> int:
-        return self._written[position]
-
-    def parent(self, position: int) -> int:
-        """Return the position of the parent post, or -1."""
-        return self._parents[position]
+        return len(self.written)
 
     def levels(self) -> Iterator[list[int]]:
         """Yield the posts by date, then the comments on them, then the comments on those."""
@@ -212,7 +203,7 @@ class ArchivePlan:
             for position in positions:
                 file.seek(self._at[position])
                 post = self._decoder.decode(file.read(self._at[position + 1] - self._at[position]))
-                if (post.written, len(post.photos)) != (self._written[position], self.photos[position]):
+                if (post.written, len(post.photos)) != (self.written[position], self.photos[position]):
                     raise DamagedPlan("a post differs from its plan")
                 found.append(post)
         return found
@@ -240,13 +231,13 @@ class ArchivePlan:
         if post.parent:
             self._answers[position] = (_digest(post.parent), post.own_parent)
         self._at.append(at)
-        self._written.append(post.written)
+        self.written.append(post.written)
         self.photos.append(len(post.photos))
         self._photos_left -= len(post.photos)
 
     def _arrange(self, left: set[bytes], report: ArchiveReport) -> None:
         """Find the thread depth of each post. Replies to posts that are not imported are left out."""
-        self._parents = array("i", [_NONE]) * len(self)
+        self.parents = array("i", [_NONE]) * len(self)
         self._depths = array("i", [_UNKNOWN]) * len(self)
         self.answered = bytearray(len(self))
         reasons: dict[int, Omission] = {}
@@ -256,8 +247,8 @@ class ArchivePlan:
         for position, post in zip(dropped, self._some(dropped), strict=True):
             report.omit("posts", reasons[position], post.id)
         kept = (position for position in range(len(self)) if self._depths[position] >= 0)
-        self._order = array("i", sorted(kept, key=lambda position: (self._written[position], position)))
-        self._by_depth = array("i", sorted(self._order, key=self._depths.__getitem__))
+        self.order = array("i", sorted(kept, key=lambda position: (self.written[position], position)))
+        self._by_depth = array("i", sorted(self.order, key=self._depths.__getitem__))
 
     def _follow_thread(self, position: int, left: set[bytes], reasons: dict[int, Omission]) -> None:
         chain: list[int] = []
@@ -272,7 +263,7 @@ class ArchivePlan:
                     reasons[position] = Omission.THREAD if answered in left else Omission.REPLY
                 break
             chain.append(position)
-            self._parents[position] = parent
+            self.parents[position] = parent
             self.answered[parent] = True
             self._depths[position] = _UNDER_WAY
             position = parent
@@ -284,13 +275,13 @@ class ArchivePlan:
                 reasons[below] = Omission.THREAD
 
     def _count(self, report: ArchiveReport) -> None:
-        posts = sum(1 for position in self._order if not self._depths[position])
-        report.found.posts, report.found.comments = posts, len(self._order) - posts
-        report.found.photos = sum(self.photos[position] for position in self._order)
-        report.with_photos = sum(1 for position in self._order if self.photos[position])
-        if self._order:
-            report.first, report.last = self._written[self._order[0]], self._written[self._order[-1]]
-        for post in self._some(self._order):
+        posts = sum(1 for position in self.order if not self._depths[position])
+        report.found.posts, report.found.comments = posts, len(self.order) - posts
+        report.found.photos = sum(self.photos[position] for position in self.order)
+        report.with_photos = sum(1 for position in self.order if self.photos[position])
+        if self.order:
+            report.first, report.last = self.written[self.order[0]], self.written[self.order[-1]]
+        for post in self._some(self.order):
             report.polls += post.poll
             report.sample(post.written, post.text, len(post.photos))
 

@@ -26,7 +26,6 @@ class ArchiveKind(StrEnum):
 
     @property
     def network(self) -> str:
-        """Display name."""
         return self.value.capitalize()
 
 

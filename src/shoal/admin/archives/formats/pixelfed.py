@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from shoal.archives.documents import follow_list, iso_moment, items
-from shoal.archives.entries import Entries
-from shoal.archives.plain_text import file_name, plain, unescape, with_options
-from shoal.archives.records import (
+from shoal.admin.archives.entries import Entries
+from shoal.admin.archives.formats.documents import follow_list, iso_moment, items
+from shoal.admin.archives.formats.plain_text import file_name, plain, unescape, with_options
+from shoal.admin.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
     ArchiveKind,

@@ -49,10 +49,6 @@ _FAULTS = (
 """Errors of a file that is damaged or encrypted, has names that are not UTF-8, or an unknown method (a `RuntimeError`)."""
 
 
-def _on() -> None:
-    """Continue."""
-
-
 class Readable(Protocol):
     """A file that is read sequentially."""
 
@@ -69,9 +65,7 @@ class Root(NamedTuple):
 
 
 class Entries:
-    def __init__(
-        self, path: Path, archive: zipfile.ZipFile | None, most: int = MAX_UNPACKED, going_on: Callable[[], None] = _on
-    ) -> None:
+    def __init__(self, path: Path, archive: zipfile.ZipFile | None, most: int, going_on: Callable[[], None]) -> None:
         self.path = path
         self._archive = archive
         self._most = self._left = most
@@ -115,11 +109,7 @@ class Entries:
         Raises `InvalidInput` if it is damaged, `TooLarge` past the limit of all documents together.
         """
         with _faults(), self._open(name) as file:
-            counted = _Counted(file, self._left, self._refuse, self._going_on)
-            try:
-                yield counted
-            finally:
-                self._left -= counted.count
+            yield _Document(file, self._count)
 
     def read(self, name: str, most: int) -> bytes:
         """Return a whole file. Raises `TooLarge` if it has more than `most` bytes, `InvalidInput` if it is damaged."""
@@ -131,8 +121,12 @@ class Entries:
             raise TooLarge(f"file: {Path(name).name} has more than {most} bytes", field="file")
         return bytes(data)
 
-    def _refuse(self) -> TooLarge:
-        return TooLarge(f"file: at most {self._most} bytes of documents in an archive", field="file")
+    def _count(self, size: int) -> None:
+        """Count the bytes read of all documents."""
+        self._going_on()
+        self._left -= size
+        if self._left < 0:
+            raise TooLarge(f"file: at most {self._most} bytes of documents in an archive", field="file")
 
     def _open(self, name: str) -> IO[bytes]:
         if self._archive is None:
@@ -145,7 +139,9 @@ class Entries:
 
 
 @contextmanager
-def opened(path: Path, folder: Path, most: int = MAX_UNPACKED, going_on: Callable[[], None] = _on) -> Iterator[Entries]:
+def opened(
+    path: Path, folder: Path, most: int = MAX_UNPACKED, going_on: Callable[[], None] = lambda: None
+) -> Iterator[Entries]:
     """Open an archive. A tar is repacked into `folder`, which the caller removes afterwards.
 
     `most` limits the bytes of an unpacked tar, and of all documents that are read. `going_on` is called for each piece and may
@@ -231,24 +227,16 @@ def _checked(size: int | None) -> int:
     return size
 
 
-class _Counted:
-    """A file that counts the bytes read, and raises past a maximum."""
+class _Document:
+    """A file that is read in pieces, whose sizes are counted."""
 
-    def __init__(
-        self, file: IO[bytes], most: int, refuse: Callable[[], TooLarge], going_on: Callable[[], None]
-    ) -> None:
+    def __init__(self, file: IO[bytes], count: Callable[[int], None]) -> None:
         self._file = file
-        self._most = most
-        self._refuse = refuse
-        self._going_on = going_on
-        self.count = 0
+        self._count = count
 
     def read(self, size: int = -1, /) -> bytes:
-        self._going_on()
         data = self._file.read(_PIECE if size < 0 else min(size, _PIECE))
-        self.count += len(data)
-        if self.count > self._most:
-            raise self._refuse()
+        self._count(len(data))
         return data
 
 

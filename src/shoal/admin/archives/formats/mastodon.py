@@ -6,15 +6,14 @@ read if it was added to the archive.
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
 from collections.abc import Iterator
 
 import msgspec
 
-from shoal.archives.documents import fitted, follow_list, iso_moment, items
-from shoal.archives.entries import Entries
-from shoal.archives.plain_text import plain, with_options
-from shoal.archives.records import (
+from shoal.admin.archives.entries import Entries
+from shoal.admin.archives.formats.documents import document, follow_list, iso_moment, items
+from shoal.admin.archives.formats.plain_text import plain, with_options
+from shoal.admin.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
     ArchiveKind,
@@ -87,12 +86,7 @@ class MastodonArchive:
     def __init__(self, entries: Entries, prefix: str) -> None:
         self._entries = entries
         self._prefix = prefix
-        name = f"{prefix}actor.json"
-        try:
-            found = msgspec.json.decode(entries.read(name, _ACTOR_BYTES).removeprefix(BOM_UTF8))
-            actor = fitted(found, _Actor).value
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            actor = None
+        actor = document(entries, f"{prefix}actor.json", _ACTOR_BYTES, _Actor)
         if actor is None or not actor.id:
             raise InvalidInput("file: actor.json of this archive is not of Mastodon's form", field="file")
         self.account = actor.id

@@ -15,10 +15,10 @@ from collections.abc import Container, Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from shoal.archives.documents import behind_name, follow_list, iso_moment, items, x_moment
-from shoal.archives.entries import Entries, Root
-from shoal.archives.plain_text import file_name, unescape
-from shoal.archives.records import (
+from shoal.admin.archives.entries import Entries, Root
+from shoal.admin.archives.formats.documents import behind_name, follow_list, iso_moment, items, x_moment
+from shoal.admin.archives.formats.plain_text import file_name, unescape
+from shoal.admin.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
     ArchiveKind,
