@@ -13,6 +13,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from shoal.core.errors import NotYet
+from shoal.tasks import cancel
 
 Work = Callable[[], Coroutine[None, None, None]]
 
@@ -78,9 +79,7 @@ class Turns:
 
     async def close(self) -> None:
         """Give up what waits and what is done: it is done when the process is back."""
-        for task in (works := list(self._works)):
-            task.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
+        await cancel(*self._works)
 
 
 class NamedTurns:

@@ -13,7 +13,6 @@ by itself (`commands/account_deletions.py`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -32,6 +31,7 @@ from shoal.graph import media as life
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Store
 from shoal.graph.schema import AGENDA, DUE, EVERYBODY, HISTORY_KEPT, TOKEN_USES_KEPT, AnyNode, tags_folded_key
+from shoal.tasks import BackgroundWorker
 from shoal.timelines.contract import Timelines
 
 _log = logging.getLogger(__name__)
@@ -47,28 +47,20 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Agenda:
+class Agenda(BackgroundWorker):
     """Background worker for due tickets between `start` and `stop`; `once` processes what is due now.
 
     `writes` uses the graph without its cache: changes made here are permanent.
     """
 
+    task_name = "shoal-agenda"
+
     def __init__(self, writes: Writes, *, every: float = EVERY_SECONDS, clock: Callable[[], int] = _now_ms) -> None:
         self._writes = writes
         self._every = every
         self._clock = clock
-        self._task: asyncio.Task[None] | None = None
         # Failed tickets: when their backoff ends, and its length (ms).
         self._resting: dict[int, tuple[int, int]] = {}
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="shoal-agenda")
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
 
     async def once(self) -> int:
         """Process everything due and return the number of processed items. A failed item is retried later and does not block
@@ -221,12 +213,14 @@ def _histories_since(since: int) -> Batch:
     return batch
 
 
-class Upkeep:
+class Upkeep(BackgroundWorker):
     """Periodic maintenance between `start` and `stop`; `once` runs it now.
 
     `review` demotes high-fan-out sources; `forget` marks posts as inactive at a time (Unix ms). `drop_audited` deletes audit log
     entries from before a snowflake id; `audit_days` is their retention, 0 for unlimited.
     """
+
+    task_name = "shoal-upkeep"
 
     def __init__(
         self,
@@ -251,16 +245,6 @@ class Upkeep:
         self._drop_audited = drop_audited
         self._audit_days = audit_days
         self._histories_swept = -_DAY_SECONDS
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="shoal-upkeep")
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
 
     async def once(self) -> None:
         """Drop idle timelines, demote sources, mark inactive posts, and sweep expired rows."""

@@ -69,6 +69,7 @@ from shoal.queries import moderation
 from shoal.queries.context import Reads
 from shoal.queries.follows import dated, known_since, told_periods
 from shoal.queries.hydration import hydrate
+from shoal.tasks import cancel
 
 
 async def write_posts(export: Export) -> None:
@@ -623,8 +624,7 @@ async def streamed(store: Store, reads: Reads, files: FileSource, member: Member
         # Raise the writer's error: an incomplete ZIP must not look complete.
         await writing
     finally:
-        writing.cancel()
-        await asyncio.gather(writing, return_exceptions=True)
+        await cancel(writing)
 
 
 async def _write(outlet: _Outlet, store: Store, reads: Reads, files: FileSource, member: Member) -> None:

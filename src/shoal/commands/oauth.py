@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hmac
 import logging
 import re
@@ -41,6 +40,7 @@ from shoal.graph.access import access_member
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, Cursor, Reader
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LEADING_TO_LOGINS, LOGGED_IN
+from shoal.tasks import cancel
 
 _log = logging.getLogger("shoal.logins")
 
@@ -498,10 +498,7 @@ class TokenUses:
 
     async def close(self) -> None:
         """Give up what waits: the next request of each token counts."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await cancel(self._task)
 
     async def _run(self) -> None:
         while self._waiting:

@@ -27,6 +27,7 @@ from typing import Protocol
 from shoal.core.errors import Unavailable
 from shoal.http.application import Trie
 from shoal.http.routes import Route
+from shoal.tasks import running
 
 _HEAD_END = b"\r\n\r\n"
 _BUSIER = 200
@@ -113,12 +114,8 @@ class Balance:
     @asynccontextmanager
     async def told(self) -> AsyncIterator[None]:
         """Tell the others how busy this process is, until the block ends."""
-        task = asyncio.create_task(self._tell(), name="shoal-busy")
-        try:
+        async with running(self._tell(), "shoal-busy"):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def _tell(self) -> None:
         worked, at, share = time.process_time(), time.monotonic(), 0.0

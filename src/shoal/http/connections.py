@@ -33,6 +33,7 @@ from typing import NamedTuple, Protocol
 
 from shoal.http.rate_limits import address_key, site_key
 from shoal.settings import Settings, SettingsError
+from shoal.tasks import running
 
 _log = logging.getLogger(__name__)
 
@@ -366,12 +367,8 @@ class OpenConnections:
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Check the deadlines of all connections until the block ends."""
-        task = asyncio.create_task(self._watch(), name="shoal-connections")
-        try:
+        async with running(self._watch(), "shoal-connections"):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def _watch(self) -> None:
         passed = 0.0

@@ -20,6 +20,7 @@ from shoal.http.routes import Caller
 from shoal.streaming.contract import Position
 from shoal.streaming.hub import Connection, Hub, Missed, PlacedUpdate
 from shoal.streaming.subscriptions import Interest
+from shoal.tasks import cancel
 from shoal.throttled_log import ThrottledLog
 
 
@@ -189,8 +190,7 @@ class EventStream(Response):
         except TimeoutError:
             _log.info("a stream of events ends: nobody reads it")
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            await cancel(watching)
 
     async def _tell(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         async with aclosing(self._streams.attended(self._connection, self._check)) as attended:

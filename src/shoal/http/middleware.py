@@ -52,6 +52,7 @@ from shoal.observability.tracing import (
     enter,
     name_route,
 )
+from shoal.tasks import running
 from shoal.throttled_log import ThrottledLog
 
 _ALWAYS = frozenset({"/health", "/ready"})
@@ -334,13 +335,11 @@ class IpGuard:
         """Look for changes until the block ends, also while nobody asks for anything."""
         self.watched = True
         await self.look()
-        task = asyncio.create_task(self._watch(), name="shoal-ip-blocks")
         try:
-            yield
+            async with running(self._watch(), "shoal-ip-blocks"):
+                yield
         finally:
             self.watched = False
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def _watch(self) -> None:
         while True:

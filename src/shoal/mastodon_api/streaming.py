@@ -51,6 +51,7 @@ from shoal.streaming.subscriptions import (
     Listed,
     TagInterest,
 )
+from shoal.tasks import cancel
 
 
 async def notification_json(front: Front, viewer: int, time: int, data: int = 0) -> bytes | None:
@@ -369,10 +370,7 @@ class _Socket:
         except OSError:
             self._gone = True
         finally:
-            tasks = [reading, *self._streams.values()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel(reading, *self._streams.values())
         if not self._gone:
             await self._close()
 
@@ -408,8 +406,7 @@ class _Socket:
         if frame.type == "subscribe":
             await self._subscribe(frame)
         elif (task := self._streams.pop(_key(frame), None)) is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel(task)
 
     async def _subscribe(self, asked: StreamName) -> None:
         """Returns when nothing more is missed. Who has the stream already keeps it."""

@@ -44,6 +44,7 @@ from shoal.multiprocess.supervisor import place
 from shoal.observability.readiness import Readiness
 from shoal.server import RunningFront, listen
 from shoal.settings import Settings
+from shoal.tasks import cancel
 
 _log = logging.getLogger(__name__)
 
@@ -91,10 +92,7 @@ class _Places:
 
     async def close(self) -> None:
         """Close every connection, even if its response has not been sent."""
-        taken = [*self._taken]
-        for task in taken:
-            task.cancel()
-        await asyncio.gather(*taken, return_exceptions=True)
+        await cancel(*self._taken)
 
     async def _meet(
         self,
@@ -198,9 +196,7 @@ class MetricsPage:
 
     async def close(self) -> None:
         """Cancel the generation: its sources may close now."""
-        if self._making is not None:
-            self._making.cancel()
-            await asyncio.gather(self._making, return_exceptions=True)
+        await cancel(self._making)
 
     async def _make(self) -> bytes:
         read = await asyncio.gather(*map(_read, self._sources))
