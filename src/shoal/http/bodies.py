@@ -14,7 +14,7 @@ import tempfile
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager, suppress
-from typing import IO, Protocol, Self
+from typing import IO, Self
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Scope
@@ -29,18 +29,11 @@ SLOWEST = 256 << 10
 """Bytes a second of a body that may be so large that it takes longer."""
 
 
-class ByteBudget(Protocol):
-    """Where the bytes of a body are counted."""
-
-    async def hold(self, size: int) -> None:
-        """Have room for so many bytes more."""
-
-
-async def read_body(request: Request, room: ByteBudget, maximum: int) -> bytes:
+async def read_body(request: Request, intake: Intake, maximum: int) -> bytes:
     """The whole body, all of it held. Errors are those of `pieces`, and of `hold`."""
     chunks: list[bytes] = []
     async for chunk in pieces(request, maximum):
-        await room.hold(len(chunk))
+        await intake.hold(len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -201,15 +194,37 @@ class UploadTurns:
         return TooMany(f"At most {self._each} uploads are taken at a time", retry_after=_AGAIN_SECONDS)
 
 
-class Spool:
-    """The bytes of one file: written, then loaded and read, then closed."""
+class Upload:
+    """A file that came with a request, under the name that its sender gave it."""
 
-    def __init__(self, memory: Memory) -> None:
-        self.size = 0
+    def __init__(self, filename: str, data: bytes = b"") -> None:
+        self.filename = filename
+        self.size = len(data)
+        self._chunks = [data] if data else []
+
+    @property
+    def data(self) -> bytes:
+        if len(self._chunks) != 1:
+            self._chunks = [b"".join(self._chunks)]
+        return self._chunks[0]
+
+    def copy_to(self, target: IO[bytes]) -> None:
+        """Write the bytes to a file, whether they are in memory or not. This blocks on the disk."""
+        target.write(self.data)
+
+    def close(self) -> None:
+        """Free the memory before the response, for a request that waits for something else. Idempotent."""
+        self._chunks = []
+
+
+class Spool(Upload):
+    """An upload that is written as it arrives, then loaded and read, then closed."""
+
+    def __init__(self, memory: Memory, filename: str = "") -> None:
+        super().__init__(filename)
         self._memory = memory
         self._lender = memory.coming
         self._held = 0
-        self._chunks: list[bytes] = []
         self._file: IO[bytes] | None = None
         self._overflows = False
 
@@ -258,23 +273,14 @@ class Spool:
             self._chunks = [await asyncio.to_thread(_all_of, file, self.size)]
             self._close_file()
 
-    @property
-    def data(self) -> bytes:
-        """All of it, once it is loaded."""
-        if len(self._chunks) != 1:
-            self._chunks = [b"".join(self._chunks)]
-        return self._chunks[0]
-
     def copy_to(self, target: IO[bytes]) -> None:
-        """Write all of it to another file, whether it is in memory or not. It blocks for the time of a disk."""
         if (file := self._file) is None:
-            target.write(self.data)
+            super().copy_to(target)
         else:
             file.seek(0)
             shutil.copyfileobj(file, target, SPOOL_BYTES)
 
     def close(self) -> None:
-        """Forget it. It may be closed several times."""
         self._close_file()
         self._let_go()
 
@@ -316,9 +322,9 @@ class Intake:
         """Make room for `size` more bytes. Raises `Unavailable` when there is none in time."""
         self._held += await self._memory.coming.take(size, self._scope)
 
-    def file(self) -> Spool:
-        """A place for a file of the request."""
-        made = Spool(self._memory)
+    def file(self, filename: str) -> Spool:
+        """Return storage for a file of the request."""
+        made = Spool(self._memory, filename)
         self._files.append(made)
         return made
 

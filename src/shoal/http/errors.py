@@ -17,6 +17,7 @@ from msgspec import inspect
 from shoal.core import errors
 from shoal.core.errors import InvalidInput
 from shoal.http.responses import Header, Reply
+from shoal.http.routes import inner_types
 
 _log = logging.getLogger("shoal.api")
 
@@ -203,7 +204,7 @@ def refusal(said: str, struct: type[Any]) -> InvalidInput:
         field = f"{path}.{missing[1]}".lstrip(".")
         return Malformed(f"{field} is missing", field=field)
     field = path or "the request"
-    return InvalidInput(f"{field} {_allowed(text, _INDEX.sub('', path), struct)}", field=field)
+    return InvalidInput(f"{field} {_allowed(text, _without_indexes(path), struct)}", field=field)
 
 
 def _allowed(text: str, path: str, struct: type[Any]) -> str:
@@ -221,20 +222,18 @@ def _allowed(text: str, path: str, struct: type[Any]) -> str:
 def _choices(struct: type[Any]) -> Mapping[str, tuple[str, ...]]:
     """Map the path of each field with a fixed set of values to these values."""
     found: dict[str, tuple[str, ...]] = {}
-    _collect(inspect.type_info(struct), "", found)
+    _collect_choices(inspect.type_info(struct), "", found)
     return found
 
 
-def _collect(info: inspect.Type, path: str, found: dict[str, tuple[str, ...]]) -> None:
-    if isinstance(info, inspect.StructType):
-        for field in info.fields:
-            _collect(field.type, f"{path}.{field.encode_name}".lstrip("."), found)
-    elif isinstance(info, inspect.EnumType):
-        found[path] = tuple(str(member.value) for member in info.cls)
+def _collect_choices(info: inspect.Type, path: str, found: dict[str, tuple[str, ...]]) -> None:
+    if isinstance(info, inspect.EnumType):
+        found[_without_indexes(path)] = tuple(str(member.value) for member in info.cls)
     elif isinstance(info, inspect.LiteralType):
-        found[path] = tuple(map(str, info.values))
-    elif isinstance(info, inspect.UnionType):
-        for kind in info.types:
-            _collect(kind, path, found)
-    elif item := getattr(info, "item_type", None):
-        _collect(item, path, found)
+        found[_without_indexes(path)] = tuple(map(str, info.values))
+    for suffix, inner in inner_types(info):
+        _collect_choices(inner, f"{path}{suffix}", found)
+
+
+def _without_indexes(path: str) -> str:
+    return _INDEX.sub("", path).removeprefix(".")

@@ -229,12 +229,12 @@ Refusal = Callable[[], ShoalError | None]
 """Why one more is refused now; None when it is not. Each call decides about another."""
 
 
-class Relief:
+class LoadShedding:
     """An application whose requests with consequences are let in as the `refusal` says."""
 
-    def __init__(self, app: ASGIApp, brings_deliveries: Callable[[str, str], bool], refusal: Refusal) -> None:
+    def __init__(self, app: ASGIApp, delivers: Callable[[str], bool], refusal: Refusal) -> None:
         self._app = app
-        self._brings_deliveries = brings_deliveries
+        self._delivers = delivers
         self._refusal = refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -242,7 +242,7 @@ class Relief:
         if (
             scope["type"] == "http"
             and scope["method"] == "POST"
-            and self._brings_deliveries("POST", scope["path"])
+            and self._delivers(scope["path"])
             and (error := self._refusal()) is not None
         ):
             reply = reply_for(error)
@@ -347,7 +347,7 @@ class IpGuard:
             await self.look()
 
 
-class Barrier:
+class IpBlocking:
     """An application behind the guard: whoever has no access is refused before anything else is done."""
 
     def __init__(self, app: ASGIApp, guard: IpGuard) -> None:

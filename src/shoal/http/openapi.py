@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect as sources
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from itertools import pairwise
@@ -26,7 +26,7 @@ from shoal.http.errors import TABLE
 from shoal.http.pagination import PageQuery
 from shoal.http.params import CursorId, Id, Json, Limit, Upload
 from shoal.http.protocol import SENTENCES
-from shoal.http.routes import Body, Route, RouteGroup
+from shoal.http.routes import LISTS, Body, Route, RouteGroup, inner_types
 
 Schema = dict[str, Any]
 
@@ -108,7 +108,7 @@ def _plain(info: inspect.Type, of: Callable[[inspect.Type], Schema]) -> Schema:
         return {**of(info.type), **(info.extra_json_schema or {})}
     if isinstance(info, inspect.UnionType):
         return _union(info, of)
-    if isinstance(info, inspect.ListType | inspect.VarTupleType | inspect.SetType | inspect.FrozenSetType):
+    if isinstance(info, LISTS):
         return {"type": "array", "items": of(info.item_type), **_lengths(info, "minItems", "maxItems")}
     if isinstance(info, inspect.DictType):
         values = {} if isinstance(info.value_type, inspect.AnyType) else {"additionalProperties": of(info.value_type)}
@@ -274,11 +274,6 @@ def _headers_of(status: int) -> list[str]:
     return [*counted, *filter(None, [_WITH_STATUS.get(status)])]
 
 
-def shared_headers() -> Schema:
-    """The headers that answers refer to."""
-    return {name: dict(header) for name, header in _HEADERS.items()}
-
-
 def security_schemes(base: str) -> Schema:
     """How a token is come by."""
     scopes = {scope: _what(scope) for scope in sorted(KNOWN)}
@@ -327,20 +322,12 @@ def _is_paged(route: Route) -> bool:
 
 
 def _takes_ids(route: Route) -> bool:
-    return route.params is not None and any(kind is Id for kind in _custom(inspect.type_info(route.params)))
+    return route.params is not None and _holds_id(inspect.type_info(route.params))
 
 
-def _custom(info: inspect.Type) -> Iterator[type]:
-    if isinstance(info, inspect.CustomType):
-        yield info.cls
-    elif isinstance(info, inspect.StructType):
-        for field in info.fields:
-            yield from _custom(field.type)
-    elif isinstance(info, inspect.UnionType):
-        for kind in info.types:
-            yield from _custom(kind)
-    elif (item := getattr(info, "item_type", None)) is not None:
-        yield from _custom(item)
+def _holds_id(info: inspect.Type) -> bool:
+    is_id = isinstance(info, inspect.CustomType) and info.cls is Id
+    return is_id or any(_holds_id(inner) for _, inner in inner_types(info))
 
 
 def _content(answer: Any, components: Components) -> Schema:
@@ -359,7 +346,6 @@ def _name(status: int) -> str:
 
 
 _IN_QUERY: Final = frozenset({"GET", "HEAD"})
-_LISTS: Final = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
 _NO_LIMIT: Final = Limit(-1)
 """The default of a limit that is not given, where 0 is one."""
 _RAISES: Final = re.compile(r" Raises `.*")
@@ -390,7 +376,7 @@ def document_of(parts: Sequence[RouteGroup], base: str = "") -> Schema:
         "components": {
             "schemas": components.schemas,
             "responses": responses(components),
-            "headers": shared_headers(),
+            "headers": {name: dict(header) for name, header in _HEADERS.items()},
             "securitySchemes": {OAUTH: security_schemes(base)},
         },
     }
@@ -456,8 +442,8 @@ def _parameter(field: inspect.Field, schema: Schema, where: str) -> Schema:
     if "description" in schema:
         parameter["description"] = schema.pop("description")
     if where == "query":
-        kinds = list(_kinds(field.type))
-        if any(isinstance(kind, _LISTS) for kind in kinds):
+        kinds = _kinds(field.type)
+        if any(isinstance(kind, LISTS) for kind in kinds):
             parameter["name"] = f"{name}[]"
         elif any(isinstance(kind, inspect.StructType) for kind in kinds):
             parameter |= {"style": "deepObject", "explode": True}
@@ -465,12 +451,8 @@ def _parameter(field: inspect.Field, schema: Schema, where: str) -> Schema:
     return parameter
 
 
-def _kinds(info: inspect.Type) -> Iterator[inspect.Type]:
-    if isinstance(info, inspect.UnionType):
-        for kind in info.types:
-            yield from _kinds(kind)
-    else:
-        yield info
+def _kinds(info: inspect.Type) -> tuple[inspect.Type, ...]:
+    return info.types if isinstance(info, inspect.UnionType) else (info,)
 
 
 def _body(route: Route, fields: Sequence[inspect.Field], schemas: Mapping[str, Schema]) -> Schema:

@@ -21,7 +21,8 @@ import binascii
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import IO, Any, Protocol, TypeVar
+from functools import cache
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -32,76 +33,13 @@ from starlette.requests import Request
 
 from shoal.core.errors import InvalidInput, NotFound, TooLarge
 from shoal.core.ids import MAX_ID
-from shoal.http.bodies import Intake, Spool, pieces, read_body
+from shoal.http.bodies import Intake, Spool, Upload, pieces, read_body
 from shoal.http.errors import Malformed, OAuthRefused, refusal
+from shoal.http.routes import LISTS
+
+__all__ = ["MAX_BODY", "CursorId", "Id", "Limit", "Params", "Upload", "convert", "read_params"]
 
 T = TypeVar("T")
-
-
-class Bytes(Protocol):
-    """Where the bytes of a file are."""
-
-    @property
-    def size(self) -> int:
-        """How many they are."""
-
-    def copy_to(self, target: IO[bytes]) -> None:
-        """Write all of them to a file."""
-
-    @property
-    def data(self) -> bytes:
-        """All of them."""
-
-    def close(self) -> None:
-        """Forget them."""
-
-
-class Upload:
-    """A file that came with a request: the name its sender gave it, and its bytes."""
-
-    __slots__ = ("_bytes", "filename")
-
-    def __init__(self, filename: str, data: Bytes) -> None:
-        self.filename = filename
-        self._bytes = data
-
-    @property
-    def data(self) -> bytes:
-        """Its bytes, until it is closed."""
-        return self._bytes.data
-
-    @property
-    def size(self) -> int:
-        """How many bytes it has."""
-        return self._bytes.size
-
-    def copy_to(self, target: IO[bytes]) -> None:
-        """Write its bytes to a file, also those of a row whose files stay on the disk. It blocks for the time of a disk."""
-        self._bytes.copy_to(target)
-
-    def close(self) -> None:
-        """Free its bytes before the request is answered: a request that waits for something else need not keep them."""
-        self._bytes.close()
-
-
-class _Inline:
-    """The bytes of a file that stood in a text."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    @property
-    def size(self) -> int:
-        """How many bytes it has."""
-        return len(self.data)
-
-    def copy_to(self, target: IO[bytes]) -> None:
-        """Write the bytes to a file."""
-        target.write(self.data)
-
-    def close(self) -> None:
-        """Forget them."""
-        self.data = b""
 
 
 class _Whole(type):
@@ -140,36 +78,29 @@ _ABSENT = object()
 """The value that a fixer returns for input that counts as not given."""
 
 Fixer = Callable[[Any], object]
-_PREPARED: dict[type[Any], dict[str, Fixer | None]] = {}
-"""Fixers to apply to each field of a struct before msgspec sees it, by wire name; None for fields without one."""
 
 _UNDEFINED = frozenset({"undefined", "null"})
 """Texts that JavaScript clients send in a form for an object or a list of objects that they do not have."""
-
-_COLLECTIONS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
 
 
 def convert(params: Mapping[str, object], type: type[T]) -> T:  # noqa: A002 (msgspec.convert's own word)
     """The struct that the parameters describe; unknown ones are ignored. `InvalidInput`, or `NotFound` from an `Id`."""
     try:
-        return msgspec.convert(_fix_fields(params, _fixers(type)), type, strict=False, dec_hook=_decode)
+        return msgspec.convert(_fix_fields(params, fixers_of(type)), type, strict=False, dec_hook=_decode)
     except msgspec.ValidationError as error:
         raise refusal(str(error), type) from None
 
 
-def prepare(type: type[Any]) -> None:  # noqa: A002 (as above)
-    """Do now what the first `convert` to this type would do."""
-    _fixers(type)
+@cache
+def fixers_of(kind: type[Any]) -> dict[str, Fixer | None]:
+    """Return what to apply to each field of a struct before msgspec sees it, by wire name; None for nothing.
 
-
-def _fixers(kind: type[Any]) -> dict[str, Fixer | None]:
-    known = _PREPARED.get(kind)
-    if known is None:
-        info = inspect.type_info(kind)
-        if not isinstance(info, inspect.StructType):
-            raise TypeError(f"{kind!r} is not a msgspec.Struct")
-        known = _PREPARED[kind] = {field.encode_name: _field_fixer(field) for field in info.fields}
-    return known
+    The first call for a type is slow, so the application makes it at startup.
+    """
+    info = inspect.type_info(kind)
+    if not isinstance(info, inspect.StructType):
+        raise TypeError(f"{kind!r} is not a msgspec.Struct")
+    return {field.encode_name: _field_fixer(field) for field in info.fields}
 
 
 def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]) -> dict[str, object]:
@@ -218,11 +149,11 @@ def _fixer(info: inspect.Type) -> Fixer | None:
     if isinstance(info, inspect.UnionType):
         some = [kind for kind in info.types if not isinstance(kind, inspect.NoneType)]
         return _fixer(some[0]) if len(some) == 1 else None
-    if isinstance(info, _COLLECTIONS):
+    if isinstance(info, LISTS):
         fix = _list_fixer(_fixer(info.item_type))
         return _unless_undefined(fix) if isinstance(info.item_type, inspect.StructType) else fix
     if isinstance(info, inspect.StructType):
-        return _unless_undefined(_struct_fixer(_fixers(info.cls)))
+        return _unless_undefined(_struct_fixer(fixers_of(info.cls)))
     if isinstance(info, inspect.StrType):
         return _fix_text
     if isinstance(info, inspect.BoolType):
@@ -318,7 +249,7 @@ def _inline_file(text: str) -> object:
     if not comma or not head.startswith("data:") or not head.endswith(";base64"):
         return text
     try:
-        return Upload("", _Inline(base64.b64decode(body, validate=True)))
+        return Upload("", base64.b64decode(body, validate=True))
     except binascii.Error:
         raise InvalidInput("a field that takes a file has a text that is not Base64") from None
 
@@ -414,8 +345,6 @@ def _holds(tree: dict[str, object], keys: list[str]) -> bool:
         tree = child
     return keys[-1] != "" and keys[-1] in tree
 
-
-__all__ = ["MAX_BODY", "CursorId", "Id", "Limit", "Params", "Upload", "convert", "read_params"]
 
 Params = dict[str, object]
 """Wire names to strings, numbers, booleans, None, `Upload`s, lists and dictionaries."""
@@ -560,7 +489,7 @@ class _Parts:
             raise Malformed("a part of the body has no name")
         self._options = options
         if b"filename" in options:
-            self._file = self._intake.file()
+            self._file = self._intake.file(options[b"filename"].decode("utf-8", "replace"))
 
     def data(self, data: bytes, start: int, end: int) -> None:
         """Bytes of the part itself."""
@@ -574,8 +503,8 @@ class _Parts:
         name = _text(self._options[b"name"])
         if self._file is None:
             self.fields.append((name, _text(b"".join(self._chunks))))
-        elif self._file.size or self._options[b"filename"]:  # a browser's empty file field has neither
-            self.fields.append((name, Upload(self._options[b"filename"].decode("utf-8", "replace"), self._file)))
+        elif self._file.size or self._file.filename:  # a browser's empty file field has neither
+            self.fields.append((name, self._file))
 
     def end(self) -> None:
         """The closing boundary was seen."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import inspect
 from starlette.requests import Request
 
 from shoal.core.model import Role
@@ -126,3 +127,23 @@ class RouteGroup(NamedTuple):
     name: str
     what: str
     routes: tuple[Route, ...]
+
+
+LISTS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
+"""Types of msgspec that are lists on the wire."""
+
+
+def inner_types(info: inspect.Type) -> Iterator[tuple[str, inspect.Type]]:
+    """Yield the types directly inside a type, each with what it adds to the path of a value."""
+    if isinstance(info, inspect.StructType):
+        yield from ((f".{field.encode_name}", field.type) for field in info.fields)
+    elif isinstance(info, inspect.Metadata):
+        yield "", info.type
+    elif isinstance(info, inspect.UnionType):
+        yield from (("", kind) for kind in info.types)
+    elif isinstance(info, LISTS):
+        yield "[]", info.item_type
+    elif isinstance(info, inspect.DictType):
+        yield from ((" (keys)", info.key_type), (" (values)", info.value_type))
+    elif isinstance(info, inspect.TupleType):
+        yield from (("[]", kind) for kind in info.item_types)
