@@ -79,7 +79,7 @@ from shoal.observability.tracing import AUTHENTICATE, ENCODE, HANDLE, READ, ente
 T = TypeVar("T")
 
 _SIGNS = "@"
-"""Signs that may stand before a parameter."""
+"""Prefixes that a parameter may have."""
 
 
 class _Node(Generic[T]):
@@ -88,19 +88,19 @@ class _Node(Generic[T]):
     def __init__(self) -> None:
         self.children: dict[str, _Node[T]] = {}
         self.signed: dict[str, _Node[T]] = {}
-        """Where a segment leads that begins with this sign."""
+        """Children for segments with a prefix, by the prefix."""
         self.other: _Node[T] | None = None
-        """Where any segment leads that is not among the children."""
+        """The child for any other segment."""
         self.values: dict[str, T] = {}
 
 
 def parameters(path: str) -> tuple[str, ...]:
-    """The names in braces of a path such as `/api/v1/accounts/{id}/statuses`."""
+    """Return the names of the parameters in a path such as `/api/v1/accounts/{id}/statuses`."""
     return tuple(segment.lstrip(_SIGNS)[1:-1] for segment in path.split("/") if _is_parameter(segment))
 
 
 class Trie(Generic[T]):
-    """Paths, with one value per method at the end of each."""
+    """A prefix tree of paths, with one value per method at the end of each."""
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
@@ -108,7 +108,7 @@ class Trie(Generic[T]):
         self._fixed: dict[str, tuple[dict[str, T], tuple[str, ...]]] = {}
 
     def add(self, method: str, path: str, value: T) -> None:
-        """`ValueError` when the method and path are taken, parameter names aside."""
+        """Add a route. Raises `ValueError` if there is one for this method and path, ignoring the names of parameters."""
         node = self._root
         for segment in path[1:].split("/"):
             if not _is_parameter(segment):
@@ -125,7 +125,7 @@ class Trie(Generic[T]):
             self._fixed[path] = (node.values, ())
 
     def find(self, path: str) -> tuple[dict[str, T], tuple[str, ...]] | None:
-        """The values by method at this path, and what stands where its parameters are; None for an unknown path."""
+        """Return the values at this path by method, and the values of its parameters; None for an unknown path."""
         found = self._fixed.get(path)
         if found is not None:
             return found
@@ -239,24 +239,24 @@ def _bound_error(info: inspect.Type) -> str:
 
 
 _ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))
-"""Ends of the names of routes whose answer goes on: the time until it began is what counts."""
+"""Suffixes of route names whose response is unlimited. For them, only the time until the response begins is measured."""
 _PRIVATE = (b"cache-control", b"private, no-store")
-"""The header of every answer to a token, unless the answer itself says for how long it may be kept."""
+"""Added to the response to an authenticated request, unless it has a `Cache-Control` of its own."""
 _SAFE = frozenset(("GET", "HEAD"))
-"""Methods of requests that change nothing."""
+"""Methods that change nothing."""
 
 
 ErrorPage = Callable[[Reply, Request], Response]
-"""Makes a page for people of a refusal."""
+"""Renders an error as a web page."""
 
 
 class MatchedRoute(NamedTuple):
-    """A route, and the names of the parameters in its path."""
+    """A route and the names of the parameters in its path."""
 
     route: Route
     names: tuple[str, ...]
     name: str
-    """Method and path, as figures name it."""
+    """Method and path, as in metrics."""
 
 
 _Found = tuple[dict[str, MatchedRoute], tuple[str, ...]]
@@ -265,7 +265,7 @@ _Found = tuple[dict[str, MatchedRoute], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Api:
-    """The application without its middleware."""
+    """The application without its middleware. For the fields see `build_app`."""
 
     trie: Trie[MatchedRoute]
     deps: object
@@ -282,7 +282,6 @@ class _Api:
     answers: Answers[Reply] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One ASGI connection."""
         if scope["type"] == "http":
             found = self.trie.find(scope["path"])
             if found is None and self.fallback is not None and not _is_api(scope["path"]):
@@ -346,7 +345,7 @@ class _Api:
     async def _entry(
         self, found: _Found | None, request: Request, more: list[RawHeader]
     ) -> tuple[MatchedRoute, tuple[str, ...]]:
-        """The route that is meant and the values in its path. Who asks for what is not there is counted too."""
+        """Return the route and its parameter values. Raises `NotFound` or `MethodNotAllowed`, after counting the request."""
         method = request.scope["method"]
         if found is not None:
             entry = found[0].get("GET" if method == "HEAD" else method)
@@ -356,7 +355,7 @@ class _Api:
         raise NotFound if found is None else MethodNotAllowed(found[0])
 
     async def _admit(self, route: Route, request: Request, more: list[RawHeader]) -> Caller:
-        """The caller, once it is known that they may call this now."""
+        """Authenticate the caller and check the rate limit and their rights. Raises `ShoalError`."""
         caller = ANONYMOUS
         failure: ShoalError | None = None
         if route.auth != "public":
@@ -447,7 +446,7 @@ class _Api:
 
 
 async def _said(route: Route, caller: Caller, request: Request, intake: Intake) -> Params:
-    """Return what a request says. A form of a page that takes files takes them from members alone; others send few words."""
+    """Return the parameters. A page that accepts files accepts them from logged-in members only; others send short forms."""
     if route.auth != "browser" or caller.member_id is not None or route.max_body <= MAX_BODY:
         return await read_params(request, intake, max_body=route.max_body, once=route.once)
     try:
@@ -490,11 +489,11 @@ async def lifespan(receive: Receive, send: Send) -> None:
 
 
 _UPDATES = ("PUT", "PATCH")
-"""Methods of an update. Mastodon answers both wherever it takes one, and its clients send either."""
+"""Methods of an update: a route for one of them is reachable by both, as in Mastodon, whose clients send either."""
 
 
 async def _anonymous(_request: Request) -> None:
-    """Authenticate no request."""
+    """Return None: without pages there is no login by cookie."""
 
 
 def build_app(
@@ -519,14 +518,12 @@ def build_app(
     recorder: Recorder | None = None,
     bind: Bind | None = None,
 ) -> ASGIApp:
-    """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
+    """Return the ASGI application of a route table. Raises `TypeError` for a route that lacks a declaration.
 
-    `fallback` gets the requests to unknown paths outside /api, `websocket` every WebSocket. The `gate` says how many requests are
-    at work at a time; without one, as many as come. The `refusal` says why something that is delivered to others is refused,
-    before anything else. The `memory` is for the bytes of bodies, the `turns` are for uploads. `https`: clients come by it.
-    `log_in` says who is logged in in a browser. The `error_page` is for people whose page was refused. The `guard` keeps networks
-    out that are blocked, before all of these; without one, none. The `meter` counts requests, the `recorder` writes their lines.
-    The `answers` are remembered; without them, none. `bind` tells the `deps` who acts, where a route changes something.
+    `fallback` handles unknown paths outside /api, and `websocket` all WebSockets. `gate` limits concurrent requests, `guard`
+    blocks networks, and `refusal` returns the reason to shed a request with deliveries; each is optional. `log_in`
+    authenticates requests for pages, by their cookie. `bind` returns `deps` bound to the caller of a route that changes
+    something. `https`: clients use HTTPS, so HSTS is sent.
     """
     trie: Trie[MatchedRoute] = Trie()
     for route in routes:

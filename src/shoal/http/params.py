@@ -43,26 +43,26 @@ T = TypeVar("T")
 
 
 class _Whole(type):
-    """A metaclass for kinds of whole numbers. Their values are plain ints, as encoders and stores refuse subclasses."""
+    """Metaclass of integer types. Their values are plain `int`s, because encoders and stores reject subclasses."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, int)
 
 
 class Id(int, metaclass=_Whole):
-    """An id from the wire. One that is malformed or too large names nothing: `NotFound`."""
+    """An id. A malformed or too large one raises `NotFound`, as it identifies nothing."""
 
 
 class CursorId(int, metaclass=_Whole):
-    """An id to page from; 0 for one that is absent or garbage, the largest id for one that is larger."""
+    """An id to page from; 0 if missing or malformed, the maximum if larger."""
 
 
 class Limit(int, metaclass=_Whole):
-    """How many items are asked for; 0 for garbage, which means the default."""
+    """A page size; 0 if malformed, which means the default."""
 
 
 class Json:
-    """Any JSON value. A text, which is all that a form can send, is decoded; in JSON any other value is taken as it is."""
+    """Any JSON value. A string, the only type in a form, is decoded; any other value of a JSON body is taken as it is."""
 
     __slots__ = ("value",)
 
@@ -71,20 +71,23 @@ class Json:
 
 
 class _HasNul(Exception):
-    """A text contains U+0000, which PostgreSQL cannot keep."""
+    """A string contains U+0000, which PostgreSQL cannot store."""
 
 
 _ABSENT = object()
-"""The value that a fixer returns for input that counts as not given."""
+"""Returned by a fixer for a value that counts as missing."""
 
 Fixer = Callable[[Any], object]
 
 _UNDEFINED = frozenset({"undefined", "null"})
-"""Texts that JavaScript clients send in a form for an object or a list of objects that they do not have."""
+"""Strings that JavaScript clients send in a form for a missing object or list of objects."""
 
 
 def convert(params: Mapping[str, object], type: type[T]) -> T:  # noqa: A002 (msgspec.convert's own word)
-    """The struct that the parameters describe; unknown ones are ignored. `InvalidInput`, or `NotFound` from an `Id`."""
+    """Return the struct for these parameters, ignoring unknown ones.
+
+    Raises `InvalidInput`, and `NotFound` for an invalid `Id`.
+    """
     try:
         return msgspec.convert(_fix_fields(params, fixers_of(type)), type, strict=False, dec_hook=_decode)
     except msgspec.ValidationError as error:
@@ -121,7 +124,7 @@ def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]
 
 
 class _Clearable:
-    """The fixer of a field that may be UNSET or None: where a value is empty it is None, and no longer "not given"."""
+    """The fixer of a field that may be UNSET or None: an empty value becomes None instead of "missing"."""
 
     def __init__(self, fix: Fixer | None) -> None:
         self._fix = fix
@@ -205,7 +208,7 @@ def _fix_text(value: Any) -> object:
 
 
 _FALSE = frozenset({"0", "f", "false", "off"})
-"""How false is written, in any case, as Rails has it: but `False`, which is true there, is never meant so by Python's clients."""
+"""Spellings of false, ignoring case. In Rails `False` is true, but Python clients never mean that."""
 
 
 def _fix_bool(value: Any) -> object:
@@ -230,7 +233,7 @@ def _fix_blank(value: Any) -> object:
 
 
 def _decode(kind: type[Any], value: Any) -> object:
-    """msgspec's hook for the types of this module."""
+    """Decode the custom types of this module (the `dec_hook` of msgspec)."""
     if kind is Id:
         number = _integer(value)
         if number is None or abs(number) > MAX_ID:
@@ -244,7 +247,10 @@ def _decode(kind: type[Any], value: Any) -> object:
 
 
 def _inline_file(text: str) -> object:
-    """A file as a `data:` URL in Base64 (RFC 2397), which is how JSON brings one; any other text stays what it is."""
+    """Return the file in a `data:` URL in Base64 (RFC 2397), the form of files in JSON.
+
+    Any other text is returned unchanged.
+    """
     head, comma, body = text.partition(",")
     if not comma or not head.startswith("data:") or not head.endswith(";base64"):
         return text
@@ -264,7 +270,7 @@ def _decoded_json(value: object) -> object:
 
 
 def _integer(value: Any) -> int | None:
-    """The number in at most 40 digits of ASCII (int() itself also takes blanks, underscores and other scripts)."""
+    """Parse at most 40 ASCII digits; None for anything else. `int` also accepts spaces, underscores and other scripts."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and len(value) <= 40 and value.isascii() and value.removeprefix("-").isdigit():
@@ -273,16 +279,16 @@ def _integer(value: Any) -> int | None:
 
 
 MAX_DEPTH = 8
-"""How many levels a name or a JSON value may have."""
+"""Maximum nesting of a name or a JSON value."""
 
 MAX_FIELDS = 1000
-"""How many values a request may have, in all its levels."""
+"""Maximum number of values in a request, at all levels."""
 
 
 def unfold(pairs: Iterable[tuple[str, object]], *, once: bool = False) -> dict[str, object]:
-    """The tree of all pairs. Names that contradict each other (`a=1&a[k]=2`) are `Malformed`.
+    """Return the tree of all pairs. Raises `Malformed` for contradicting names (`a=1&a[k]=2`).
 
-    With `once` a plain name that comes twice raises `OAuthRefused`, as RFC 6749, 3.1 asks.
+    With `once`, a repeated plain name raises `OAuthRefused` (RFC 6749, section 3.1).
     """
     tree: dict[str, object] = {}
     for count, (name, value) in enumerate(pairs):
@@ -337,7 +343,7 @@ def _append(items: list[object], rest: list[str], value: object) -> None:
 
 
 def _holds(tree: dict[str, object], keys: list[str]) -> bool:
-    """Whether the value is there already, so that another one must belong to the next dictionary of the list."""
+    """Return whether the value is set already, so that another one belongs to the next dictionary of the list."""
     for key in keys[:-1]:
         child = tree.get(key)
         if not isinstance(child, dict):
@@ -350,10 +356,10 @@ Params = dict[str, object]
 """Wire names to strings, numbers, booleans, None, `Upload`s, lists and dictionaries."""
 
 MAX_BODY = 1 << 16
-"""The largest body of a route that says nothing else, in bytes."""
+"""Default maximum of a body, in bytes."""
 
 MAX_WORDS = 1 << 20
-"""The largest JSON or urlencoded body of any route, in bytes: 40 MB of brackets would become gigabytes of lists."""
+"""Maximum of a JSON or urlencoded body, in bytes: 40 MB of brackets would become gigabytes of lists."""
 
 
 _MULTIPART = b"multipart/form-data"
@@ -362,9 +368,10 @@ logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 async def read_params(request: Request, intake: Intake, *, max_body: int = MAX_BODY, once: bool = False) -> Params:
-    """Everything that the request says; `Malformed` (400), `InvalidInput` (422), `TooLarge` (413) or `Unavailable` (503).
+    """Return all parameters of a request.
 
-    With `once` a parameter that comes twice in the query, or twice in a form, is refused: see `unfold`.
+    Raises `Malformed` (400), `InvalidInput` (422), `TooLarge` (413) or `Unavailable` (503). With `once`, a parameter
+    that is repeated in the query or in a form is refused: see `unfold`.
     """
     raw_query: bytes = request.scope["query_string"]
     params = unfold(_form(raw_query), once=once) if raw_query else {}
@@ -389,7 +396,6 @@ async def _words(request: Request, intake: Intake, max_body: int) -> bytes:
 
 
 def is_multipart(request: Request) -> bool:
-    """Whether the body may bring files."""
     return parse_options_header(request.headers.get("content-type", ""))[0] == _MULTIPART
 
 
@@ -429,7 +435,7 @@ def _json(body: bytes) -> Params:
 
 
 def _check_size(value: dict[str, object]) -> None:
-    """Refuse JSON with too many levels or values, level by level."""
+    """Refuse JSON with too many levels or values, checking level by level."""
     level: list[object] = [value]
     count = 0
     for _ in range(MAX_DEPTH):
@@ -450,13 +456,13 @@ def _children(item: object) -> list[object]:
 
 
 class _Parts:
-    """Collects the parts of a multipart body from the parser's calls."""
+    """Callbacks of the multipart parser, which collect the parts of a body."""
 
     def __init__(self, intake: Intake) -> None:
         self.fields: list[tuple[str, object]] = []
         self.ended = False
         self.words = 0
-        """Bytes of what is no file."""
+        """Bytes outside files."""
         self._intake = intake
         self._name = self._value = b""
         self._headers: dict[bytes, bytes] = {}
@@ -464,26 +470,22 @@ class _Parts:
         self._file: Spool | None = None
 
     def begin(self) -> None:
-        """A part starts."""
         if len(self.fields) >= MAX_FIELDS:
             raise InvalidInput(f"at most {MAX_FIELDS} fields may be sent")
         self._headers, self._chunks, self._file = {}, [], None
 
     def header_name(self, data: bytes, start: int, end: int) -> None:
-        """Bytes of a header's name."""
         self._name += self._counted(data[start:end])
 
     def header_value(self, data: bytes, start: int, end: int) -> None:
-        """Bytes of a header's value."""
         self._value += self._counted(data[start:end])
 
     def header_end(self) -> None:
-        """A header is complete."""
         self._headers[self._name.lower()] = self._value
         self._name = self._value = b""
 
     def headers_end(self) -> None:
-        """All headers are complete: a file has a file name, a text has none."""
+        """Decide whether the part is a file: only a file has a file name."""
         options = parse_options_header(self._headers.get(b"content-disposition", b""))[1]
         if b"name" not in options:
             raise Malformed("a part of the body has no name")
@@ -492,14 +494,12 @@ class _Parts:
             self._file = self._intake.file(options[b"filename"].decode("utf-8", "replace"))
 
     def data(self, data: bytes, start: int, end: int) -> None:
-        """Bytes of the part itself."""
         if self._file is None:
             self._chunks.append(self._counted(data[start:end]))
         else:
             self._file.write(data[start:end])
 
     def part_end(self) -> None:
-        """The part is complete."""
         name = _text(self._options[b"name"])
         if self._file is None:
             self.fields.append((name, _text(b"".join(self._chunks))))
@@ -507,7 +507,6 @@ class _Parts:
             self.fields.append((name, self._file))
 
     def end(self) -> None:
-        """The closing boundary was seen."""
         self.ended = True
 
     def _counted(self, data: bytes) -> bytes:
