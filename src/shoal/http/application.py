@@ -104,7 +104,7 @@ class Trie(Generic[T]):
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
-        # Most requests are for few paths without parameters; one look finds those.
+        # Most requests are for a few paths without parameters: one look-up finds those.
         self._fixed: dict[str, tuple[dict[str, T], tuple[str, ...]]] = {}
 
     def add(self, method: str, path: str, value: T) -> None:
@@ -322,7 +322,7 @@ class _Api:
             return
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             if isinstance(error, ShoalError) and not isinstance(error, Unavailable) and took_over_since(began):
-                # What is missing, or in the way, was read from two servers, of which one may lack what the other had.
+                # The request may have read from both servers, and one may lack data of the other.
                 error = Unavailable("the store has just been replaced by its standby: repeat in a moment")
             reply = reply_for(error, where=f"{name} ({scope.get(REQUEST_ID, '-')})")
             answer = self.error_page(reply, request) if _is_page(found) else reply
@@ -364,7 +364,7 @@ class _Api:
                 caller = await ask(request) or ANONYMOUS
             except (Unauthenticated, NotAllowed) as error:
                 failure = error
-        # Before any refusal, so that guessing tokens is limited as well.
+        # Before any refusal, so that guessing tokens is limited too.
         await self._take(route.limit_class, caller, request, more)
         if failure is not None:
             raise failure

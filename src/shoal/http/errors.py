@@ -25,19 +25,19 @@ INTERNAL = "Something went wrong on our side"
 
 
 class Malformed(errors.InvalidInput):
-    """The request itself cannot be read: broken JSON, a part without a name, a required parameter that is not there."""
+    """The request cannot be parsed, or lacks a required parameter."""
 
 
 class NeedsMember(errors.NotAllowed):
-    """An app's own token was used where a member must act."""
+    """An app's own token was used where a member's is required."""
 
 
 class OutsideScopes(errors.NotAllowed):
-    """The token is good, but was not given the scope that this needs."""
+    """The token lacks the required scope."""
 
 
 class MethodNotAllowed(errors.ShoalError):
-    """The path is there, but not for this method. `allowed` are the methods it has."""
+    """The path exists, but not for this method. `allowed` has its methods."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self.allowed = ", ".join(sorted(allowed))
@@ -45,19 +45,19 @@ class MethodNotAllowed(errors.ShoalError):
 
 
 class RecordInvalid(errors.InvalidInput):
-    """An error that Mastodon answers with exactly "Record invalid", which clients compare."""
+    """An error that Mastodon reports as exactly "Record invalid", which clients compare."""
 
 
 class Blank(errors.InvalidInput):
-    """A field that must be given was left out or is empty."""
+    """A required field is missing or empty."""
 
 
 class NotAccepted(errors.InvalidInput):
-    """A field that must be true is not."""
+    """A field that must be true is false."""
 
 
 class SeveralErrors(errors.InvalidInput):
-    """More than one thing is wrong; a form shows each at its own field."""
+    """Several errors, shown by a form at their fields."""
 
     def __init__(self, found: Sequence[errors.InvalidInput]) -> None:
         super().__init__(", ".join(map(str, found)))
@@ -65,7 +65,7 @@ class SeveralErrors(errors.InvalidInput):
 
 
 class OAuthRefused(errors.ShoalError):
-    """An error of the OAuth protocol: `code` is a word of RFC 6749, the text explains it."""
+    """An OAuth error: `code` is defined in RFC 6749, and the message describes it."""
 
     def __init__(self, code: str, description: str, *, status: int = 400) -> None:
         super().__init__(description)
@@ -74,12 +74,12 @@ class OAuthRefused(errors.ShoalError):
 
 
 class Row(NamedTuple):
-    """One row of the table."""
+    """A row of the table."""
 
     error: type[errors.ShoalError]
     status: int
     text: str
-    """The message shown when the error has none of its own, or always when `fixed`."""
+    """The default message, or the only one if `fixed`."""
     fixed: bool = False
 
 
@@ -95,7 +95,7 @@ TABLE = (
     Row(OutsideScopes, 403, "This action is outside the authorized scopes", fixed=True),
     Row(errors.NotAllowed, 403, "This action is not allowed"),
     Row(MethodNotAllowed, 405, "Method not allowed"),
-    # Fixed, so that "is not there" and "may not be seen" cannot be told apart by their words.
+    # Fixed, so that a missing object and a hidden one cannot be distinguished.
     Row(errors.NotFound, 404, "Record not found", fixed=True),
     Row(errors.Gone, 410, "This account is gone"),
     Row(errors.Conflict, 409, "Somebody changed this in between; read it again and repeat"),
@@ -104,7 +104,7 @@ TABLE = (
     Row(errors.OutcomeUnknown, 503, "The server cannot tell whether this was done; look before you try again"),
     Row(errors.Unavailable, 503, "The server cannot do this now; try again in a moment"),
 )
-"""The first row whose class fits decides, so subclasses stand above their parents."""
+"""The first row that matches the class counts, so subclasses precede their parents."""
 
 _CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
     (errors.Taken, "ERR_TAKEN"),
@@ -119,11 +119,11 @@ _CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
 
 
 _BASIC: tuple[Header, ...] = (("WWW-Authenticate", 'Basic realm="Shoal"'),)
-"""Which way an app may say who it is (RFC 6749, 5.2)."""
+"""How an app may authenticate (RFC 6749, section 5.2)."""
 
 
 def reply_for(error: Exception, *, where: str = "") -> Reply:
-    """The answer to a request that ended with `error`; `where` names the request in the log."""
+    """Return the response to an error. `where` identifies the request in the log."""
     if isinstance(error, OAuthRefused):
         refused = {"error": error.code, "error_description": str(error)}
         return Reply(refused, error.status, headers=_BASIC if error.status == 401 else ())
@@ -135,7 +135,7 @@ def reply_for(error: Exception, *, where: str = "") -> Reply:
 
 
 def _row(error: Exception) -> Row | None:
-    # A field that is too long is one that is invalid; 413 is for requests and files.
+    # 413 is for requests and files: a field that is too long is invalid.
     if isinstance(error, errors.TooLarge) and error.field:
         return _INVALID
     return next((row for row in TABLE if isinstance(error, row.error)), None)
@@ -143,7 +143,7 @@ def _row(error: Exception) -> Row | None:
 
 def _body(error: errors.ShoalError, row: Row) -> dict[str, object]:
     text = row.text if row.fixed else str(error) or row.text
-    # Clients know the sentences of what is unfit, and look for nothing before them.
+    # Clients compare the messages of `Unfit`, so they get no prefix.
     if row.status != 422 or row.fixed or isinstance(error, errors.Unfit) or not isinstance(error, errors.InvalidInput):
         return {"error": text}
     body: dict[str, object] = {"error": f"Validation failed: {text}"}
@@ -175,7 +175,7 @@ def _headers(error: errors.ShoalError) -> tuple[Header, ...]:
 
 
 def _bearer(code: str) -> str:
-    """Return the challenge of RFC 6750, 3: it has an error only when a token was given."""
+    """Return the challenge (RFC 6750, section 3), which has an error only if a token was sent."""
     return f'Bearer realm="Shoal", error="{code}"' if code else 'Bearer realm="Shoal"'
 
 
@@ -196,8 +196,8 @@ _BOUNDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"
 
 
 def refusal(said: str, struct: type[Any]) -> InvalidInput:
-    """Return the error for a sentence of msgspec about a value of `struct`; a missing field is `Malformed`, as in Mastodon."""
-    # The text may quote the value, which may look like a path.
+    """Return the error for a msgspec validation message about `struct`. A missing field is `Malformed`, as in Mastodon."""
+    # The message may quote the value, which may look like a path.
     text, at, path = said.rpartition(_AT)
     text, path = (text, path.removesuffix("`").removeprefix(".")) if at else (said, "")
     if missing := re.match(r"Object missing required field `(.+)`", text):
@@ -220,7 +220,7 @@ def _allowed(text: str, path: str, struct: type[Any]) -> str:
 
 
 def _choices(struct: type[Any]) -> Mapping[str, tuple[str, ...]]:
-    """Map the path of each field with a fixed set of values to these values."""
+    """Return the allowed values of each field that has a fixed set, by its path."""
     found: dict[str, tuple[str, ...]] = {}
     _collect_choices(inspect.type_info(struct), "", found)
     return found

@@ -132,7 +132,7 @@ class Gate:
                 await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                # The turn came at the very moment that it was no longer wanted.
+                # The slot was granted at the moment of cancellation.
                 self.leave()
             elif turn in queue:
                 queue.remove(turn)
@@ -169,8 +169,7 @@ class Admission:
                 await self._app(scope, visit.receive, visit.send)
             finally:
                 visit.leave()
-                # The server's own object of the request holds the scope, and the visit holds that: together they would stay,
-                # with the body, until garbage is collected.
+                # Break the reference cycle with the server's request object, which would keep the body until garbage collection.
                 del scope[_VISIT]
         else:
             await deliver(_BUSY, _BUSY_JSON, [], BodyReceiver(scope, receive), send)
@@ -220,7 +219,7 @@ class _Visit:
             if self._needs_place():
                 self._holds = True
             else:
-                # Meanwhile the answer has begun, or another part of the request has taken one.
+                # The response has begun, or another task of the request has taken a slot.
                 self._gate.leave()
 
     def _needs_place(self) -> bool:
@@ -311,11 +310,11 @@ class IpGuard:
         self._looked = began
 
     async def _read(self) -> None:
-        # The mark is read first: a change after it is seen at the next look.
+        # Read the version first: a later change is then detected next time.
         version = await blocklists.ip_blocks_version(self._graph)
         if version != self._version:
             blocks = await blocklists.all_ip_blocks(self._graph)
-            # Thousands of networks take a tenth of a second to parse.
+            # Parsing thousands of networks takes 100 ms.
             self._table = await asyncio.to_thread(IpTable, blocks)
             self._version = version
 
@@ -427,7 +426,7 @@ def _frame(record: Record, message: Message) -> None:
 
 
 def _close(record: Record, _message: Message) -> None:
-    # Before it was accepted, this refuses the handshake.
+    # A close before the accept refuses the handshake.
     record.status = record.status or REFUSED
     record.complete = True
 
@@ -501,7 +500,7 @@ class Edge:
         self._page = always + _PAGE
         self._framed = always
         self._shared = (_ORIGIN, _EXPOSE, *always)
-        # An id need only be unique, so one random part for the process and a number are enough.
+        # Ids need only be unique: a random prefix per process and a counter.
         self._process = secrets.token_hex(6)
         self._numbers = itertools.count(1)
 

@@ -131,13 +131,13 @@ class _Clearable:
 
     def __call__(self, value: object) -> object:
         fixed = value if self._fix is None or value is None else self._fix(value)
-        # A form says an empty dictionary by empty values in it.
+        # A form encodes an empty dictionary by empty values in it.
         return None if fixed is _ABSENT or fixed == {} else fixed
 
 
 def _field_fixer(field: inspect.Field) -> Fixer | None:
     fix = _fixer(field.type)
-    # msgspec says of a default that is UNSET that there is none, though the field is not required.
+    # For a default of UNSET, msgspec reports no default, though the field is not required.
     unset = not field.required and field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
     return _Clearable(fix) if unset and _may_be_none(field.type) else fix
 
@@ -182,7 +182,7 @@ def _struct_fixer(fixers: Mapping[str, Fixer | None]) -> Fixer:
 def _list_fixer(fix_item: Fixer | None) -> Fixer:
     def fix(value: Any) -> object:
         items = _items(value)
-        # `a[]=` is how a form says the empty list.
+        # `a[]=` is the empty list in a form.
         given = [item for item in items if item is not None and item != ""]
         if fix_item is None:
             return given
@@ -223,7 +223,7 @@ def _fix_float(value: Any) -> object:
             number = float(value)
         except ValueError:
             return _fix_blank(value)
-        # Comparisons let a NaN pass any maximum, so it must not get as far as that; text is refused in words.
+        # NaN passes every comparison with a maximum. msgspec refuses the text.
         return number if math.isfinite(number) else "not finite"
     return value
 
@@ -363,7 +363,7 @@ MAX_WORDS = 1 << 20
 
 
 _MULTIPART = b"multipart/form-data"
-# The parser warns of each malformed body, and any stranger can send one.
+# The parser logs every malformed body, which any client can send.
 logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
@@ -402,7 +402,7 @@ def is_multipart(request: Request) -> bool:
 def _parse(body: bytes, kind: bytes, *, once: bool) -> Params:
     if kind == b"application/x-www-form-urlencoded":
         return unfold(_form(body), once=once)
-    # A body that opens a brace is JSON whatever it is called: Mastodon.py and curl users mislabel it.
+    # Mastodon.py and users of curl mislabel JSON, which begins with a brace.
     if kind.endswith((b"/json", b"+json")) or body.lstrip()[:1] == b"{":
         return _json(body)
     if not kind:
@@ -503,7 +503,7 @@ class _Parts:
         name = _text(self._options[b"name"])
         if self._file is None:
             self.fields.append((name, _text(b"".join(self._chunks))))
-        elif self._file.size or self._file.filename:  # a browser's empty file field has neither
+        elif self._file.size or self._file.filename:  # an empty file field of a browser has neither
             self.fields.append((name, self._file))
 
     def end(self) -> None:

@@ -25,19 +25,19 @@ _WORDS: Final = {
     "null": "null",
 }
 _HUGE: Final = 10**15
-"""A bound that nobody meets is not worth telling."""
+"""Larger limits are not shown: no client reaches them."""
 
 
 _QUOTED: Final = re.compile(r"`([^`]+)`")
 
 
 def prose(text: str) -> str:
-    """A sentence as HTML: what stands in backticks is code."""
+    """Return a sentence as HTML, with code for text in backticks."""
     return _QUOTED.sub(r"<code>\1</code>", escape(text))
 
 
 def kind_of(schema: Schema, *, taken: bool = False) -> str:
-    """Return a value's type as HTML, with a link for a shape. "or null" is left out for parameters (`taken`)."""
+    """Return a value's type as HTML, with a link for a struct. "or null" is omitted for parameters (`taken`)."""
     if "$ref" in schema:
         name = escape(schema["$ref"].removeprefix(REF))
         return f'<a class="kind" href="#shape-{name}">{name}</a>'
@@ -68,7 +68,7 @@ def _first_kind(kind: str, schema: Schema) -> str:
 
 
 def bounds_of(schema: Schema) -> str:
-    """How large a value may be, as text; empty where its kind says all."""
+    """Return the limits of a value as text; empty if the type has none."""
     found = []
     if "maxLength" in schema:
         found.append(f"at most {schema['maxLength']:,} characters")
@@ -81,7 +81,8 @@ def bounds_of(schema: Schema) -> str:
 
 
 def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str, bool]]:
-    """Each field of a body as a form writes it (`poll[options][]`): name, schema, sentence, and whether it is needed."""
+    """Yield each field of a body under its form name (`poll[options][]`): name, schema, description, and whether it is
+    required."""
     needed = schema.get("required", ())
     for key, inner in schema["properties"].items():
         name = f"{before}[{key}]" if before else key
@@ -99,7 +100,7 @@ def _is(schema: Schema, kind: str) -> bool:
 
 
 def _plain(schema: Schema) -> Schema:
-    """The schema, or the one of several that is an object."""
+    """Return the schema, or its alternative that is an object."""
     return next((each for each in schema.get("anyOf", ()) if "properties" in each), schema)
 
 
@@ -118,7 +119,7 @@ _ID: Final = "1234567890"
 
 
 def curl(method: str, path: str, operation: Schema) -> str:
-    """The command, with what is needed and, where nothing is, the first thing that may be given."""
+    """Return a curl command with all required parameters, or else the first optional one."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
             path = path.replace(f"{{{parameter['name']}}}", str(_value(parameter["name"], parameter["schema"])))
@@ -312,7 +313,7 @@ _WHO: Final = {
 
 
 def page_of(document: Schema) -> str:
-    """The whole page."""
+    """Return the complete page."""
     parts = [(tag, list(_operations(document, tag["name"]))) for tag in document["tags"]]
     sections = "".join(_section(tag, operations) for tag, operations in parts)
     return (
@@ -394,7 +395,7 @@ def _asked(operation: Schema) -> str:
         for item in operation.get("parameters", ())
     ]
     if body := operation.get("requestBody"):
-        # The last content has everything: files come as multipart only.
+        # The last content type includes the files.
         schema = [*body["content"].values()][-1]["schema"]
         rows += [_row(name, inner, said, "", needed=needed) for name, inner, said, needed in rows_of(schema)]
     return f"<h4>Takes</h4>{_table(rows)}" if rows else ""
