@@ -31,6 +31,7 @@ from functools import lru_cache
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
+from shoal.core.blocklists import parse_address
 from shoal.http.rate_limits import address_key, site_key
 from shoal.settings import Settings, SettingsError
 from shoal.tasks import running
@@ -54,7 +55,7 @@ class Proxies:
         self._known = lru_cache(maxsize=4_096)(self._walk)
 
     def _trusts(self, address: str) -> bool:
-        parsed = _parsed(address)
+        parsed = parse_address(address)
         return parsed is not None and any(parsed in network for network in self._networks)
 
     def client(self, peer: str, headers: Sequence[Header]) -> str:
@@ -89,7 +90,7 @@ class Doubts:
         """Return whether this peer may be such a proxy."""
         if not self._open or self._trusts(peer):
             return False
-        parsed = _parsed(peer)
+        parsed = parse_address(peer)
         return parsed is not None and (parsed.is_private or parsed.is_loopback)
 
     def look(self, peer: str, headers: Sequence[Header]) -> None:
@@ -112,15 +113,6 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         ) from None
 
 
-def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address
-
-
 def _entry_of(element: str) -> str | None:
     """Return the address in an element of `Forwarded`: `for=192.0.2.1;proto=https`, `for="[2001:db8::1]:4711"`."""
     found = _FOR.search(element)
@@ -136,7 +128,7 @@ def _address(text: str) -> str | None:
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
         text = text.partition(":")[0]
-    parsed = _parsed(text)
+    parsed = parse_address(text)
     return None if parsed is None else str(parsed)
 
 

@@ -239,7 +239,7 @@ def answers_of(route: Route, components: Components) -> Schema:
 def statuses_of(route: Route) -> tuple[int, ...]:
     """Return the error statuses of a route, from its declarations."""
     found = {*_BASIC, *route.refuses}
-    fields = {field.encode_name for field in msgspec.structs.fields(route.params)} if route.params else set()
+    fields = _wire_names(route)
     if route.auth != "public" or "client_secret" in fields:
         found |= {401, 403}
     if route.auth == "user" or route.params is not None:
@@ -315,10 +315,13 @@ def _what(scope: str) -> str:
 
 
 def _is_paged(route: Route) -> bool:
-    if route.params is None:
-        return False
-    names = {field.encode_name for field in msgspec.structs.fields(route.params)}
-    return issubclass(route.params, PageQuery) or {"limit", "offset"} <= names
+    return route.params is not None and (
+        issubclass(route.params, PageQuery) or {"limit", "offset"} <= _wire_names(route)
+    )
+
+
+def _wire_names(route: Route) -> set[str]:
+    return {field.encode_name for field in _fields(route)}
 
 
 def _takes_ids(route: Route) -> bool:

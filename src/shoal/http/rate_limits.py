@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 
 from starlette.types import Scope
 
+from shoal.core.blocklists import parse_address
 from shoal.http.responses import RawHeader
 from shoal.settings import Settings, SettingsError
 
@@ -230,13 +231,10 @@ def site_key(address: str) -> str:
 @lru_cache(maxsize=4096)
 def address_key(address: str) -> str:
     """Return the key of an address: itself, or the /64 network of an IPv6 address, which is the size of one household."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
+    parsed = parse_address(address)
+    if parsed is None:
         return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((parsed, 64), strict=False))
+    return str(ipaddress.IPv6Network((parsed, 64), strict=False)) if parsed.version == 6 else str(parsed)
 
 
 _WAYS = 4

@@ -44,12 +44,12 @@ def kind_of(schema: Schema, *, taken: bool = False) -> str:
     if "anyOf" in schema:
         kinds = [each for each in schema["anyOf"] if not (taken and each == {"type": "null"})]
         return " or ".join(map(kind_of, kinds))
-    first, *rest = _types(schema)
+    first, *rest = _types(schema, "anything")
     return f"{_first_kind(first, schema)}{' or null' if rest and not taken else ''}"
 
 
-def _types(schema: Schema) -> list[str]:
-    kinds = schema.get("type", "anything")
+def _types(schema: Schema, default: str) -> list[str]:
+    kinds = schema.get("type", default)
     return [kinds] if isinstance(kinds, str) else kinds
 
 
@@ -86,17 +86,12 @@ def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str
     needed = schema.get("required", ())
     for key, inner in schema["properties"].items():
         name = f"{before}[{key}]" if before else key
-        is_list = _is(inner, "array")
+        is_list = "array" in _types(inner, "")
         held = inner["items"] if is_list else inner
         if "properties" in _plain(held):
             yield from rows_of(_plain(held), f"{name}[]" if is_list else name)
         else:
             yield f"{name}[]" if is_list else name, inner, inner.get("description", ""), not before and key in needed
-
-
-def _is(schema: Schema, kind: str) -> bool:
-    kinds = schema.get("type", "")
-    return kind == kinds or kind in kinds
 
 
 def _plain(schema: Schema) -> Schema:
@@ -162,8 +157,7 @@ def _value(name: str, schema: Schema) -> Any:
         return schema["enum"][0]
     if "pattern" in schema:
         return _ID
-    kind = schema.get("type", "string")
-    kind = kind if isinstance(kind, str) else kind[0]
+    kind = _types(schema, "string")[0]
     if kind == "array":
         return [_value(name, schema["items"])]
     if kind == "object":
@@ -365,16 +359,13 @@ def _route(method: str, path: str, operation: Schema) -> str:
     id_ = operation["operationId"]
     shown = escape(path).replace("{", "<em>{").replace("}", "}</em>")
     stub = '<span class="chip">stub</span>' if operation.get("x-stub") else ""
+    more = f"<p>{prose(operation['description'])}</p>" if "description" in operation else ""
     return (
         f'<details class="route" id="{id_}"><summary><span class="verb {method}">{method.upper()}</span>'
         f'<code class="path">{shown}</code>{stub}<span class="what">{prose(operation["summary"])}</span></summary>'
-        f'<div class="body"><div>{_more(operation)}{_needs(operation)}{_asked(operation)}{_answers(operation)}</div>'
+        f'<div class="body"><div>{more}{_needs(operation)}{_asked(operation)}{_answers(operation)}</div>'
         f"<div><h4>Example</h4><pre><code>{escape(curl(method, path, operation))}</code></pre></div></div></details>"
     )
-
-
-def _more(operation: Schema) -> str:
-    return f"<p>{prose(operation['description'])}</p>" if "description" in operation else ""
 
 
 def _needs(operation: Schema) -> str:
@@ -398,7 +389,7 @@ def _asked(operation: Schema) -> str:
         # The last content type includes the files.
         schema = [*body["content"].values()][-1]["schema"]
         rows += [_row(name, inner, said, "", needed=needed) for name, inner, said, needed in rows_of(schema)]
-    return f"<h4>Takes</h4>{_table(rows)}" if rows else ""
+    return f"<h4>Takes</h4><table>{''.join(rows)}</table>" if rows else ""
 
 
 def _row(name: str, schema: Schema, said: str, where: str, *, needed: bool) -> str:
@@ -408,10 +399,6 @@ def _row(name: str, schema: Schema, said: str, where: str, *, needed: bool) -> s
     bounds = bounds_of(schema)
     limit = f'<span class="bound">{escape(bounds)}</span>' if bounds else ""
     return f"<tr><th><code>{escape(name)}</code>{marks}</th><td>{kind_of(schema, taken=True)} {limit}<p>{prose(said)}</p></td></tr>"
-
-
-def _table(rows: list[str]) -> str:
-    return f"<table>{''.join(rows)}</table>"
 
 
 def _answers(operation: Schema) -> str:
