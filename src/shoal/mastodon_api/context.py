@@ -27,6 +27,7 @@ from shoal.graph.cache.cached_graph import NotedGraph
 from shoal.graph.cache.responses import Answers
 from shoal.graph.contract import MAX_TIME, Cursor, Graph, Scanner, Store
 from shoal.health.probes import EngineProbe, EngineWatch
+from shoal.health.readiness import Probe, Readiness
 from shoal.http import routes
 from shoal.http.connections import USUAL as USUAL_PATIENCE
 from shoal.http.connections import Patience
@@ -43,7 +44,6 @@ from shoal.mastodon_api.entities.statuses import Status
 from shoal.mastodon_api.network_totals import NetworkTotals
 from shoal.mastodon_api.tag_cloud_image import Pictures
 from shoal.media.library import MediaLibrary
-from shoal.observability.readiness import Probe, Readiness
 from shoal.observability.requests import Meter, Recorder
 from shoal.push.encryption import ServerKey
 from shoal.queries.context import Reads, Renewed

@@ -25,9 +25,9 @@ from shoal.core.ids import milliseconds_of
 from shoal.graph.contract import Job
 from shoal.graph.schema import EVERYBODY, LOUD, backup_key
 from shoal.health.probes import EngineWatch, VitalName
+from shoal.health.readiness import Readiness
 from shoal.observability.metrics import Families
-from shoal.observability.readiness import Readiness
-from shoal.observability.requests import EDGES_MS, RouteTotals
+from shoal.observability.requests import EDGES_MS, RequestCounts
 from shoal.push.sender import Sent
 from shoal.server import RunningFront
 from shoal.timelines.memory import MemoryTimelines
@@ -371,7 +371,7 @@ class RequestFigures:
         return _with_routes(families, front.meter.totals())
 
 
-def _with_routes(families: Families, totals: Mapping[str, RouteTotals]) -> Iterator[Metric]:
+def _with_routes(families: Families, totals: Mapping[str, RequestCounts]) -> Iterator[Metric]:
     for route, sums in totals.items():
         for status, number in sums.statuses.items():
             families.add("shoal_requests_total", number, route, str(status))

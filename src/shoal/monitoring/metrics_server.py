@@ -29,6 +29,7 @@ from prometheus_client.registry import Collector
 
 from shoal.app.network import Network
 from shoal.health.probes import EngineWatch
+from shoal.health.readiness import Readiness
 from shoal.monitoring.collectors import (
     BackupFigures,
     DeliveryFigures,
@@ -41,7 +42,6 @@ from shoal.monitoring.collectors import (
     pauses_watched,
 )
 from shoal.multiprocess.supervisor import place
-from shoal.observability.readiness import Readiness
 from shoal.server import RunningFront, listen
 from shoal.settings import Settings
 from shoal.tasks import cancel

@@ -12,9 +12,12 @@ import logging
 import math
 import time
 from array import array
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple, Protocol
 
 from shoal.observability.request_log import AnyEntry, LoggedJob, LoggedRequest, job_entry, request_entry
@@ -204,42 +207,27 @@ class Slot(NamedTuple):
     p99: float
 
 
-class RouteTotals:
-    """Requests of one route since the process began: these numbers never fall."""
+@dataclass(slots=True)
+class RequestCounts:
+    """Counts of requests, with a histogram of their latencies."""
 
-    __slots__ = ("milliseconds", "statuses", "steps")
+    steps: MutableSequence[int]
+    """Number of requests per step of latency; the last step has no upper end."""
+    milliseconds: float = 0.0
+    """Sum of the latencies."""
+    statuses: Counter[int] = field(default_factory=Counter)
 
-    def __init__(self) -> None:
-        self.milliseconds = 0.0
-        """The latencies of all of them together."""
-        self.statuses: dict[int, int] = {}
-        """How many were answered with each status."""
-        self.steps = array("Q", [0] * (len(EDGES_MS) + 1))
-        """How many took at most as long as each of `EDGES_MS` and longer than the edge before; last, those beyond all."""
-
-    def copy(self) -> RouteTotals:
-        """Return the numbers as they are now."""
-        copied = RouteTotals()
-        copied.milliseconds, copied.statuses, copied.steps = self.milliseconds, dict(self.statuses), self.steps[:]
-        return copied
-
-
-class _Tally:
-    __slots__ = ("milliseconds", "statuses", "steps")
-
-    def __init__(self) -> None:
-        self.milliseconds = 0.0
-        self.statuses: dict[int, int] = {}
-        self.steps = [0] * _STEPS
+    def copy(self) -> RequestCounts:
+        return RequestCounts(self.steps[:], self.milliseconds, self.statuses.copy())
 
     def add(self, step: int, status: int, milliseconds: float) -> None:
         self.milliseconds += milliseconds
         self.steps[step] += 1
-        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.statuses[status] += 1
 
     @property
     def count(self) -> int:
-        return sum(self.statuses.values())
+        return self.statuses.total()
 
     @property
     def failed(self) -> int:
@@ -247,7 +235,15 @@ class _Tally:
 
     @property
     def refused(self) -> int:
-        return self.statuses.get(429, 0) + self.statuses.get(503, 0)
+        return self.statuses[429] + self.statuses[503]
+
+
+def _recent() -> RequestCounts:
+    return RequestCounts([0] * _STEPS)
+
+
+def _total() -> RequestCounts:
+    return RequestCounts(array("Q", [0] * (len(EDGES_MS) + 1)))
 
 
 class Meter:
@@ -259,11 +255,11 @@ class Meter:
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, slow_ms: float = 500.0) -> None:
         self._clock = clock
         self._slow_ms = slow_ms
-        self._slots: deque[tuple[int, _Tally, dict[str, _Tally]]] = deque(maxlen=_SLOTS)
+        self._slots: deque[tuple[int, RequestCounts, dict[str, RequestCounts]]] = deque(maxlen=_SLOTS)
         self.slow: deque[SlowRequest] = deque(maxlen=_SLOW_KEPT)
         """The newest requests that took longer than `slow_ms`, the oldest first."""
         # Of all slots but the newest.
-        self._totals: dict[str, RouteTotals] = {}
+        self._totals: dict[str, RequestCounts] = {}
 
     def note(self, route: str, status: int, stages: Stages, request_id: str) -> None:
         """Count a request that was answered."""
@@ -272,21 +268,21 @@ class Meter:
         slot = int(self._clock()) // _SLOT_SECONDS
         if not self._slots or self._slots[-1][0] != slot:
             self._totals = self.totals()
-            self._slots.append((slot, _Tally(), {}))
+            self._slots.append((slot, _recent(), {}))
         _, everything, routes = self._slots[-1]
         everything.add(step, status, total)
         held = routes.get(route)
         if held is None:
-            held = routes[route] = _Tally()
+            held = routes[route] = _recent()
         held.add(step, status, total)
         if total > self._slow_ms:
             self.slow.append(SlowRequest(time.time_ns() // 1_000_000, route, status, request_id, stages))
 
-    def totals(self) -> dict[str, RouteTotals]:
+    def totals(self) -> dict[str, RequestCounts]:
         """Return the requests since the process began, by route. Nothing changes these values any more."""
         summed = {route: totals.copy() for route, totals in self._totals.items()}
         for route, tally in self._slots[-1][2].items() if self._slots else ():
-            _add_up(summed.setdefault(route, RouteTotals()), tally)
+            _add_to_total(summed.setdefault(route, _total()), tally)
         return summed
 
     def history(self) -> list[Slot]:
@@ -298,49 +294,41 @@ class Meter:
     def routes(self) -> list[RouteFigures]:
         """Return the routes that were asked for in the last ten minutes, those that took the most time together first."""
         now = int(self._clock()) // _SLOT_SECONDS
-        sums: dict[str, _Tally] = {}
+        sums: dict[str, RequestCounts] = {}
         for slot, _, routes in self._slots:
             if slot > now - _SLOTS:
                 for name, tally in routes.items():
-                    _merge(sums.setdefault(name, _Tally()), tally)
-        figures = [_figures(name, tally) for name, tally in sums.items()]
+                    _merge(sums.setdefault(name, _recent()), tally)
+        figures = [
+            RouteFigures(name, counts.count, counts.failed, *_percentiles(counts.steps))
+            for name, counts in sums.items()
+        ]
         return sorted(figures, key=lambda one: -one.number * one.p50)
 
 
-def _add_up(into: RouteTotals, more: _Tally) -> None:
+def _add_to_total(into: RequestCounts, more: RequestCounts) -> None:
     into.milliseconds += more.milliseconds
-    for status, number in more.statuses.items():
-        into.statuses[status] = into.statuses.get(status, 0) + number
+    into.statuses.update(more.statuses)
     for step, number in enumerate(more.steps):
         if number:
             into.steps[min(max(0, -((_FROM - step) // _EVERY)), len(EDGES_MS))] += number
 
 
-def _merge(into: _Tally, more: _Tally) -> None:
-    for status, number in more.statuses.items():
-        into.statuses[status] = into.statuses.get(status, 0) + number
+def _merge(into: RequestCounts, more: RequestCounts) -> None:
+    into.statuses.update(more.statuses)
     into.steps = [mine + theirs for mine, theirs in zip(into.steps, more.steps, strict=True)]
 
 
-def _slot(tally: _Tally | None) -> Slot:
-    if tally is None:
+def _slot(counts: RequestCounts | None) -> Slot:
+    if counts is None:
         return Slot(0, 0, 0, 0.0, 0.0)
-    return Slot(tally.count, tally.failed, tally.refused, *_percentiles(tally.steps, (0.5, 0.99)))
+    return Slot(counts.count, counts.failed, counts.refused, *_percentiles(counts.steps))
 
 
-def _figures(name: str, tally: _Tally) -> RouteFigures:
-    return RouteFigures(name, tally.count, tally.failed, *_percentiles(tally.steps, (0.5, 0.99)))
-
-
-def _percentiles(steps: Sequence[int], parts: Iterable[float]) -> list[float]:
-    """Return the upper ends of the steps in which these parts of all requests are reached, in milliseconds."""
-    total = sum(steps)
-    found = []
-    for part in parts:
-        wanted, seen = part * total, 0
-        for step, count in enumerate(steps):
-            seen += count
-            if seen >= wanted:
-                found.append(_FIRST_MS * math.exp(step * _FACTOR))
-                break
-    return found
+def _percentiles(steps: Sequence[int]) -> tuple[float, float]:
+    """Return the latencies in milliseconds that half of all requests, and 99 %, do not exceed."""
+    cumulative = [*accumulate(steps)]
+    p50, p99 = (
+        _FIRST_MS * math.exp(bisect_left(cumulative, fraction * cumulative[-1]) * _FACTOR) for fraction in (0.5, 0.99)
+    )
+    return p50, p99

@@ -19,6 +19,7 @@ import time
 from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
@@ -120,55 +121,36 @@ class TimedStatement(NamedTuple):
     ended: float
 
 
+@dataclass(slots=True, eq=False)
 class Record:
-    """One request or one run of a job. Nothing is added to it once it is closed."""
+    """One request or one run of a job. It is not changed once it is closed."""
 
-    __slots__ = (
-        "began",
-        "began_ns",
-        "bytes",
-        "closed",
-        "complete",
-        "ended",
-        "id",
-        "member",
-        "method",
-        "more",
-        "outcome",
-        "parent",
-        "route",
-        "span",
-        "stages",
-        "statements",
-        "status",
-        "trace",
-    )
+    id: str
+    method: str
+    parent: TraceContext | None
+    trace: TraceContext | None
+    """Its own span."""
+    span: Any = None
+    """The span of OpenTelemetry, if that is enabled."""
+    member: int = 0
+    route: str = "(refused)"
+    status: int = 0
+    outcome: str = ""
+    bytes: int = 0
+    complete: bool = False
+    """Whether the response was sent to its end, or the WebSocket was accepted."""
+    began_ns: int = field(default_factory=time.time_ns)
+    began: float = field(default_factory=perf_counter)
+    ended: float = 0.0
+    stages: list[tuple[str, float]] = field(default_factory=list)
+    """Each stage and when it began. A stage may be entered several times."""
+    statements: list[TimedStatement] = field(default_factory=list)
+    more: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Statements that are not kept one by one: their number and seconds by store."""
+    closed: bool = False
 
-    def __init__(self, id_: str, method: str, parent: TraceContext | None, trace: TraceContext | None) -> None:
-        self.id = id_
-        self.method = method
-        self.parent = parent
-        """The span that this follows from."""
-        self.trace = trace
-        """The span that this is."""
-        self.span: Any = None
-        """Span of OpenTelemetry, where it is told of this."""
-        self.member = 0
-        self.route = "(refused)"
-        self.status = 0
-        self.outcome = ""
-        self.bytes = 0
-        self.complete = False
-        """Whether the answer was sent to its end; a WebSocket that was accepted has no other."""
-        self.began_ns = time.time_ns()
-        self.began = self.ended = perf_counter()
-        self.stages: list[tuple[str, float]] = [(WAIT, self.began)]
-        """Each stage and when it began; a stage may come again."""
-        self.statements: list[TimedStatement] = []
-        self.more: dict[str, tuple[int, float]] = {}
-        """Statements that are not kept one by one: their number and seconds by store."""
-        self.closed = False
-        """Whether it is over: work that an old task still does is no part of it."""
+    def __post_init__(self) -> None:
+        self.stages.append((WAIT, self.began))
 
     def enter(self, stage: str) -> None:
         """Begin another stage, which ends the one before."""
