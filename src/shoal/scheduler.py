@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
+from shoal.backoff import Backoff
 from shoal.commands import account_deletions, blocklists, credentials, oauth, scheduled_posts
 from shoal.commands.context import Writes
 from shoal.core.blocklists import IpBlock
@@ -38,8 +39,7 @@ _log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
 _PAGE = 200
-_FIRST_REST_MS = 2_000
-_LONGEST_REST_MS = 300_000
+_FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 300.0
 _REMEMBERED = 10_000
 
 
@@ -59,8 +59,7 @@ class Agenda(BackgroundWorker):
         self._writes = writes
         self._every = every
         self._clock = clock
-        # Failed tickets: when their backoff ends, and its length (ms).
-        self._resting: dict[int, tuple[int, int]] = {}
+        self._failed = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED, clock=lambda: clock() / 1_000)
 
     async def once(self) -> int:
         """Process everything due and return the number of processed items. A failed item is retried later and does not block
@@ -73,7 +72,7 @@ class Agenda(BackgroundWorker):
             )
             nodes = await self._writes.graph.obj_get([int.from_bytes(ticket.data) for ticket in page])
             for ticket in page:
-                done += await self._attempt(ticket, nodes.get(int.from_bytes(ticket.data)), now)
+                done += await self._attempt(ticket, nodes.get(int.from_bytes(ticket.data)))
             if len(page) < _PAGE:
                 return done
             after = page[-1].time
@@ -86,9 +85,8 @@ class Agenda(BackgroundWorker):
                 _log.exception("the agenda could not be read")
             await asyncio.sleep(self._every)
 
-    async def _attempt(self, ticket: Assoc, node: AnyNode | None, now: int) -> bool:
-        until, rest = self._resting.get(ticket.id2, (0, 0))
-        if now < until:
+    async def _attempt(self, ticket: Assoc, node: AnyNode | None) -> bool:
+        if self._failed.is_active(ticket.id2):
             return False
         try:
             await self._do(ticket, node)
@@ -96,13 +94,10 @@ class Agenda(BackgroundWorker):
             # Another process, or the owner, was first: the ticket is gone, or is read again next time.
             return False
         except Exception as error:  # noqa: BLE001  # must not stop the others
-            rest = min(max(2 * rest, _FIRST_REST_MS), _LONGEST_REST_MS)
-            if len(self._resting) >= _REMEMBERED:
-                self._resting.clear()
-            self._resting[ticket.id2] = (now + rest, rest)
+            self._failed.extend(ticket.id2)
             _log.warning("%s %d stays due: an attempt failed", type(node).__name__, ticket.id2, exc_info=error)
             return False
-        self._resting.pop(ticket.id2, None)
+        self._failed.reset(ticket.id2)
         return True
 
     async def _do(self, ticket: Assoc, node: AnyNode | None) -> None:
