@@ -72,10 +72,7 @@ class _Mounted:
                 archives=self._shelf(),
             )
         )
-        self._shoal.closing.push_async_callback(front.uses.close)
-        self._shoal.closing.push_async_callback(front.background.close)
-        self._shoal.closing.push_async_callback(front.network_totals.close)
-        self._shoal.closing.push_async_callback(front.ledger.close)
+        self._shoal.closing.push_async_callback(front.close)
         self._shoal.closing.callback(front.streams.stop)
         # Whether browsers may use plain HTTP is up to the outer application: it concerns the whole host.
         return application(front, https=False)

@@ -7,13 +7,13 @@ import logging
 
 from shoal.backoff import Backoff
 from shoal.core.errors import NotYet, Unavailable
-from shoal.locks import TurnLimits, Turns, Work
+from shoal.locks import ConcurrencyLimits, KeyedQueue, Work
 from shoal.mail.mailers import Letter, Mailer, NotNow, Undeliverable
 from shoal.mail.messages import Stationery
 
 _log = logging.getLogger("shoal.mail")
 
-_LIMITS = TurnLimits(at_once=4, of_one=4, held=256, held_of_one=256, patience=10.0)
+_LIMITS = ConcurrencyLimits(at_once=4, of_one=4, held=256, held_of_one=256, patience=10.0)
 _SECONDS = 45.0
 """Timeout of sending a mail: with the wait for a slot, less than the lease of its job."""
 _REMEMBERED = 10_000
@@ -29,7 +29,7 @@ class Postman:
     def __init__(self, mailer: Mailer, stationery: Stationery) -> None:
         self.stationery = stationery
         self._mailer = mailer
-        self._turns = Turns(_LIMITS, "other letters come first")
+        self._queue = KeyedQueue(_LIMITS, "other letters come first")
         self._letters = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED)
         self._server = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, 1)
         self.sent = 0
@@ -42,14 +42,14 @@ class Postman:
     @property
     def under_way(self) -> int:
         """Number of mails being written, sent or waiting."""
-        return len(self._turns)
+        return len(self._queue)
 
     def begin(self, number: int, work: Work) -> asyncio.Future[None]:
         """Queue the task of a mail; the future ends with it.
 
         Raises `NotYet` if the queue is full, or during the backoff of the server or of this mail; so does the future.
         """
-        return self._turns.begin(_SERVER, lambda: self._check_backoff(number), work)
+        return self._queue.begin(_SERVER, lambda: self._check_backoff(number), work)
 
     def _check_backoff(self, number: int) -> None:
         if self._server.is_active(_SERVER):
@@ -83,4 +83,4 @@ class Postman:
 
     async def close(self) -> None:
         """Cancel pending mails: they are sent after the next start."""
-        await self._turns.close()
+        await self._queue.close()

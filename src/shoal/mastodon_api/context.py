@@ -132,6 +132,13 @@ class Front:
     archives: ArchiveShelf | None = None
     """See `Deps`."""
 
+    async def close(self) -> None:
+        """Finish and cancel the background work of this front end."""
+        await self.uses.close()
+        await self.background.close()
+        await self.network_totals.close()
+        await self.ledger.close()
+
     @property
     def push_key(self) -> str:
         """Return the public key for web push, in base64 for URLs; empty where there is none."""

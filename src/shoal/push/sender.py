@@ -20,7 +20,7 @@ import httpcore
 
 from shoal.backoff import Backoff
 from shoal.core.errors import NotYet
-from shoal.locks import TurnLimits, Turns, Work
+from shoal.locks import ConcurrencyLimits, KeyedQueue, Work
 from shoal.push.encryption import ServerKey, seal
 from shoal.push.messages import PushSubscription
 
@@ -142,7 +142,7 @@ def open_pool(allowed: Sequence[Network] = ()) -> httpcore.AsyncConnectionPool:
 
 _log = logging.getLogger("shoal.push")
 
-_LIMITS = TurnLimits(at_once=32, of_one=16, held=1_024, held_of_one=512, patience=20.0)
+_LIMITS = ConcurrencyLimits(at_once=32, of_one=16, held=1_024, held_of_one=512, patience=20.0)
 """Limits of all messages, and of those to one push service."""
 _SECONDS = 10.0
 """Timeout of a message: with the wait for a slot, less than the lease of its job."""
@@ -172,7 +172,7 @@ class Courier:
         self.root = root
         """Root of the network's URLs, such as `https://example.org`."""
         self._pool = open_pool(allowed)
-        self._turns = Turns(_LIMITS, "other messages come first")
+        self._queue = KeyedQueue(_LIMITS, "other messages come first")
         self._backoff = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED)
         self.outcomes: Counter[Sent] = Counter()
         """Final outcomes since the start of the process."""
@@ -185,12 +185,12 @@ class Courier:
         Raises `NotYet` if the queue is full, or during the backoff of the push service; so does the future.
         """
         service = origin_of(endpoint)
-        return self._turns.begin(service, lambda: self._check_backoff(service), work)
+        return self._queue.begin(service, lambda: self._check_backoff(service), work)
 
     @property
     def under_way(self) -> int:
         """Number of messages being sent or waiting."""
-        return len(self._turns)
+        return len(self._queue)
 
     def _check_backoff(self, service: str) -> None:
         if self._backoff.is_active(service):
@@ -242,7 +242,7 @@ class Courier:
 
     async def close(self) -> None:
         """Cancel pending messages: they are sent after the next start."""
-        await self._turns.close()
+        await self._queue.close()
         await self._pool.aclose()
 
 
