@@ -99,7 +99,7 @@ async def test_those_that_wait_for_a_service_that_fails_come_again_at_once(couri
         nonlocal tried
         tried += 1
         await asyncio.sleep(0)
-        courier._let_rest("https://one.example")
+        courier._postpone("https://one.example")
         raise NotYet("a push service answered 503")
 
     sent = [courier.begin(ONE, fail) for _ in range(100)]

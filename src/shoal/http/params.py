@@ -89,7 +89,8 @@ def convert(params: Mapping[str, object], type: type[T]) -> T:  # noqa: A002 (ms
     Raises `InvalidInput`, and `NotFound` for an invalid `Id`.
     """
     try:
-        return msgspec.convert(_fix_fields(params, fixers_of(type)), type, strict=False, dec_hook=_decode)
+        fixers = fixers_of(type)  # type: ignore[arg-type]  # every type is hashable
+        return msgspec.convert(_fix_fields(params, fixers), type, strict=False, dec_hook=_decode)
     except msgspec.ValidationError as error:
         raise refusal(str(error), type) from None
 

@@ -55,8 +55,9 @@ class Child(ChildProcess):
             raise Unavailable("pictures cannot be decoded right now") from error
         try:
             async with asyncio.timeout(START_SECONDS):
-                if isinstance(await child.receive(_ANSWERS, MAX_ANSWER), Ready):
-                    return child
+                answer = await child.receive(_ANSWERS, MAX_ANSWER)
+            if isinstance(answer, Ready):
+                return child
         except (ChildDied, TimeoutError):
             _log.exception("a process to decode pictures does not start")
         except BaseException:
