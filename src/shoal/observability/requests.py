@@ -13,7 +13,7 @@ import math
 import time
 from array import array
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -214,7 +214,7 @@ class RequestCounts:
     """Number of requests per step of latency; the last step has no upper end."""
     milliseconds: float = 0.0
     """Sum of the latencies."""
-    statuses: Counter[int] = field(default_factory=Counter)
+    statuses: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> RequestCounts:
         return RequestCounts(self.steps[:], self.milliseconds, self.statuses.copy())
@@ -222,11 +222,17 @@ class RequestCounts:
     def add(self, step: int, status: int, milliseconds: float) -> None:
         self.milliseconds += milliseconds
         self.steps[step] += 1
-        self.statuses[status] += 1
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+
+    def include(self, more: RequestCounts) -> None:
+        """Add the latencies and statuses of other counts, without their histogram."""
+        self.milliseconds += more.milliseconds
+        for status, number in more.statuses.items():
+            self.statuses[status] = self.statuses.get(status, 0) + number
 
     @property
     def count(self) -> int:
-        return self.statuses.total()
+        return sum(self.statuses.values())
 
     @property
     def failed(self) -> int:
@@ -234,7 +240,7 @@ class RequestCounts:
 
     @property
     def refused(self) -> int:
-        return self.statuses[429] + self.statuses[503]
+        return self.statuses.get(429, 0) + self.statuses.get(503, 0)
 
 
 def _recent() -> RequestCounts:
@@ -305,15 +311,14 @@ class Meter:
 
 
 def _add_to_total(into: RequestCounts, more: RequestCounts) -> None:
-    into.milliseconds += more.milliseconds
-    into.statuses.update(more.statuses)
+    into.include(more)
     for step, number in enumerate(more.steps):
         if number:
             into.steps[min(max(0, -((_FROM - step) // _EVERY)), len(EDGES_MS))] += number
 
 
 def _merge(into: RequestCounts, more: RequestCounts) -> None:
-    into.statuses.update(more.statuses)
+    into.include(more)
     into.steps = [mine + theirs for mine, theirs in zip(into.steps, more.steps, strict=True)]
 
 
