@@ -266,10 +266,7 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
 
 
 def crop(data: bytes, limits: UploadLimits, size: tuple[int, int]) -> Crop:
-    """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels.
-
-    A small one is not enlarged.
-    """
+    """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels. A small one is not enlarged."""
     with _damage_named():
         image = _opened(data, limits)
         if _is_animated(image):
