@@ -378,15 +378,15 @@ def client_of(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-SWITCHED, REFUSED = 101, 403
+async def _record(app: ASGIApp, recorder: Recorder, record: Record, scope: Scope, receive: Receive, send: Send) -> None:
+    async def send_noted(message: Message) -> None:
+        _note(record, message)
+        await send(message)
 
-
-async def run(app: ASGIApp, recorder: Recorder, record: Record, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run the application and record it."""
     failure: BaseException | None = None
     token = begin_recording(record)
     try:
-        await app(scope, receive, _counting(record, send))
+        await app(scope, receive, send_noted)
     except BaseException as error:
         failure = error
         raise
@@ -395,51 +395,24 @@ async def run(app: ASGIApp, recorder: Recorder, record: Record, scope: Scope, re
         recorder.end(record, failure)
 
 
-def _counting(record: Record, send: Send) -> Send:
-    async def counted(message: Message) -> None:
-        note = _NOTES.get(message["type"])
-        if note is not None:
-            note(record, message)
-        await send(message)
-
-    return counted
-
-
-def _start(record: Record, message: Message) -> None:
-    record.status = message["status"]
-    record.enter(SEND)
-
-
-def _body(record: Record, message: Message) -> None:
-    if record.method != "HEAD":
-        record.bytes += len(message.get("body", b""))
-    record.complete = not message.get("more_body", False)
-
-
-def _accept(record: Record, _message: Message) -> None:
-    record.status, record.complete = SWITCHED, True
-    record.enter(SEND)
-
-
-def _frame(record: Record, message: Message) -> None:
-    record.bytes += len((message.get("text") or "").encode()) + len(message.get("bytes") or b"")
-
-
-def _close(record: Record, _message: Message) -> None:
-    # A close before the accept refuses the handshake.
-    record.status = record.status or REFUSED
-    record.complete = True
-
-
-_NOTES = {
-    "http.response.start": _start,
-    "http.response.body": _body,
-    "websocket.http.response.start": _start,
-    "websocket.http.response.body": _body,
-    "websocket.accept": _accept,
-    "websocket.send": _frame,
-    "websocket.close": _close,
-}
+def _note(record: Record, message: Message) -> None:
+    match message["type"]:
+        case "http.response.start" | "websocket.http.response.start":
+            record.status = message["status"]
+            record.enter(SEND)
+        case "http.response.body" | "websocket.http.response.body":
+            if record.method != "HEAD":
+                record.bytes += len(message.get("body", b""))
+            record.complete = not message.get("more_body", False)
+        case "websocket.accept":
+            record.status, record.complete = 101, True
+            record.enter(SEND)
+        case "websocket.send":
+            record.bytes += len((message.get("text") or "").encode()) + len(message.get("bytes") or b"")
+        case "websocket.close":
+            # A close before the accept refuses the handshake.
+            record.status = record.status or 403
+            record.complete = True
 
 
 CORS_PATHS = (
@@ -516,7 +489,7 @@ class Edge:
         if record is None:
             await answer(scope, receive, send, request_id)
         else:
-            await run(partial(answer, request_id=request_id), self._recorder, record, scope, receive, send)
+            await _record(partial(answer, request_id=request_id), self._recorder, record, scope, receive, send)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
         async def send_more(message: Message) -> None:
