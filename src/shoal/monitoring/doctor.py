@@ -304,7 +304,7 @@ async def front(settings: Settings, running: RunningServer) -> list[Diagnosis]:
         said = f"{settings.base_url} ({', '.join(addresses)}): {why}"
         return [bad("proxy", said, "start the proxy, and open its port")]
     found = [*_certificate(name, told), _clock(told)]
-    if told.status != 200 or not _is_shoal(told):
+    if told.status != 200 or not _identity(told).get("domain"):
         said = f"{settings.base_url} answers {told.status}, and not as Shoal does"
         return [*found, bad("proxy", said, _PROXY)]
     if running.ready is not None and not await _is_ours(told, running):
@@ -369,10 +369,6 @@ def _clock(told: Answer) -> Diagnosis:
         said = f"this machine's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the proxy's"
         return bad("clock_of_proxy", said, "set both from the network: systemd-timesyncd or chrony")
     return ok("clock_of_proxy", "it is that of this machine, to the second")
-
-
-def _is_shoal(told: Answer) -> bool:
-    return bool(_identity(told).get("domain"))
 
 
 def _identity(told: Answer) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -157,31 +158,14 @@ MetricSource = Callable[[], Awaitable[Iterable[Metric]]]
 """Returns the current metrics. Another thread iterates over them, so they must not change."""
 
 
-class _Readings(Collector):
-    """The metrics of the current scrape."""
-
-    def __init__(self) -> None:
-        self.metrics: Iterable[Metric] = ()
-
-    def collect(self) -> Iterable[Metric]:
-        """Merge metrics of the same name, which may come from several sources."""
-        merged: dict[str, Metric] = {}
-        for metric in self.metrics:
-            if metric.name in merged:
-                merged[metric.name].samples.extend(metric.samples)
-            else:
-                merged[metric.name] = metric
-        return merged.values()
-
-
-class MetricsPage:
+class MetricsPage(Collector):
     """The text of all sources and of the process itself, from a separate registry."""
 
     def __init__(self, sources: Mapping[str, MetricSource]) -> None:
         self._sources = sources
-        self._readings = _Readings()
+        self._metrics: Iterable[Metric] = ()
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self._readings)
+        self._registry.register(self)
         ProcessCollector(namespace="shoal", registry=self._registry)
         self._making: asyncio.Task[bytes] | None = None
 
@@ -198,9 +182,19 @@ class MetricsPage:
 
     async def _make(self) -> bytes:
         read = await asyncio.gather(*(_read(name, source) for name, source in self._sources.items()))
-        self._readings.metrics = (metric for metrics in read for metric in metrics)
+        self._metrics = chain.from_iterable(read)
         # Thousands of lines take about 10 ms: do not block the event loop.
         return await asyncio.to_thread(generate_latest, self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics of this scrape. Those of the same name, which may come from several sources, are merged."""
+        merged: dict[str, Metric] = {}
+        for metric in self._metrics:
+            if metric.name in merged:
+                merged[metric.name].samples.extend(metric.samples)
+            else:
+                merged[metric.name] = metric
+        return merged.values()
 
 
 async def _read(name: str, source: MetricSource) -> Iterable[Metric]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple, Protocol
 
-from shoal.observability.request_log import AnyEntry, LoggedJob, LoggedRequest, job_entry, request_entry
+from shoal.observability.request_log import LoggedJob, LoggedRequest, job_entry, request_entry
 from shoal.observability.tracing import (
     HANDLE,
     Record,
@@ -90,7 +90,7 @@ class Recorder:
             entry = request_entry(record, slow=slow)
             if slow:
                 self.slow.append(entry)
-            self._write(entry)
+            _log.info(entry)
         if self._spans is not None:
             self._spans.end(record, f"{record.method} {record.route}", _request_attributes(record))
 
@@ -116,7 +116,7 @@ class Recorder:
                 if slow or parent is not None:
                     self.jobs.append(entry)
                 if slow or self.log == "all":
-                    self._write(entry)
+                    _log.info(entry)
             if self._spans is not None:
                 self._spans.end(record, event, {"messaging.message.id": id_, "shoal.outcome": record.outcome})
 
@@ -128,9 +128,6 @@ class Recorder:
         record = Record(id_, method, parent, trace)
         record.span = span
         return record
-
-    def _write(self, entry: AnyEntry) -> None:
-        _log.info(entry)
 
 
 def _request_attributes(record: Record) -> dict[str, str | int]:

@@ -46,11 +46,6 @@ class TraceContext(NamedTuple):
         """Return the 25 bytes that an event carries."""
         return self.trace_id + self.span_id + bytes([self.flags])
 
-    @property
-    def traceparent(self) -> str:
-        """Return the value of the header."""
-        return f"00-{self.trace_id.hex()}-{self.span_id.hex()}-{self.flags:02x}"
-
 
 def unpack(packed: bytes) -> TraceContext | None:
     """Return the span that an event carries, or None."""
