@@ -61,20 +61,17 @@ _ALWAYS = frozenset({"/health", "/ready"})
 _BUSY = reply_for(Unavailable("The server is busy; try again in a moment", retry_after=1.0))
 _BUSY_JSON = encode(_BUSY.body)
 
-_VISIT = "shoal.visit"
+_ADMITTED = "shoal.admitted"
 """Key of the admitted request in its ASGI scope."""
 
 _Queue = deque[asyncio.Future[None]]
 
 
 class Gate:
-    """A concurrency limit of `places` with a queue of at most `waiting` requests, each for at most `seconds`.
+    """A concurrency limit for one event loop, with a queue of at most `waiting` requests, each for at most `seconds`."""
 
-    For one event loop.
-    """
-
-    def __init__(self, places: int, waiting: int, seconds: float) -> None:
-        self._places = self._free = places
+    def __init__(self, slots: int, waiting: int, seconds: float) -> None:
+        self._slots = self._free = slots
         self._most = waiting
         self._seconds = seconds
         self._waiting: _Queue = deque()
@@ -85,7 +82,7 @@ class Gate:
     @property
     def at_work(self) -> int:
         """Number of requests that hold a slot."""
-        return self._places - self._free
+        return self._slots - self._free
 
     @property
     def waiting(self) -> int:
@@ -142,15 +139,15 @@ class Gate:
 @asynccontextmanager
 async def outside(scope: Scope) -> AsyncIterator[None]:
     """Release the request's slot inside the block, for a wait that has a limit of its own."""
-    visit: _Visit | None = scope.get(_VISIT)
-    if visit is None:
+    admitted: _AdmittedRequest | None = scope.get(_ADMITTED)
+    if admitted is None:
         yield
         return
-    visit.step_out()
+    admitted.step_out()
     try:
         yield
     finally:
-        await visit.step_in()
+        await admitted.step_in()
 
 
 class Admission:
@@ -164,18 +161,18 @@ class Admission:
         if scope["type"] != "http" or scope["path"] in _ALWAYS:
             await self._app(scope, receive, send)
         elif await self._gate.enter():
-            visit = scope[_VISIT] = _Visit(self._gate, receive, send)
+            admitted = scope[_ADMITTED] = _AdmittedRequest(self._gate, receive, send)
             try:
-                await self._app(scope, visit.receive, visit.send)
+                await self._app(scope, admitted.receive, admitted.send)
             finally:
-                visit.leave()
+                admitted.leave()
                 # Break the reference cycle with the server's request object, which would keep the body until garbage collection.
-                del scope[_VISIT]
+                del scope[_ADMITTED]
         else:
             await deliver(_BUSY, _BUSY_JSON, [], BodyReceiver(scope, receive), send)
 
 
-class _Visit:
+class _AdmittedRequest:
     """An admitted request."""
 
     __slots__ = ("_gate", "_holds", "_over", "_receive", "_send")
@@ -214,15 +211,15 @@ class _Visit:
 
     async def step_in(self) -> None:
         """Take a slot again, if the request still needs one."""
-        if self._needs_place():
+        if self._needs_slot():
             await self._gate.again()
-            if self._needs_place():
+            if self._needs_slot():
                 self._holds = True
             else:
                 # The response has begun, or another task of the request has taken a slot.
                 self._gate.leave()
 
-    def _needs_place(self) -> bool:
+    def _needs_slot(self) -> bool:
         return not (self._over or self._holds)
 
 
