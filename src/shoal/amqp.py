@@ -40,6 +40,7 @@ from shoal.graph.connection_errors import (
     speaks_tls,
     why,
 )
+from shoal.tasks import cancel
 
 _OPTIONS = {"cafile", "certfile", "keyfile"}
 """PEM files, as aiormq names them: trusted certificates, and our own. `amqps` only."""
@@ -133,9 +134,7 @@ class Link:
 
     async def close(self) -> None:
         """Disconnect. Unacknowledged deliveries are requeued."""
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+        await cancel(self._keeper)
 
     def renew(self) -> None:
         """Reconnect, because channels or consumers are not as `prepare` left them."""

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shoal.admin.archives.storage import ArchiveShelf
 from shoal.admin.archives.worker import ArchiveDesk
 from shoal.app.paths import archives_folder
+from shoal.http.application import lifespan
 from shoal.library import Shoal
 from shoal.mastodon_api.context import Deps, front_of
 from shoal.server import application
@@ -44,7 +45,7 @@ class _Mounted:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await lifespan(receive, send)
         else:
             await self._app(self._root(scope))(_inside(scope), receive, send)
 
@@ -71,10 +72,7 @@ class _Mounted:
                 archives=self._shelf(),
             )
         )
-        self._shoal.closing.push_async_callback(front.uses.close)
-        self._shoal.closing.push_async_callback(front.background.close)
-        self._shoal.closing.push_async_callback(front.network_totals.close)
-        self._shoal.closing.push_async_callback(front.ledger.close)
+        self._shoal.closing.push_async_callback(front.close)
         self._shoal.closing.callback(front.streams.stop)
         # Whether browsers may use plain HTTP is up to the outer application: it concerns the whole host.
         return application(front, https=False)
@@ -117,10 +115,3 @@ def _inside(scope: Scope) -> Scope:
             path = path.removeprefix(prefix) or "/"
             break
     return {**scope, "path": path, "root_path": ""}
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    """Do nothing: the network is opened and closed by its owner."""
-    for _ in ("startup", "shutdown"):
-        message = await receive()
-        await send({"type": message["type"] + ".complete"})

@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 
-class _Rest(NamedTuple):
+class _Wait(NamedTuple):
     until: float
     seconds: float
 
 
-_NO_REST = _Rest(0.0, 0.0)
+_NO_WAIT = _Wait(0.0, 0.0)
 
 
-class Rests:
+class Backoff:
     """Backoff by name, from `first` to `longest` seconds. With more than `most` names, all are reset."""
 
-    def __init__(self, first: float, longest: float, most: int) -> None:
+    def __init__(self, first: float, longest: float, most: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._first = first
         self._longest = longest
         self._most = most
-        self._held: dict[Hashable, _Rest] = {}
+        self._clock = clock
+        self._waits: dict[Hashable, _Wait] = {}
 
-    def is_resting(self, name: Hashable) -> bool:
-        return time.monotonic() < self._held.get(name, _NO_REST).until
+    def is_active(self, name: Hashable) -> bool:
+        return self._clock() < self._waits.get(name, _NO_WAIT).until
 
-    def lengthen(self, name: Hashable) -> float:
+    def extend(self, name: Hashable) -> float:
         """Start or double the backoff of a name, and return its remaining seconds. A running backoff is not extended.
 
         So of many concurrent failures only the first counts.
         """
-        now, held = time.monotonic(), self._held.get(name, _NO_REST)
-        if now < held.until:
-            return held.until - now
-        before = held.seconds
-        if len(self._held) >= self._most:
-            self._held.clear()
-        seconds = min(max(2 * before, self._first), self._longest)
-        self._held[name] = _Rest(now + seconds, seconds)
+        now, wait = self._clock(), self._waits.get(name, _NO_WAIT)
+        if now < wait.until:
+            return wait.until - now
+        if len(self._waits) >= self._most:
+            self._waits.clear()
+        seconds = min(max(2 * wait.seconds, self._first), self._longest)
+        self._waits[name] = _Wait(now + seconds, seconds)
         return seconds
 
-    def end(self, name: Hashable) -> None:
-        self._held.pop(name, None)
+    def reset(self, name: Hashable) -> None:
+        self._waits.pop(name, None)

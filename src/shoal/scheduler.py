@@ -13,13 +13,13 @@ by itself (`commands/account_deletions.py`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
+from shoal.backoff import Backoff
 from shoal.commands import account_deletions, blocklists, credentials, oauth, scheduled_posts
 from shoal.commands.context import Writes
 from shoal.core.blocklists import IpBlock
@@ -32,39 +32,30 @@ from shoal.graph import media as life
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Store
 from shoal.graph.schema import AGENDA, DUE, EVERYBODY, HISTORY_KEPT, TOKEN_USES_KEPT, AnyNode, tags_folded_key
+from shoal.tasks import BackgroundWorker
 from shoal.timelines.contract import Timelines
 
 _log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
 _PAGE = 200
-_FIRST_REST_MS = 2_000
-_LONGEST_REST_MS = 300_000
+_FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 300.0
 _REMEMBERED = 10_000
 
 
-class Agenda:
+class Agenda(BackgroundWorker):
     """Background worker for due tickets between `start` and `stop`; `once` processes what is due now.
 
     `writes` uses the graph without its cache: changes made here are permanent.
     """
 
+    task_name = "shoal-agenda"
+
     def __init__(self, writes: Writes, *, every: float = EVERY_SECONDS, clock: Callable[[], int] = now_ms) -> None:
         self._writes = writes
         self._every = every
         self._clock = clock
-        self._task: asyncio.Task[None] | None = None
-        # Failed tickets: when their backoff ends, and its length (ms).
-        self._resting: dict[int, tuple[int, int]] = {}
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="shoal-agenda")
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        self._failed = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED, clock=lambda: clock() / 1_000)
 
     async def once(self) -> int:
         """Process everything due and return the number of processed items. A failed item is retried later and does not block
@@ -77,7 +68,7 @@ class Agenda:
             )
             nodes = await self._writes.graph.obj_get([int.from_bytes(ticket.data) for ticket in page])
             for ticket in page:
-                done += await self._attempt(ticket, nodes.get(int.from_bytes(ticket.data)), now)
+                done += await self._attempt(ticket, nodes.get(int.from_bytes(ticket.data)))
             if len(page) < _PAGE:
                 return done
             after = page[-1].time
@@ -90,9 +81,8 @@ class Agenda:
                 _log.exception("the agenda could not be read")
             await asyncio.sleep(self._every)
 
-    async def _attempt(self, ticket: Assoc, node: AnyNode | None, now: int) -> bool:
-        until, rest = self._resting.get(ticket.id2, (0, 0))
-        if now < until:
+    async def _attempt(self, ticket: Assoc, node: AnyNode | None) -> bool:
+        if self._failed.is_active(ticket.id2):
             return False
         try:
             await self._do(ticket, node)
@@ -100,13 +90,10 @@ class Agenda:
             # Another process, or the owner, was first: the ticket is gone, or is read again next time.
             return False
         except Exception as error:  # noqa: BLE001  # must not stop the others
-            rest = min(max(2 * rest, _FIRST_REST_MS), _LONGEST_REST_MS)
-            if len(self._resting) >= _REMEMBERED:
-                self._resting.clear()
-            self._resting[ticket.id2] = (now + rest, rest)
+            self._failed.extend(ticket.id2)
             _log.warning("%s %d stays due: an attempt failed", type(node).__name__, ticket.id2, exc_info=error)
             return False
-        self._resting.pop(ticket.id2, None)
+        self._failed.reset(ticket.id2)
         return True
 
     async def _do(self, ticket: Assoc, node: AnyNode | None) -> None:
@@ -217,12 +204,14 @@ def _histories_since(since: int) -> Batch:
     return batch
 
 
-class Upkeep:
+class Upkeep(BackgroundWorker):
     """Periodic maintenance between `start` and `stop`; `once` runs it now.
 
     `review` demotes high-fan-out sources; `forget` marks posts as inactive at a time (Unix ms). `drop_audited` deletes audit log
     entries from before a snowflake id; `audit_days` is their retention, 0 for unlimited.
     """
+
+    task_name = "shoal-upkeep"
 
     def __init__(
         self,
@@ -247,16 +236,6 @@ class Upkeep:
         self._drop_audited = drop_audited
         self._audit_days = audit_days
         self._histories_swept = -_DAY_SECONDS
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="shoal-upkeep")
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
 
     async def once(self) -> None:
         """Drop idle timelines, demote sources, mark inactive posts, and sweep expired rows."""

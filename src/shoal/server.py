@@ -162,10 +162,7 @@ async def serve(
             async with counted.watching(), front.ip_guard.watching(), beside(running), _met(several, server, front):
                 await _run(server, listener)
     finally:
-        await front.uses.close()
-        await front.background.close()
-        await front.network_totals.close()
-        await front.ledger.close()
+        await front.close()
 
 
 def _met(several: SeveralProcesses | None, server: _Server, front: Front) -> AbstractAsyncContextManager[None]:

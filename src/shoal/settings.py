@@ -22,175 +22,180 @@ Days = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a Shoal runs. Docstrings give the unit."""
+    """All settings of a server. The docstrings state the units."""
 
     store: str | dict[str, str] = "sqlite:///shoal.db"
-    """Where the graph is: `sqlite:///path`, `postgresql://host/database`, `dynamodb://table?region=...`, `memory://`, or a shard
-    map such as `{"0-31": url, "32-63": url}`."""
+    """Store of the graph: `sqlite:///path`, `postgresql://host/database`, `dynamodb://table?region=...`, `memory://`, or a
+    shard map such as `{"0-31": url, "32-63": url}`."""
     timelines: str = "memory://"
-    """Where home timelines are: `memory://` (one process), `redis://user:password@host:port` or
-    `redis+cluster://host:port,host:port` (`rediss` for TLS). There, several processes share them, and with them rate limits and
-    what is known to be fresh."""
+    """Store of home timelines: `memory://` (one process), `redis://user:password@host:port` or
+    `redis+cluster://host:port,host:port` (`rediss` for TLS). On Redis, processes share the timelines, the rate limits and the
+    coherence of their caches."""
     broker: str = ""
-    """The broker that carries events to workers: `amqp://user:password@host:port/`, with several `host:port,host:port` of a
+    """Broker that carries events to workers: `amqp://user:password@host:port/`, with several `host:port,host:port` of a
     cluster, `amqps` for TLS; empty: they are claimed from the store."""
     tags: str = ""
-    """Where the tag cloud is counted: a URL as for `store`; empty: beside the first store."""
+    """Store of the tag cloud: a URL as for `store`; empty: next to the first store."""
     tag_merge_tags: Annotated[int, msgspec.Meta(ge=1, le=50_000)] = 5_000
-    """Changed tags that make a collector merge them into the tag cloud, about as many at once; 1 to 50,000."""
+    """Number of changed tags at which a collector merges them into the tag cloud, and about the maximum per merge; 1 to
+    50,000."""
     tag_merge_increments: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 500
-    """Increments that make it merge, however few tags they change; 1 to 1,000."""
+    """Number of increments at which it merges, however few tags they change; 1 to 1,000."""
     tag_merge_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 1.0
-    """Seconds after which it merges whatever has come; 0 to 60. The cloud is about as much behind."""
+    """Seconds after which it merges in any case, and so about the delay of the tag cloud; 0 to 60."""
     tag_merge_pause_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
-    """Seconds that it rests between two merges while more waits, so that a backlog leaves the store to others; 0 to 60."""
+    """Seconds between two merges while more is waiting, so that a backlog leaves capacity of the store to others; 0 to 60."""
     search: str = ""
-    """Where the search index is: `sqlite:///path`, `postgresql://host/database`, `memory://` (one process); empty: beside the
-    first store, or nowhere when that is DynamoDB."""
+    """Store of the search index: `sqlite:///path`, `postgresql://host/database`, `memory://` (one process); empty: next to the
+    first store, or none if that is DynamoDB."""
     run_consequences: bool = True
-    """Whether a web process works off events; false where `shoal worker` does."""
+    """Whether a web process processes events; false if `shoal worker` does."""
     media: str = ""
-    """Where pictures are: `file:///directory`, `s3://bucket/prefix?endpoint=...`, `memory://`; empty: beside the store."""
+    """Store of media files: `file:///directory`, `s3://bucket/prefix?endpoint=...`, `memory://`; empty: next to the store."""
     base_url: str = ""
-    """How clients reach the server, `https://example.org`; empty: `http://<host>:<port>`."""
+    """Public URL of the server, `https://example.org`; empty: `http://<host>:<port>`."""
     host: str = "127.0.0.1"
     """Address to listen on."""
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8500
-    """TCP port to listen on; 0 takes a free one."""
+    """TCP port to listen on; 0 for a free one."""
     metrics_host: str = "127.0.0.1"
-    """Address on which metrics are told. It should not be one that everybody can reach."""
+    """Address on which metrics are served. It should not be public."""
     metrics_port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
-    """TCP port where `GET /metrics` tells metrics for Prometheus; 0: nowhere. Of several processes that one command starts, the
-    first has this port, and each other one the next."""
+    """TCP port of `GET /metrics` for Prometheus; 0 for none. If one command starts several processes, they use consecutive
+    ports from this one."""
     trusted_proxies: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ("127.0.0.0/8", "::1")
-    """Addresses and networks of proxies whose `X-Forwarded-For` is believed; a list in TOML, JSON in the environment."""
+    """Addresses and networks of proxies whose `X-Forwarded-For` is trusted; a list in TOML, JSON in the environment."""
     connections_per_address: Count = 256
-    """Connections that one address (/64 of IPv6) may have to one process, and a /48 of IPv6 four times as many; 0: no limit."""
+    """Maximum connections of an address (/64 of IPv6) to one process; a /48 of IPv6 may have four times as many; 0: no
+    limit."""
     title: str = "Shoal"
-    """Name of this network."""
+    """Name of the network."""
     description: str = "A social network on Shoal."
-    """One sentence about this network, plain text."""
+    """Description of the network in one sentence, plain text."""
     contact_email: str = ""
     """E-mail address for questions of members."""
     mail: str = ""
-    """Where mail goes: `smtp://user:password@host:587`, `smtps://user:password@host:465`, or `file:///directory` while one
-    develops; empty: no mail is sent, and forgotten passwords are for operators."""
+    """Where mail is sent: `smtp://user:password@host:587`, `smtps://user:password@host:465`, or `file:///directory` for
+    development; empty: no mail is sent, and only operators can reset passwords."""
     mail_from: str = ""
     """Sender of mail: `post@example.org`, or `Name <post@example.org>`; empty: `no-reply@` and the host of `base_url`."""
     email_confirmation: Literal["none", "asked", "required"] = "asked"
-    """Whether new members get a mail by which they confirm their address, where mail is set up: `none`; `asked`; `required`: they
-    cannot do anything before, and are deleted after 7 days."""
+    """Whether new members confirm their address by a mailed link, if mail is set up: `none`; `asked`; `required`: the account
+    is unusable until then, and deleted after 7 days."""
     push_key: str = ""
-    """Private key for web push, as `shoal push key` prints it: the same for all processes, and kept secret; empty: one that is made
-    and kept beside the store (`<store>.push-key`) on SQLite, and no web push with other stores."""
+    """Private key for web push, as printed by `shoal push key`, secret and the same for all processes; empty: on SQLite a key
+    is created next to the store (`<store>.push-key`), and with other stores there is no web push."""
     push_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
-    """Networks beside the public internet that web push may send to, as `10.1.0.0/16`: a list in TOML, JSON in the environment."""
+    """Networks that web push may send to in addition to the public internet, such as `10.1.0.0/16`: a list in TOML, JSON in the
+    environment."""
     contact_account: str = ""
-    """User name of the member whom clients name as the contact."""
+    """User name of the member shown as the contact."""
     rules: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
-    """Rules of this network, one text each: a list in TOML, JSON in the environment."""
+    """Rules of the network, one text each: a list in TOML, JSON in the environment."""
     registrations: bool = True
-    """Whether anybody may sign up over HTTP."""
+    """Whether anyone may sign up over HTTP."""
     approval: bool = False
-    """Whether those who sign up wait until a moderator lets them in."""
+    """Whether sign-ups wait for approval by a moderator."""
     signup_work: Annotated[int, msgspec.Meta(ge=0, le=20)] = 0
-    """Bits of work that the browser of somebody who signs up has to prove, against programs that do so by the thousand; 0 to 20.
-    8 take a quarter of a second to a second, each further one twice as long. Without a proof, so without scripts or by an app, one
-    waits for approval; 0: no work."""
+    """Bits of the proof of work that a browser does before a sign-up, against automated sign-ups; 0 to 20. 8 take a quarter of
+    a second to a second, and each further bit doubles that. Sign-ups without a proof (without scripts, or by an app) wait for
+    approval; 0: none."""
     invitations: Literal["off", "staff", "members"] = "off"
-    """Members who may invite others by links, through which they sign up also where `registrations` is false, and without waiting
-    for `approval`: `off`, nobody; `staff`, moderators and admins; `members`, everybody."""
+    """Members who may invite others by links, which allow sign-ups even if `registrations` is false, and without `approval`:
+    `off`, no member; `staff`, moderators and admins; `members`, every member."""
     staff_second_factor: bool = False
-    """Whether moderators and admins can act as such only once they have a second factor."""
+    """Whether moderators and admins need a second factor to act as such."""
     public_pages: bool = True
-    """Whether people who are not logged in may look at profiles, posts, tags and Explore in the web app."""
+    """Whether profiles, posts, tags and Explore in the web app are visible without a login."""
     token_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 365
-    """Days after which the token of an app ends that nobody uses; 0 to 36,500, 0: never."""
+    """Days without use after which an app's token expires; 0 to 36,500, 0: never."""
     password_grant: bool = True
-    """Whether clients may exchange a name and password for a token."""
+    """Whether clients may exchange a user name and password for a token."""
     max_post_characters: Positive = 5_000
-    """Characters in a post, a link counting as 23."""
+    """Maximum characters of a post; a link counts as 23."""
     max_media_per_post: Positive = 4
-    """Pictures in a post; a video or sound stands alone."""
+    """Maximum pictures of a post; a video or sound must be the only attachment."""
     max_upload_bytes: Positive = 16 * 1024 * 1024
-    """Bytes of an uploaded picture."""
+    """Maximum bytes of an uploaded picture."""
     max_pixels: Positive = 40_000_000
-    """Pixels of an uploaded picture."""
+    """Maximum pixels of an uploaded picture."""
     feed_edge: Annotated[int, msgspec.Meta(ge=640, le=8_192)] = 2_560
-    """Pixels of the longer edge of the largest copy of a picture that a feed shows; 640 to 8,192."""
+    """Pixels of the longer edge of the largest size of a picture in feeds; 640 to 8,192."""
     keep_originals: bool = False
     """Whether larger pictures are also kept in full resolution (without metadata), as `shoal.original_url`."""
     max_member_bytes: Positive = 10_000_000_000
-    """Bytes of all pictures, videos and sounds of a member, as they are stored."""
+    """Maximum bytes of all stored pictures, videos and sounds of a member."""
     max_video_bytes: Positive = 40 * 1024 * 1024
-    """Bytes of an uploaded video or sound. They are taken where `ffmpeg` is installed."""
+    """Maximum bytes of an uploaded video or sound. They are accepted if `ffmpeg` is installed."""
     max_video_seconds: Positive = 600
     """Maximum playing time of an uploaded video or sound, in seconds."""
     max_archive_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1024 * 1024 * 1024
-    """Bytes of an archive of another network that a member sends in the web app to have it taken in; 0: members send none."""
+    """Maximum bytes of an archive of another network that a member uploads in the web app to import it; 0: no uploads."""
     archives: str = ""
-    """Folder where such archives lie until they are taken in; empty: `<store>.archives` beside an SQLite store, else
-    `shoal.archives`. Several web processes share it, so it must be one for all of them."""
+    """Folder of uploaded archives until they are imported, which all web processes share; empty: `<store>.archives` next to an
+    SQLite store, else `shoal.archives`."""
     max_follows: Positive = 7_500
-    """Members whom one may follow; whoever has more followers may follow a tenth more than those. An import may bring more."""
+    """Maximum members that one may follow, or 1.1 times the number of their followers if that is more. Imports may exceed
+    it."""
     leaving_days: Annotated[int, msgspec.Meta(ge=0, le=365)] = 30
-    """Days in which a member who deletes their account may come back; 0 to 365, 0: everything is deleted at once."""
+    """Days during which a member may cancel the deletion of their account; 0 to 365, 0: it is deleted at once."""
     recipe: dict[str, float | dict[str, float]] = {}
-    """Weights of the feed ranked by interest, for members who chose none: a table in TOML, JSON in the environment, as
-    `docs/ranking.md` says; empty: the balanced ones."""
+    """Default weights of the feed ranked by interest: a table in TOML, JSON in the environment, as described in
+    `docs/ranking.md`; empty: the preset `balanced`."""
     for_you_list: bool = False
-    """Whether every member has a list "For you" with the feed ranked by interest, for clients that know only home and lists."""
+    """Whether every member has a list "For you" with the feed ranked by interest, for clients that only know home and lists."""
     reports_to_hold: Count = 3
-    """Members whose reports take a post out of public lists until a moderator has closed one; 0: no post is held."""
+    """Number of members whose reports remove a post from public lists until a moderator has closed one; 0: none."""
     reporter_age_days: Annotated[float, msgspec.Meta(ge=0, le=365)] = 3.0
-    """Days for which one must have been a member for a report to count there; 0 to 365."""
+    """Days after joining from which a member's reports count for that; 0 to 365."""
     timeline_length: Positive = 800
-    """Entries that a warm home timeline holds."""
+    """Maximum entries of a home timeline in memory or Redis."""
     timeline_members: Positive = 100_000
-    """Warm home timelines that are kept in memory, where `timelines` is `memory://`: 8 bytes an entry, so 6.4 KB each."""
+    """Maximum home timelines in memory, if `timelines` is `memory://`: 8 bytes per entry, so 6.4 KB each."""
     timeline_idle_days: Days = 14.0
-    """Days without a read after which a home timeline becomes cold."""
+    """Days without a read after which a home timeline is dropped."""
     loud_from: Positive = 500_000
-    """Followers above which a member's posts are pulled when read instead of pushed when written: the warm ones, or all where
-    several processes share timelines. With fewer than half as many followers they are pushed again."""
+    """Number of followers above which a member's posts are pulled on read instead of pushed on write. Only followers with a
+    timeline count, or all if processes share the timelines. Below half that number, they are pushed again."""
     object_cache: Positive = 100_000
-    """Kilobytes of objects kept decoded in memory; counts, short lists and JSON may take three times as much."""
+    """Kilobytes of decoded objects in memory; counts, short lists and JSON may take three times as much."""
     answer_cache: Count = 72_000
-    """Kilobytes of whole answers (home pages, threads, profiles; of the API, and as pages) that are used again while nothing they
-    were made of has changed: a home page is 25 to 35, in the web app 80. At most twice as much; 0: none."""
+    """Kilobytes of cached responses (home pages, threads, profiles; of the API and the web app): a home page is 25 to 35, in
+    the web app 80. They may take twice as much; 0: none."""
     tombstone_days: Days = 30.0
-    """Days for which ended associations are remembered, so that a late repeat cannot revive them."""
+    """Days for which tombstones of deleted associations are kept, so that a late retry cannot revive them."""
     audit_days: Annotated[float, msgspec.Meta(ge=0, le=36_500)] = 365.0
-    """Days for which entries of the audit log are kept; 0: for good."""
+    """Days for which entries of the audit log are kept; 0: permanently."""
     follow_history_days: Annotated[float, msgspec.Meta(ge=0, le=3_650)] = 400.0
-    """Days for which the end of a follow is remembered, so that the two members can look up when they followed each other and
-    each how their followers grew; 0 to 3,650, 0: not at all."""
+    """Days for which ended follows are remembered, so that both members can look up when they followed each other, and how
+    their followers grew; 0 to 3,650, 0: not at all."""
     rate_limits: bool = True
     """Whether requests are limited per member and address."""
     limits: dict[str, str] = {}
-    """How many requests of each class, for what is not to be as on the API page: `{"api": "600/5m", "signup": "off"}`; requests
-    and a time in s, m or h."""
+    """Rate limits that differ from the defaults on the API page: `{"api": "600/5m", "signup": "off"}`, requests and a time in
+    s, m or h."""
     requests_at_work: Count = 256
-    """Requests that one process works on at a time; 0: as many as come."""
+    """Maximum concurrent requests of a process; 0: no limit."""
     requests_waiting: Count = 1_024
-    """Requests that wait for others to be done; any further one is refused at once (503)."""
+    """Maximum requests that wait for a slot; further ones are refused at once (503)."""
     waiting_seconds: Seconds = 5.0
-    """Seconds that a request waits before it is refused (503)."""
+    """Seconds that a request waits for a slot before it is refused (503)."""
     most_behind_seconds: Annotated[float, msgspec.Meta(ge=0, le=3_600)] = 3.0
-    """Seconds that deliveries may be behind where one process has the store: beyond a third of that some of the new posts and
-    shares are refused (503), the more the later deliveries are, and at it all; 0: none."""
+    """Maximum delay of deliveries in seconds, if a single process has the store: beyond a third of it, an increasing fraction
+    of new posts and shares is refused (503), and at the maximum all; 0: none."""
     development: bool = False
-    """Whether pages for those who work on Shoal are served: `/dev/components` shows every part of a page in all its states."""
+    """Whether pages for developers of Shoal are served: `/dev/components` shows every component in all its states."""
     log_format: Literal["text", "json"] = "text"
-    """Form of the log: `text`, or `json`, one object a line."""
+    """Format of the log: `text`, or `json` with one object per line."""
     request_log: Literal["off", "slow", "all"] = "slow"
-    """Requests and runs of jobs that have a line in the log: `off`, none; `slow`, those that take `slow_ms`; `all`."""
+    """Requests and job runs to log: `off`, none; `slow`, those that take `slow_ms`; `all`."""
     slow_ms: Annotated[float, msgspec.Meta(ge=1, le=60_000)] = 500.0
-    """Milliseconds from which on a request or a run of a job is slow: `shoal why-slow` tells where they went; 1 to 60,000."""
+    """Milliseconds from which a request or job run is slow: `shoal why-slow` shows where the time went; 1 to 60,000."""
     opentelemetry: bool = False
-    """Whether requests and jobs are sent as spans over OTLP, as the variables `OTEL_*` say; needs `pip install -e '.[otel]'`."""
+    """Whether requests and jobs are exported as spans over OTLP, configured by the variables `OTEL_*`; needs `pip install -e
+    '.[otel]'`."""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
-    """Lowest severity of the entries of Shoal itself on standard error. Libraries log warnings and errors only."""
+    """Minimum level of log entries of Shoal on standard error. Libraries log only warnings and errors."""
 
 
 _TABLES = {
@@ -201,22 +206,22 @@ _TABLES = {
     "push_networks": "list",
     "recipe": "table",
 }
-"""Settings that the environment gives as JSON."""
+"""Settings that are JSON in the environment."""
 
 SECRET = ("store", "timelines", "broker", "tags", "search", "media", "mail", "push_key")
 """Settings that may hold a secret: keys, and URLs with passwords."""
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"
-"""The variable in which systemd names the folder of the credentials of a service."""
+"""The variable with the directory of systemd credentials."""
 _SECRET_BYTES = 64 * 1024
-"""Most bytes of the file of a secret; the longest is a shard map."""
+"""Maximum bytes of a secret's file; a shard map is the longest."""
 
 
 class SettingsError(ValueError):
-    """A setting that does not exist, or a value that it does not take."""
+    """An unknown setting, or an invalid value."""
 
 
 def build(**values: Any) -> Settings:
-    """Make settings of these values alone; None is the default. Raises `SettingsError`."""
+    """Return settings with only these values; None is the default. Raises `SettingsError`."""
     given = {name: value for name, value in values.items() if value is not None}
     try:
         for name, what in _TABLES.items():
@@ -238,7 +243,8 @@ def _json(what: str, text: str) -> Any:
 
 
 def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
-    """Read settings from a TOML file, the environment and `overrides`, the last one winning; None is no override."""
+    """Return settings from a TOML file, the environment and `overrides`, each overriding the previous; None does not
+    override."""
     values: dict[str, Any] = _from_file(environ)
     for name in Settings.__struct_fields__:
         if (text := environ.get(f"SHOAL_{name.upper()}")) is not None:
@@ -249,9 +255,9 @@ def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
 
 
 def secret_files(environ: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """Return the files that give settings their values, by the name of the setting.
+    """Return the files of settings that are read from files, by setting.
 
-    Raises `SettingsError` for a setting that is given in more than one way, and for a file of one that holds no secret.
+    Raises `SettingsError` for a setting that is set in more than one way, and for a file of a setting that is not secret.
     """
     for variable in environ:
         name = variable.removeprefix("SHOAL_").removesuffix("_FILE").lower()
@@ -277,7 +283,10 @@ def _file_variable(name: str) -> str:
 
 
 def secret_text(name: str, path: Path) -> str:
-    """Read a secret: all of its file but one newline at the end. Raises `SettingsError`, without anything that it says."""
+    """Return a secret: the contents of its file without one newline at the end.
+
+    Raises `SettingsError`, which never has the contents.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(_SECRET_BYTES + 1)
@@ -295,7 +304,7 @@ def secret_text(name: str, path: Path) -> str:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Return the variables that give a child process these settings, whatever its own environment and file say."""
+    """Return environment variables that give a child process these settings, whatever its own environment and file contain."""
     given = {f"SHOAL_{name.upper()}": _as_text(getattr(settings, name)) for name in settings.__struct_fields__}
     # They may hold what came from files, which the child must not be given once more.
     return {**given, **{_file_variable(name): "" for name in SECRET}, _CREDENTIALS: ""}
@@ -306,7 +315,7 @@ def _as_text(value: Any) -> str:
 
 
 def config_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the settings file that `SHOAL_CONFIG` names, or `shoal.toml`; it need not exist."""
+    """Return the settings file named by `SHOAL_CONFIG`, or `shoal.toml`; it may not exist."""
     return Path(environ.get("SHOAL_CONFIG") or "shoal.toml")
 
 

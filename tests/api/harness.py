@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import IO, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import httpx
 import msgspec
@@ -17,10 +17,11 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shoal.core.errors import InvalidInput, Unauthenticated
-from shoal.http.application import Caller, Context, Route, build_app
+from shoal.http.application import build_app
 from shoal.http.bodies import Intake, Memory
 from shoal.http.params import Id, Upload, read_params
 from shoal.http.rate_limits import OFF, Limiter, MemoryLimiter
+from shoal.http.routes import Caller, Context, Route
 
 T = TypeVar("T")
 
@@ -42,25 +43,6 @@ class StatusParams(msgspec.Struct, frozen=True):
     media_ids: Annotated[tuple[Id, ...], Meta(max_length=4)] = ()
     sensitive: bool = False
     avatar: Upload | None = None
-
-
-class Held:
-    """Bytes that stay."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    @property
-    def size(self) -> int:
-        """How many bytes it has."""
-        return len(self.data)
-
-    def copy_to(self, target: IO[bytes]) -> None:
-        """Write them to a file."""
-        target.write(self.data)
-
-    def close(self) -> None:
-        """Nothing happens."""
 
 
 async def authenticate(request: Request) -> Caller | None:
@@ -168,13 +150,14 @@ def params_of(body: bytes = b"", content_type: str = "", *, query: str = "", max
         async with Intake(Memory(), scope) as intake:
             params = await read_params(Request(scope, receive), intake, max_body=max_body)
             await intake.load()
-            for value in params.values():
-                if isinstance(value, Upload):
-                    # It is looked at when the request is over.
-                    value._bytes = Held(value.data)
-            return params
+            # An upload of the request is empty once that is over.
+            return {name: _copied(value) for name, value in params.items()}
 
     return asyncio.run(read())
+
+
+def _copied(value: object) -> object:
+    return Upload(value.filename, value.data) if isinstance(value, Upload) else value
 
 
 def json_params(value: object) -> dict[str, Any]:

@@ -18,5 +18,5 @@ def office() -> Iterator[PostOffice]:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Letters that were not taken are tried again soon."""
-    monkeypatch.setattr("shoal.mail.sender._FIRST_REST", 0.05)
-    monkeypatch.setattr("shoal.mail.sender._LONGEST_REST", 0.05)
+    monkeypatch.setattr("shoal.mail.sender._FIRST_SECONDS", 0.05)
+    monkeypatch.setattr("shoal.mail.sender._LONGEST_SECONDS", 0.05)

@@ -350,7 +350,7 @@ def test_a_child_that_does_not_start_is_no_picture_s_fault(
 def test_a_python_that_is_not_there_is_no_picture_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(Unavailable):
-        asyncio.run(Child.start(UploadLimits()))
+        asyncio.run(Child.ready(UploadLimits()))
 
 
 HEADS = (

@@ -51,7 +51,7 @@ def run(story: Callable[[MediaLibrary, MediaStore], Awaitable[Any]], store: Medi
 
 
 async def listed(store: MediaStore, prefix: str) -> list[str]:
-    return [key async for key in store.list(prefix)]
+    return [file.key async for page in store.files(prefix) for file in page]
 
 
 def test_a_photo_is_placed_under_its_member_s_path_and_read_back() -> None:

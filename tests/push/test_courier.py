@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from shoal.backoff import Rests
+from shoal.backoff import Backoff
 from shoal.core.errors import NotYet
 from shoal.push import sender as couriers
 from shoal.push.encryption import ServerKey
@@ -99,14 +99,14 @@ async def test_those_that_wait_for_a_service_that_fails_come_again_at_once(couri
         nonlocal tried
         tried += 1
         await asyncio.sleep(0)
-        courier._let_rest("https://one.example")
+        courier._postpone("https://one.example")
         raise NotYet("a push service answered 503")
 
     sent = [courier.begin(ONE, fail) for _ in range(100)]
     found = await asyncio.gather(*sent, return_exceptions=True)
     assert all(isinstance(one, NotYet) for one in found)
     assert tried == 16
-    assert courier._rests.lengthen("https://one.example") <= 2.0, "sixteen failures at once are one"
+    assert courier._backoff.extend("https://one.example") <= 2.0, "sixteen failures at once are one"
     await courier.close()
 
 
@@ -120,22 +120,21 @@ async def test_what_waits_is_given_up_at_the_end(courier: Courier) -> None:
     assert courier.under_way == 0
 
 
-def test_rests_double_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backoff_doubles_until_reset() -> None:
     now = 100.0
-    monkeypatch.setattr("shoal.backoff.time.monotonic", lambda: now)
-    rests = Rests(2.0, 10.0, 2)
-    assert not rests.is_resting("a")
-    assert rests.lengthen("a") == 2.0
+    backoff = Backoff(2.0, 10.0, 2, clock=lambda: now)
+    assert not backoff.is_active("a")
+    assert backoff.extend("a") == 2.0
     now += 0.5
-    assert rests.lengthen("a") == 1.5
+    assert backoff.extend("a") == 1.5
     for expected in (4.0, 8.0, 10.0, 10.0):
         now += 100.0
-        assert not rests.is_resting("a")
-        assert rests.lengthen("a") == expected
-        assert rests.is_resting("a")
-    rests.end("a")
-    assert not rests.is_resting("a")
-    assert rests.lengthen("a") == 2.0
-    rests.lengthen("b")
-    rests.lengthen("c")
-    assert [rests.is_resting(name) for name in "abc"] == [False, False, True]
+        assert not backoff.is_active("a")
+        assert backoff.extend("a") == expected
+        assert backoff.is_active("a")
+    backoff.reset("a")
+    assert not backoff.is_active("a")
+    assert backoff.extend("a") == 2.0
+    backoff.extend("b")
+    backoff.extend("c")
+    assert [backoff.is_active(name) for name in "abc"] == [False, False, True]

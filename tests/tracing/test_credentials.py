@@ -325,7 +325,7 @@ def here() -> Iterator[World]:
     [
         ("/confirm/{}", "shoal.commands.credentials.proven"),
         ("/invite/{}", "shoal.commands.invitations.offered"),
-        ("/api/v1/statuses/{}", "shoal.http.application.Api._handled"),
+        ("/api/v1/statuses/{}", "shoal.http.application._Api._handled"),
         ("/media/{}.jpg", "shoal.mastodon_api.media_files.ShownFiles.check"),
     ],
 )

@@ -11,8 +11,8 @@ import pytest
 from shoal.commands import blocklists, members, moderation
 from shoal.core.blocklists import IpSeverity
 from shoal.core.model import Role
-from shoal.core.signup import find_proof
 from tests.api.world import BASE, World, world
+from tests.proof_of_work import find_proof
 from tests.web.visitor import PASSWORD, Page, member, visitor
 
 RULES = ("Be kind.", "Describe your pictures.")

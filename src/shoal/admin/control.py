@@ -22,6 +22,7 @@ from shoal.admin.operations import AnyOperation
 from shoal.admin.report import Progress, nothing
 from shoal.core.errors import ShoalError, Unavailable, in_words
 from shoal.multiprocess.messages import at, bound, remove
+from shoal.tasks import cancel
 
 T = TypeVar("T")
 
@@ -127,9 +128,7 @@ class _Desk:
 
     async def close(self) -> None:
         """Cancel running operations."""
-        for meeting in (under_way := list(self._meetings)):
-            meeting.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await cancel(*self._meetings)
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -147,9 +146,7 @@ class _Desk:
         try:
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (work, beat, gone):
-                task.cancel()
-            await asyncio.gather(work, beat, gone, return_exceptions=True)
+            await cancel(work, beat, gone)
         if not work.cancelled():
             with suppress(ConnectionError):
                 _say(writer, work.result())

@@ -52,6 +52,7 @@ from shoal.graph.schema import (
     OWNS_INVITATION,
     OWNS_LIST,
     PINS,
+    POST_MARKS,
     POSTED,
     REACTS,
     REQUESTED_BY,
@@ -67,6 +68,7 @@ from shoal.queries import moderation
 from shoal.queries.context import Reads
 from shoal.queries.follows import dated, known_since, told_periods
 from shoal.queries.hydration import hydrate
+from shoal.tasks import cancel
 
 
 async def write_posts(export: Export) -> None:
@@ -581,8 +583,7 @@ async def streamed(store: Store, reads: Reads, files: FileSource, member: Member
         # Raise the writer's error: an incomplete ZIP must not look complete.
         await writing
     finally:
-        writing.cancel()
-        await asyncio.gather(writing, return_exceptions=True)
+        await cancel(writing)
 
 
 async def _write(buffer: _StreamBuffer, store: Store, reads: Reads, files: FileSource, member: Member) -> None:

@@ -28,6 +28,7 @@ from shoal.tagcloud import rules
 from shoal.tagcloud.contract import CloudStore, TagRule
 from shoal.tagcloud.reader import TagCloud
 from shoal.tagcloud.rules import Decide
+from shoal.tasks import BackgroundWorker
 
 
 class Ruling(NamedTuple):
@@ -74,8 +75,10 @@ _PAUSE_PER_SECOND = 3.0
 _LONGEST_PAUSE = 5.0
 
 
-class TagUpgrade:
+class TagUpgrade(BackgroundWorker):
     """Stores all tags of a network in their canonical form, unless that was done before."""
+
+    task_name = "shoal-tag-upgrade"
 
     def __init__(self, store: Store, writes: Writes, cloud: CloudStore) -> None:
         self._store = store
@@ -84,17 +87,10 @@ class TagUpgrade:
         self._id = writes.new_id(shard_of(EVERYBODY))
         self._claimed = 0.0
         self._worked_since = 0.0
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="shoal-tag-upgrade")
 
     async def stop(self) -> None:
         """Cancel the background task and release its claim. The next start moves the remaining tags."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await super().stop()
         if self._claimed:
             with contextlib.suppress(ShoalError):
                 batch = Batch(shard_of(EVERYBODY))

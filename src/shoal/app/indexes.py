@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,6 +21,7 @@ from shoal.settings import Settings
 from shoal.tagcloud.collection import Collector, Emitter, Inbox
 from shoal.tagcloud.contract import CloudStore, TagRule, Transport
 from shoal.tagcloud.reader import TagCloud
+from shoal.tasks import cancel
 
 _INDEX_URLS = "sqlite:///path, postgresql://host/database, memory://"
 _NOWHERE = (
@@ -44,13 +44,7 @@ async def open_search(settings: Settings, stack: AsyncExitStack, *, read_only: b
 def begin_filling(store: Scanner, graph: Reader, filler: Filler, stack: AsyncExitStack) -> None:
     """Fill an incomplete index in the background; closing the stack interrupts it, and the next start resumes."""
     task = asyncio.create_task(fill_quietly(store, graph, filler), name="shoal-search")
-
-    async def end() -> None:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-    stack.push_async_callback(end)
+    stack.push_async_callback(cancel, task)
 
 
 async def rebuild(settings: Settings, tell: Tell) -> int:

@@ -54,6 +54,7 @@ from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.merger import Amendment
 from shoal.tagcloud.reader import TagCloud
 from shoal.tagcloud.rules import amend
+from shoal.tasks import running
 from shoal.timelines.contract import MemoryReadings, PushTally, Timelines
 from shoal.timelines.follower_sets import Audiences
 from shoal.timelines.memory import MemoryTimelines
@@ -144,13 +145,8 @@ class Network:
     @asynccontextmanager
     async def _hurried(self) -> AsyncIterator[None]:
         """During the block, flush batches as soon as no more items can arrive."""
-        hurrying = asyncio.create_task(self._hurry(), name="shoal-hurry")
-        try:
+        async with running(self._hurry(), "shoal-hurry"):
             yield
-        finally:
-            hurrying.cancel()
-            with suppress(asyncio.CancelledError):
-                await hurrying
 
     async def _hurry(self) -> None:
         while True:

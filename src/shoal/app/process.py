@@ -16,9 +16,11 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+from shoal.tasks import cancel
 
 _THRESHOLDS = (4_000, 0)
 """Net allocations between two young collections; young collections between two middle ones, after which survivors are frozen.
@@ -123,10 +125,7 @@ async def giving_back(
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel(*tasks)
 
 
 async def _trimming(trim: Callable[[int], int], every: float, least: int) -> None:

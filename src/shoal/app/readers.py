@@ -41,6 +41,7 @@ from shoal.multiprocess.messages import (
 )
 from shoal.multiprocess.shared_memory import SharedMemory
 from shoal.queries.home import warm_up
+from shoal.tasks import cancel
 from shoal.throttled_log import ThrottledLog
 
 _outage = ThrottledLog(logging.getLogger(__name__))
@@ -92,9 +93,7 @@ class StoreOwner:
             remove(self._path)
             for link in [*self._links.values(), *self._unknown]:
                 link.close()
-            for task in list(self._tasks):
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await cancel(*self._tasks)
 
     def _accept(self, listener: socket.socket, take: Take, front: Front) -> None:
         try:

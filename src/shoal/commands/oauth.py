@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hmac
 import logging
 import re
@@ -41,6 +40,7 @@ from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_o
 from shoal.graph.contract import Batch, Cursor, Reader, find_object
 from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN
+from shoal.tasks import cancel
 
 _log = logging.getLogger("shoal.logins")
 
@@ -456,10 +456,7 @@ class TokenUses:
 
     async def close(self) -> None:
         """Discard pending uses: the next request with each token records one."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await cancel(self._task)
 
     async def _run(self) -> None:
         while self._pending:

@@ -156,7 +156,6 @@ _REMEMBERED = 4_096
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 """IPv4 addresses written as IPv6."""
 
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -200,7 +199,7 @@ def check_network(text: str) -> str:
 
 def contains(network: str, address: str) -> bool:
     """Return whether a client's address is in a network returned by `check_network`."""
-    parsed = _parsed(address)
+    parsed = parse_address(address)
     return parsed is not None and parsed in ipaddress.ip_network(network)
 
 
@@ -217,7 +216,7 @@ class IpTable:
         """The blocks that contain an address, including expired ones."""
 
     def _find(self, address: str) -> tuple[IpBlock, ...]:
-        parsed = _parsed(address)
+        parsed = parse_address(address)
         if parsed is None:
             return ()
         number, version, bits = int(parsed), parsed.version, parsed.max_prefixlen
@@ -235,7 +234,8 @@ def most_severe(blocks: Iterable[IpBlock], now: int) -> IpSeverity | None:
     return max(found, key=lambda severity: severity.rank, default=None)
 
 
-def _parsed(address: str) -> _Address | None:
+def parse_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an IP address, as IPv4 if it is mapped, and without a zone; None for an invalid text."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

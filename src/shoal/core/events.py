@@ -214,10 +214,7 @@ class FilesReleased(Event, frozen=True, tag="files_released"):
 
 
 class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
-    """Tokens of a member were revoked: the listed ones, or all.
-
-    With `every`, `token_ids` has the newest of them.
-    """
+    """Tokens of a member were revoked: the listed ones, or all. With `every`, `token_ids` has the newest of them."""
 
     member_id: int
     token_ids: tuple[int, ...]

@@ -141,11 +141,3 @@ def is_proof(proof: str, domain: str, name: str, bits: int, now: int) -> bool:
     salt = f"shoal:{domain}:{name.strip().lower()}:{since}"
     hashed = hashlib.pbkdf2_hmac("sha256", number.encode(), salt.encode(), ROUNDS, 4)
     return int.from_bytes(hashed) >> (32 - bits) == 0
-
-
-def find_proof(domain: str, name: str, bits: int, now: int) -> str:
-    """Find a proof, after 2^`bits` attempts on average, for client programs and tests."""
-    number = 0
-    while not is_proof(proof := f"{now}:{number}", domain, name, bits, now):
-        number += 1
-    return proof

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import cache, partial
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import inspect
@@ -48,12 +49,12 @@ from shoal.http.middleware import (
     REQUEST_ID,
     ROUTE,
     Admission,
-    Barrier,
     Edge,
     Gate,
+    IpBlocking,
     IpGuard,
+    LoadShedding,
     Refusal,
-    Relief,
 )
 from shoal.http.params import (
     MAX_BODY,
@@ -65,20 +66,20 @@ from shoal.http.params import (
     Params,
     Upload,
     convert,
+    fixers_of,
     is_multipart,
-    prepare,
     read_params,
 )
 from shoal.http.rate_limits import UNLIMITED, Limiter
 from shoal.http.responses import MAX_QUERY, BodyReceiver, RawHeader, Reply, deliver, encode, plain_page, unless_had
-from shoal.http.routes import ANONYMOUS, Auth, Authenticate, Bind, Caller, Context, Route
+from shoal.http.routes import ANONYMOUS, LISTS, Auth, Authenticate, Bind, Caller, Context, Route, inner_types
 from shoal.observability.requests import Meter, Recorder, Stages
 from shoal.observability.tracing import AUTHENTICATE, ENCODE, HANDLE, READ, enter, recording
 
 T = TypeVar("T")
 
 _SIGNS = "@"
-"""Signs that may stand before a parameter."""
+"""Prefixes that a parameter may have."""
 
 
 class _Node(Generic[T]):
@@ -87,27 +88,27 @@ class _Node(Generic[T]):
     def __init__(self) -> None:
         self.children: dict[str, _Node[T]] = {}
         self.signed: dict[str, _Node[T]] = {}
-        """Where a segment leads that begins with this sign."""
+        """Children for segments with a prefix, by the prefix."""
         self.other: _Node[T] | None = None
-        """Where any segment leads that is not among the children."""
+        """The child for any other segment."""
         self.values: dict[str, T] = {}
 
 
 def parameters(path: str) -> tuple[str, ...]:
-    """The names in braces of a path such as `/api/v1/accounts/{id}/statuses`."""
+    """Return the names of the parameters in a path such as `/api/v1/accounts/{id}/statuses`."""
     return tuple(segment.lstrip(_SIGNS)[1:-1] for segment in path.split("/") if _is_parameter(segment))
 
 
 class Trie(Generic[T]):
-    """Paths, with one value per method at the end of each."""
+    """A prefix tree of paths, with one value per method at the end of each."""
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
-        # Most requests are for few paths without parameters; one look finds those.
+        # Most requests are for a few paths without parameters: one look-up finds those.
         self._fixed: dict[str, tuple[dict[str, T], tuple[str, ...]]] = {}
 
     def add(self, method: str, path: str, value: T) -> None:
-        """`ValueError` when the method and path are taken, parameter names aside."""
+        """Add a route. Raises `ValueError` if there is one for this method and path, ignoring the names of parameters."""
         node = self._root
         for segment in path[1:].split("/"):
             if not _is_parameter(segment):
@@ -124,7 +125,7 @@ class Trie(Generic[T]):
             self._fixed[path] = (node.values, ())
 
     def find(self, path: str) -> tuple[dict[str, T], tuple[str, ...]] | None:
-        """The values by method at this path, and what stands where its parameters are; None for an unknown path."""
+        """Return the values at this path by method, and the values of its parameters; None for an unknown path."""
         found = self._fixed.get(path)
         if found is not None:
             return found
@@ -160,7 +161,7 @@ def _is_parameter(segment: str) -> bool:
     return segment.lstrip(_SIGNS)[:1] == "{" and segment[-1:] == "}"
 
 
-_BOUNDED_BY_NATURE = (
+_SELF_BOUNDED = (
     inspect.BoolType,
     inspect.NoneType,
     inspect.EnumType,
@@ -168,24 +169,26 @@ _BOUNDED_BY_NATURE = (
     inspect.DateTimeType,
     inspect.DateType,
 )
-_SIZED = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
-_OWN = (Id, CursorId, Json, Limit, Upload)
-"""An `Upload` and a `Json` are as large as the body may be."""
+_COMPOSED = (inspect.StructType, inspect.Metadata, inspect.UnionType, inspect.TupleType)
+_WITH_LENGTH = (inspect.StrType, inspect.DictType, *LISTS)
+_WIRE_TYPES = (Id, CursorId, Json, Limit, Upload)
+"""An `Upload` and a `Json` may be as large as the body."""
 
 
-def complaint(
-    *,
-    path_names: tuple[str, ...],
-    scope: str | None,
-    auth: str,
-    role: Role,
-    limit_class: str,
-    classes: Collection[str],
-    params: type[msgspec.Struct] | None,
-    max_body: int,
-    answer: object,
-) -> str | None:
-    """Return the error in a route's declaration, or None."""
+def _check_declarations(route: Route, path_names: tuple[str, ...], limit_classes: Collection[str]) -> None:
+    """Raise `TypeError` for an error in the declarations of a route."""
+    error = (
+        _access_error(route)
+        or _limits_error(route, limit_classes)
+        or ("no answer is declared" if route.answer is None else None)
+        or _params_error(path_names, route.params)
+    )
+    if error:
+        raise TypeError(f"route {route.method} {route.path}: {error}")
+
+
+def _access_error(route: Route) -> str | None:
+    scope, auth, role = route.scope, route.auth, route.role
     if auth not in get_args(Auth):
         return f"auth {auth!r} is not one of {', '.join(get_args(Auth))}"
     if scope is None and auth in {"optional", "client", "user"}:
@@ -194,139 +197,104 @@ def complaint(
         return f"scope {scope!r} is unknown, or declared on a public route or a page"
     if (scope or "").startswith("admin:") is not (role is not Role.NONE) or (role is not Role.NONE and auth != "user"):
         return f"scope {scope!r} and role {role.value!r}: what asks for one asks for the other, and for a member"
-    if limit_class == UNLIMITED and (auth != "public" or params is not None):
+    return None
+
+
+def _limits_error(route: Route, limit_classes: Collection[str]) -> str | None:
+    if route.limit_class == UNLIMITED and (route.auth != "public" or route.params is not None):
         return "only a public route without parameters may be unlimited"
-    if limit_class != UNLIMITED and limit_class not in classes:
-        return f"limit class {limit_class!r} is not one of {', '.join(sorted(classes))}"
-    if max_body < 0:
-        return "max_body is negative"
-    if answer is None:
-        return "no answer is declared"
-    return _complaint_of_params(path_names, params)
+    if route.limit_class != UNLIMITED and route.limit_class not in limit_classes:
+        return f"limit class {route.limit_class!r} is not one of {', '.join(sorted(limit_classes))}"
+    return "max_body is negative" if route.max_body < 0 else None
 
 
 @cache
-def _complaint_of_params(path_names: tuple[str, ...], params: type[msgspec.Struct] | None) -> str | None:
+def _params_error(path_names: tuple[str, ...], params: type[msgspec.Struct] | None) -> str | None:
     if params is None:
         return None
-    unnamed = set(path_names) - {field.encode_name for field in msgspec.structs.fields(params)}
-    if unnamed:
-        return f"{params.__name__} has no field for {', '.join(sorted(unnamed))} of the path"
-    return next(unbounded(params), None)
+    missing = set(path_names) - {field.encode_name for field in msgspec.structs.fields(params)}
+    if missing:
+        return f"{params.__name__} has no field for {', '.join(sorted(missing))} of the path"
+    return next(_unbounded(inspect.type_info(params), params.__name__), None)
 
 
-def unbounded(struct: type[Any]) -> Iterator[str]:
-    """A sentence for each field of the struct, or of one inside it, that has no maximum."""
-    return _walk(inspect.type_info(struct), struct.__name__)
+def _unbounded(info: inspect.Type, name: str) -> Iterator[str]:
+    """Yield an error for each value of a type, or inside it, that has no maximum."""
+    if error := _bound_error(info):
+        yield f"{name} {error}"
+    for suffix, inner in inner_types(info):
+        yield from _unbounded(inner, f"{name}{suffix}")
 
 
-def _walk(info: inspect.Type, name: str) -> Iterator[str]:
-    if isinstance(info, inspect.StructType):
-        for field in info.fields:
-            yield from _walk(field.type, f"{name}.{field.encode_name}")
-    elif isinstance(info, inspect.Metadata):
-        yield from _walk(info.type, name)
-    elif isinstance(info, inspect.UnionType):
-        for kind in info.types:
-            yield from _walk(kind, name)
-    elif isinstance(info, _SIZED):
-        yield from [] if info.max_length is not None else [f"{name} has no max_length"]
-        yield from _walk(info.item_type, f"{name}[]")
-    elif isinstance(info, inspect.DictType):
-        yield from [] if info.max_length is not None else [f"{name} has no max_length"]
-        yield from _walk(info.key_type, f"{name} (keys)")
-        yield from _walk(info.value_type, f"{name} (values)")
-    elif isinstance(info, inspect.TupleType):
-        for kind in info.item_types:
-            yield from _walk(kind, f"{name}[]")
-    else:
-        yield from _walk_scalar(info, name)
-
-
-def _walk_scalar(info: inspect.Type, name: str) -> Iterator[str]:
-    if isinstance(info, inspect.StrType):
-        yield from [] if info.max_length is not None else [f"{name} has no max_length"]
-    elif isinstance(info, inspect.IntType | inspect.FloatType):
+def _bound_error(info: inspect.Type) -> str:
+    if isinstance(info, _WITH_LENGTH):
+        return "" if info.max_length is not None else "has no max_length"
+    if isinstance(info, inspect.IntType | inspect.FloatType):
         low = info.ge if info.ge is not None else info.gt
         high = info.le if info.le is not None else info.lt
-        yield from [] if low is not None and high is not None else [f"{name} has no ge and le"]
-    elif isinstance(info, inspect.CustomType):
-        yield from [] if info.cls in _OWN else [f"{name} is of a type that has no maximum"]
-    elif not isinstance(info, _BOUNDED_BY_NATURE):
-        yield f"{name} is of a type that has no maximum"
+        return "" if low is not None and high is not None else "has no ge and le"
+    if isinstance(info, inspect.CustomType):
+        return "" if info.cls in _WIRE_TYPES else "is of a type that has no maximum"
+    return "" if isinstance(info, (*_SELF_BOUNDED, *_COMPOSED)) else "is of a type that has no maximum"
 
 
 _ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))
-"""Ends of the names of routes whose answer goes on: the time until it began is what counts."""
+"""Suffixes of route names whose response is unlimited. For them, only the time until the response begins is measured."""
 _PRIVATE = (b"cache-control", b"private, no-store")
-"""The header of every answer to a token, unless the answer itself says for how long it may be kept."""
+"""Added to the response to an authenticated request, unless it has a `Cache-Control` of its own."""
 _SAFE = frozenset(("GET", "HEAD"))
-"""Methods of requests that change nothing."""
+"""Methods that change nothing."""
 
 
 ErrorPage = Callable[[Reply, Request], Response]
-"""Makes a page for people of a refusal."""
+"""Renders an error as a web page."""
 
 
 class MatchedRoute(NamedTuple):
-    """A route, and the names of the parameters in its path."""
+    """A route and the names of the parameters in its path."""
 
     route: Route
     names: tuple[str, ...]
     name: str
-    """Method and path, as figures name it."""
+    """Method and path, as in metrics."""
 
 
-class Api:
-    """The application inside the edge."""
+_Found = tuple[dict[str, MatchedRoute], tuple[str, ...]]
+"""The routes at a path by method, and the values of its parameters."""
 
-    def __init__(
-        self,
-        trie: Trie[MatchedRoute],
-        deps: object,
-        bind: Bind | None,
-        authenticate: Authenticate,
-        log_in: Authenticate,
-        limiter: rate_limits.Limiter,
-        fallback: ASGIApp | None,
-        websocket: ASGIApp | None,
-        memory: Memory,
-        turns: UploadTurns,
-        error_page: ErrorPage,
-        meter: Meter,
-        answers: Answers[Reply] | None,
-    ) -> None:
-        self._find = trie.find
-        self._deps = deps
-        self._bind = bind
-        self._authenticate = authenticate
-        self._log_in = log_in
-        self._limiter = limiter
-        self._fallback = fallback
-        self._websocket = websocket or _refuse_websocket
-        self._memory = memory
-        self._turns = turns
-        self._error_page = error_page
-        self._meter = meter
-        self._answers = answers
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Api:
+    """The application without its middleware. For the fields see `build_app`."""
+
+    trie: Trie[MatchedRoute]
+    deps: object
+    bind: Bind | None
+    authenticate: Authenticate
+    log_in: Authenticate
+    limiter: Limiter
+    fallback: ASGIApp | None
+    websocket: ASGIApp
+    memory: Memory
+    turns: UploadTurns
+    error_page: ErrorPage
+    meter: Meter
+    answers: Answers[Reply] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One ASGI connection."""
         if scope["type"] == "http":
-            found = self._find(scope["path"])
-            if found is None and self._fallback is not None and not _is_api(scope["path"]):
-                await self._fallback(scope, receive, send)
+            found = self.trie.find(scope["path"])
+            if found is None and self.fallback is not None and not _is_api(scope["path"]):
+                await self.fallback(scope, receive, send)
             else:
                 with one_request():
                     await self._http(found, scope, receive, send)
         elif scope["type"] == "websocket":
-            await self._websocket(scope, receive, send)
+            await self.websocket(scope, receive, send)
         else:
-            await _lifespan(receive, send)
+            await lifespan(receive, send)
 
-    async def _http(
-        self, found: tuple[dict[str, MatchedRoute], tuple[str, ...]] | None, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _http(self, found: _Found | None, scope: Scope, receive: Receive, send: Send) -> None:
         inbox = BodyReceiver(scope, receive)
         request = Request(scope, inbox.receive)
         more: list[RawHeader] = []
@@ -354,10 +322,10 @@ class Api:
             return
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             if isinstance(error, ShoalError) and not isinstance(error, Unavailable) and took_over_since(began):
-                # What is missing, or in the way, was read from two servers, of which one may lack what the other had.
+                # The request may have read from both servers, and one may lack data of the other.
                 error = Unavailable("the store has just been replaced by its standby: repeat in a moment")
             reply = reply_for(error, where=f"{name} ({scope.get(REQUEST_ID, '-')})")
-            answer = self._error_page(reply, request) if _is_page(found) else reply
+            answer = self.error_page(reply, request) if _is_page(found) else reply
             content = encode(reply.body)
         handled = perf_counter()
         if isinstance(answer, Response):
@@ -372,12 +340,12 @@ class Api:
             status = answer.status
         sent = perf_counter() if found is None or not name.endswith(_ENDLESS) else handled
         stages = Stages((admitted - began) * 1e3, (handled - admitted) * 1e3, (sent - handled) * 1e3)
-        self._meter.note(name, status, stages, str(scope.get(REQUEST_ID, "-")))
+        self.meter.note(name, status, stages, str(scope.get(REQUEST_ID, "-")))
 
     async def _entry(
-        self, found: tuple[dict[str, MatchedRoute], tuple[str, ...]] | None, request: Request, more: list[RawHeader]
+        self, found: _Found | None, request: Request, more: list[RawHeader]
     ) -> tuple[MatchedRoute, tuple[str, ...]]:
-        """The route that is meant and the values in its path. Who asks for what is not there is counted too."""
+        """Return the route and its parameter values. Raises `NotFound` or `MethodNotAllowed`, after counting the request."""
         method = request.scope["method"]
         if found is not None:
             entry = found[0].get("GET" if method == "HEAD" else method)
@@ -387,16 +355,16 @@ class Api:
         raise NotFound if found is None else MethodNotAllowed(found[0])
 
     async def _admit(self, route: Route, request: Request, more: list[RawHeader]) -> Caller:
-        """The caller, once it is known that they may call this now."""
+        """Authenticate the caller and check the rate limit and their rights. Raises `ShoalError`."""
         caller = ANONYMOUS
         failure: ShoalError | None = None
         if route.auth != "public":
             try:
-                ask = self._log_in if route.auth == "browser" else self._authenticate
+                ask = self.log_in if route.auth == "browser" else self.authenticate
                 caller = await ask(request) or ANONYMOUS
             except (Unauthenticated, NotAllowed) as error:
                 failure = error
-        # Before any refusal, so that guessing tokens is limited as well.
+        # Before any refusal, so that guessing tokens is limited too.
         await self._take(route.limit_class, caller, request, more)
         if failure is not None:
             raise failure
@@ -412,7 +380,7 @@ class Api:
             return
         member = None if limit_class in rate_limits.BY_ADDRESS else caller.member_id
         who = rate_limits.address_of(request.scope) if member is None else member
-        window = await self._limiter.take(rate_limits.RateKey(limit_class, who))
+        window = await self.limiter.take(rate_limits.RateKey(limit_class, who))
         if window is None:
             return
         more += rate_limits.headers(window)
@@ -422,15 +390,15 @@ class Api:
     async def _run(
         self, entry: MatchedRoute, values: tuple[str, ...], caller: Caller, request: Request, inbox: BodyReceiver
     ) -> Reply | Response:
-        intake = Intake(self._memory, request.scope)
+        intake = Intake(self.memory, request.scope)
         if not inbox.unread:
-            if entry.route.remembered and self._answers is not None:
-                return await self._remembered(self._answers, entry, values, caller, request, intake)
+            if entry.route.remembered and self.answers is not None:
+                return await self._remembered(self.answers, entry, values, caller, request, intake)
             return await self._handled(entry, values, caller, request, intake)
         async with AsyncExitStack() as stack:
             if entry.route.max_body > MAX_WORDS and is_multipart(request):
                 who = caller.member_id or rate_limits.address_of(request.scope)
-                await stack.enter_async_context(self._turns.of(who, request.scope))
+                await stack.enter_async_context(self.turns.of(who, request.scope))
             await stack.enter_async_context(intake)
             if entry.route.params is None:
                 await read_body(request, intake, entry.route.max_body)
@@ -470,15 +438,15 @@ class Api:
             if not route.on_disk:
                 await intake.load()
         enter(HANDLE)
-        deps = self._deps
-        if self._bind is not None and route.method not in _SAFE:
-            deps = self._bind(deps, caller, request)
+        deps = self.deps
+        if self.bind is not None and route.method not in _SAFE:
+            deps = self.bind(deps, caller, request)
         answer = await route.handler(Context(caller, request, deps, path), params)
         return answer if isinstance(answer, Reply | Response) else Reply(answer)
 
 
 async def _said(route: Route, caller: Caller, request: Request, intake: Intake) -> Params:
-    """Return what a request says. A form of a page that takes files takes them from members alone; others send few words."""
+    """Return the parameters. A page that accepts files accepts them from logged-in members only; others send short forms."""
     if route.auth != "browser" or caller.member_id is not None or route.max_body <= MAX_BODY:
         return await read_params(request, intake, max_body=route.max_body, once=route.once)
     try:
@@ -500,7 +468,7 @@ def _check_rights(route: Route, caller: Caller) -> None:
         raise SecondFactorNeeded
 
 
-def _is_page(found: tuple[dict[str, MatchedRoute], tuple[str, ...]] | None) -> bool:
+def _is_page(found: _Found | None) -> bool:
     return found is not None and any(entry.route.page for entry in found[0].values())
 
 
@@ -513,21 +481,19 @@ async def _refuse_websocket(_scope: Scope, receive: Receive, send: Send) -> None
     await send({"type": "websocket.close", "code": 1000})
 
 
-async def _lifespan(receive: Receive, send: Send) -> None:
-    """Do nothing: `shoal.app` starts and stops the network."""
+async def lifespan(receive: Receive, send: Send) -> None:
+    """Acknowledge the lifespan messages. The network is opened and closed by its owner."""
     for _ in ("startup", "shutdown"):
         message = await receive()
         await send({"type": message["type"] + ".complete"})
 
 
 _UPDATES = ("PUT", "PATCH")
-"""Methods of an update. Mastodon answers both wherever it takes one, and its clients send either."""
-
-__all__ = ["ANONYMOUS", "Authenticate", "Caller", "Context", "Reply", "Route", "build_app"]
+"""Methods of an update: a route for one of them is reachable by both, as in Mastodon, whose clients send either."""
 
 
-async def nobody(_request: Request) -> None:
-    """Return None: nobody is logged in, where there are no pages."""
+async def _anonymous(_request: Request) -> None:
+    """Return None: without pages there is no login by cookie."""
 
 
 def build_app(
@@ -535,81 +501,64 @@ def build_app(
     deps: object,
     *,
     authenticate: Authenticate,
-    log_in: Authenticate = nobody,
+    log_in: Authenticate = _anonymous,
     limiter: Limiter,
     fallback: ASGIApp | None = None,
-    websocket: ASGIApp | None = None,
+    websocket: ASGIApp = _refuse_websocket,
     gate: Gate | None = None,
     refusal: Refusal | None = None,
     memory: Memory | None = None,
     turns: UploadTurns | None = None,
     cors_paths: tuple[str, ...] = CORS_PATHS,
     https: bool = False,
-    error_page: ErrorPage | None = None,
+    error_page: ErrorPage = plain_page,
     guard: IpGuard | None = None,
     meter: Meter | None = None,
     answers: Answers[Reply] | None = None,
     recorder: Recorder | None = None,
     bind: Bind | None = None,
 ) -> ASGIApp:
-    """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
+    """Return the ASGI application of a route table. Raises `TypeError` for a route that lacks a declaration.
 
-    `fallback` gets the requests to unknown paths outside /api, `websocket` every WebSocket. The `gate` says how many requests are
-    at work at a time; without one, as many as come. The `refusal` says why something that is delivered to others is refused,
-    before anything else. The `memory` is for the bytes of bodies, the `turns` are for uploads. `https`: clients come by it.
-    `log_in` says who is logged in in a browser. The `error_page` is for people whose page was refused. The `guard` keeps networks
-    out that are blocked, before all of these; without one, none. The `meter` counts requests, the `recorder` writes their lines.
-    The `answers` are remembered; without them, none. `bind` tells the `deps` who acts, where a route changes something.
+    `fallback` handles unknown paths outside /api, and `websocket` all WebSockets. `gate` limits concurrent requests, `guard`
+    blocks networks, and `refusal` returns the reason to shed a request with deliveries; each is optional. `log_in`
+    authenticates requests for pages, by their cookie. `bind` returns `deps` bound to the caller of a route that changes
+    something. `https`: clients use HTTPS, so HSTS is sent.
     """
     trie: Trie[MatchedRoute] = Trie()
     for route in routes:
         names = parameters(route.path)
-        _check(route, names, limiter)
+        _check_declarations(route, names, limiter.classes)
         if route.params is not None:
-            prepare(route.params)
+            fixers_of(route.params)
         matched = MatchedRoute(route, names, f"{route.method} {route.path}")
         for method in _UPDATES if route.method in _UPDATES else (route.method,):
             trie.add(method, route.path, matched)
-    api: ASGIApp = Api(
-        trie,
-        deps,
-        bind,
-        authenticate,
-        log_in,
-        limiter,
-        fallback,
-        websocket,
-        memory or Memory(),
-        turns or UploadTurns(),
-        error_page or plain_page,
-        meter or Meter(),
-        answers,
+    app: ASGIApp = _Api(
+        trie=trie,
+        deps=deps,
+        bind=bind,
+        authenticate=authenticate,
+        log_in=log_in,
+        limiter=limiter,
+        fallback=fallback,
+        websocket=websocket,
+        memory=memory or Memory(),
+        turns=turns or UploadTurns(),
+        error_page=error_page,
+        meter=meter or Meter(),
+        answers=answers,
     )
-    app = Admission(api, gate) if gate else api
+    if gate is not None:
+        app = Admission(app, gate)
     if refusal is not None:
-        app = Relief(app, partial(_delivers, trie), refusal)
+        app = LoadShedding(app, partial(_delivers, trie), refusal)
     if guard is not None:
-        app = Barrier(app, guard)
+        app = IpBlocking(app, guard)
     return Edge(app, cors_paths=cors_paths, https=https, recorder=recorder)
 
 
-def _delivers(trie: Trie[MatchedRoute], method: str, path: str) -> bool:
+def _delivers(trie: Trie[MatchedRoute], path: str) -> bool:
     found = trie.find(path)
-    entry = found[0].get(method) if found else None
+    entry = found[0].get("POST") if found else None
     return entry is not None and entry.route.delivers
-
-
-def _check(route: Route, names: tuple[str, ...], limiter: Limiter) -> None:
-    wrong = complaint(
-        path_names=names,
-        scope=route.scope,
-        auth=route.auth,
-        role=route.role,
-        limit_class=route.limit_class,
-        classes=limiter.classes,
-        params=route.params,
-        max_body=route.max_body,
-        answer=route.answer,
-    )
-    if wrong:
-        raise TypeError(f"route {route.method} {route.path}: {wrong}")

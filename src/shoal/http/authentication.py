@@ -34,7 +34,7 @@ AREAS = {
     "search": "what you search for",
     "statuses": "posts as you see them",
 }
-"""The areas that a member's app may read or write, each in words for the member who is asked."""
+"""The areas that an app may read or write on behalf of a member, as described to the member."""
 _ADMIN_AREAS = (
     "accounts",
     "reports",
@@ -52,15 +52,15 @@ KNOWN = frozenset(
     | {f"{verb}:{area}" for verb in ("read", "write") for area in AREAS}
     | {f"admin:{verb}:{area}" for verb in ("read", "write") for area in _ADMIN_AREAS}
 )
-"""Every scope that may be asked for."""
+"""Every scope that may be requested."""
 
 DEFAULT = ("read",)
-"""Scopes of an app that asks for none."""
+"""The scopes of an app that requests none."""
 
 
 @lru_cache(maxsize=4096)
 def granted(token_scopes: frozenset[str], needed: str) -> bool:
-    """Whether a token with these scopes may do what needs this one. Cached: the same few sets come with every request."""
+    """Return whether a token with these scopes has the required one. Cached: few sets of scopes are in use."""
     if needed in token_scopes or ("follow" in token_scopes and needed in _FOLLOW):
         return True
     parent = needed.rpartition(":")[0]
@@ -68,9 +68,9 @@ def granted(token_scopes: frozenset[str], needed: str) -> bool:
 
 
 def parse(text: str) -> tuple[str, ...]:
-    """The scopes of a list divided by blanks (or by `+` that was encoded twice), each once and in the order they came.
+    """Return the distinct scopes of a list separated by spaces (or by doubly encoded `+`), in order.
 
-    An empty list is `DEFAULT`. Unknown scopes are `InvalidInput`.
+    An empty list is `DEFAULT`. Raises `InvalidInput` for an unknown scope.
     """
     asked = tuple(dict.fromkeys(text.replace("+", " ").split())) or DEFAULT
     unknown = [scope for scope in asked if scope not in KNOWN]
@@ -80,7 +80,7 @@ def parse(text: str) -> tuple[str, ...]:
 
 
 def check_subset(asked: Iterable[str], of_app: Iterable[str]) -> tuple[str, ...]:
-    """The asked scopes, when the app registered for all of them (itself or by a parent); else `InvalidInput`."""
+    """Return the requested scopes. Raises `InvalidInput` unless the app registered for all of them, or for their parents."""
     owned, wanted = frozenset(of_app), tuple(asked)
     if not all(granted(owned, scope) for scope in wanted):
         raise InvalidInput("the requested scope is wider than the scopes the application registered for", field="scope")
@@ -106,7 +106,7 @@ _VERBS = {"read": "see", "write": "change"}
 
 
 def in_words(scopes: Sequence[str]) -> list[str]:
-    """A sentence for each scope that another one of them does not grant already."""
+    """Describe each scope that no other one includes."""
     widest = [scope for scope in scopes if not granted(frozenset(scopes) - {scope}, scope)]
     return list(dict.fromkeys(map(_words, widest)))
 
@@ -121,9 +121,9 @@ def _words(scope: str) -> str:
 
 
 async def caller_of(uses: TokenUses, request: HTTPConnection, *, staff_second_factor: bool = False) -> Caller | None:
-    """The caller; None without a token. `staff_second_factor`: moderators and admins must have a second factor.
+    """Return the caller; None without a token. `staff_second_factor`: moderators and admins must have a second factor.
 
-    Raises `Unauthenticated` for a bad one, `NotAllowed` for who may not come in.
+    Raises `Unauthenticated` for an invalid token, and `NotAllowed` for a member who may not log in.
     """
     text = bearer_of(request)
     return None if text is None else await caller_with(uses, request, text, staff_second_factor=staff_second_factor)
@@ -132,10 +132,10 @@ async def caller_of(uses: TokenUses, request: HTTPConnection, *, staff_second_fa
 async def caller_with(
     uses: TokenUses, request: HTTPConnection, text: str, *, staff_second_factor: bool = False
 ) -> Caller:
-    """The caller whose token this is, which is noted as used. Raises as `caller_of`."""
+    """Return the caller with this token, and record its use. Raises as `caller_of`."""
     token, member = await check_token(uses.writes, text)
     if not token.app_id:
-        # The cookie of a browser opens pages of ours, and is no token of the API.
+        # A browser's session cookie is not an API token.
         raise InvalidToken
     if member is not None:
         check_welcome(member)
@@ -147,7 +147,7 @@ async def caller_with(
 
 
 def bearer_of(request: HTTPConnection) -> str | None:
-    """The token in the header, or in the query, where clients put it that cannot set a header."""
+    """Return the token from the header, or from the query for clients that cannot set headers."""
     for name, value in request.scope["headers"]:
         if name == b"authorization":
             kind, _, text = value.decode("latin-1").partition(" ")
@@ -158,7 +158,6 @@ def bearer_of(request: HTTPConnection) -> str | None:
 
 
 def origin_of_request(request: HTTPConnection) -> Origin:
-    """Return the program that a request comes from, and its address."""
     return origin_of(address_of(request.scope), request.headers.get("user-agent", ""))
 
 

@@ -14,7 +14,7 @@ import tempfile
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager, suppress
-from typing import IO, Protocol, Self
+from typing import IO, Self
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Scope
@@ -24,29 +24,22 @@ from shoal.http.errors import Malformed
 from shoal.http.middleware import outside
 
 READ_SECONDS = 300.0
-"""How long a whole body may take; enough for 40 MB over a slow telephone line."""
+"""Timeout of a body, long enough for 40 MB over a slow mobile connection."""
 SLOWEST = 256 << 10
-"""Bytes a second of a body that may be so large that it takes longer."""
+"""Bytes per second for a maximum that takes longer than that."""
 
 
-class ByteBudget(Protocol):
-    """Where the bytes of a body are counted."""
-
-    async def hold(self, size: int) -> None:
-        """Have room for so many bytes more."""
-
-
-async def read_body(request: Request, room: ByteBudget, maximum: int) -> bytes:
-    """The whole body, all of it held. Errors are those of `pieces`, and of `hold`."""
+async def read_body(request: Request, intake: Intake, maximum: int) -> bytes:
+    """Return the whole body, counted against the memory budget. Raises as `pieces` and `Intake.hold`."""
     chunks: list[bytes] = []
     async for chunk in pieces(request, maximum):
-        await room.hold(len(chunk))
+        await intake.hold(len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)
 
 
 async def pieces(request: Request, maximum: int) -> AsyncIterator[bytes]:
-    """The body as it comes. `TooLarge` as soon as it is known to pass `maximum` bytes, from Content-Length before the first one."""
+    """Yield the body as it arrives. Raises `TooLarge` past `maximum` bytes, if possible from its Content-Length alone."""
     declared = request.headers.get("content-length", "0")
     if not declared.isascii() or not declared.isdigit():
         raise Malformed("Content-Length is not a number")
@@ -80,20 +73,20 @@ def _too_large(maximum: int) -> TooLarge:
 
 
 SPOOL_BYTES = 1 << 20
-"""Bytes of one file that may lie in memory while it is being received."""
+"""Bytes of one file that may be in memory while it arrives."""
 COMING_BYTES = 16 << 20
 LOADED_BYTES = 48 << 20
 _WAIT_SECONDS = 30.0
-"""How long a request waits for its turn or for room."""
+"""Timeout of the wait for a slot or for memory."""
 _UPLOADS = 3
-"""Uploads of one member that are taken at a time."""
+"""Concurrent uploads per member."""
 _WAITING = 32
-"""Uploads of one member that wait for those; more are refused at once."""
+"""Waiting uploads per member; further ones are refused at once."""
 _AGAIN_SECONDS = 5.0
 
 
 class Budget:
-    """Memory for all bodies together, in bytes. A request for more than the total gets the total."""
+    """A memory budget in bytes. A request for more than the total gets the total."""
 
     def __init__(self, total: int, seconds: float = _WAIT_SECONDS) -> None:
         self._total = self.free = total
@@ -101,7 +94,7 @@ class Budget:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def take_now(self, size: int, *, modest: bool = False) -> int:
-        """Take `size` bytes, or none when others wait or there is no room; return how many were taken.
+        """Take `size` bytes, or none if others wait or there is no room; return the number taken.
 
         A `modest` caller leaves half of the total to others.
         """
@@ -112,10 +105,7 @@ class Budget:
         return size
 
     async def take(self, size: int, scope: Scope) -> int:
-        """Take `size` bytes, after earlier callers have theirs; return how many were taken.
-
-        Raises `Unavailable` when there is no room in time.
-        """
+        """Take `size` bytes, in order of arrival; return the number taken. Raises `Unavailable` after a timeout."""
         if not size:
             return 0
         if taken := self.take_now(size):
@@ -139,7 +129,7 @@ class Budget:
         return size
 
     def give(self, size: int) -> None:
-        """Give bytes back, to those who wait."""
+        """Return bytes to the budget, and pass them to waiting callers."""
         self.free += size
         self._pass_on()
 
@@ -152,7 +142,7 @@ class Budget:
 
 
 class Memory:
-    """The two budgets of a process."""
+    """The two memory budgets of a process."""
 
     def __init__(self, coming: int = COMING_BYTES, loaded: int = LOADED_BYTES, seconds: float = _WAIT_SECONDS) -> None:
         self.coming = Budget(coming, seconds)
@@ -160,7 +150,7 @@ class Memory:
 
 
 class UploadTurns:
-    """A limit on the uploads of each member at a time; further ones wait."""
+    """A limit on concurrent uploads per member."""
 
     def __init__(self, each: int = _UPLOADS, waiting: int = _WAITING, seconds: float = _WAIT_SECONDS) -> None:
         self._each = each
@@ -171,7 +161,7 @@ class UploadTurns:
 
     @asynccontextmanager
     async def of(self, who: Hashable, scope: Scope) -> AsyncIterator[None]:
-        """Hold a turn of this member's in the block. Raises `TooMany` when none is free in time, or too many wait."""
+        """Hold a slot of a member in the block. Raises `TooMany` if none becomes free in time, or too many uploads wait."""
         if self._there[who] >= self._most:
             raise self._too_many()
         self._there[who] += 1
@@ -201,20 +191,42 @@ class UploadTurns:
         return TooMany(f"At most {self._each} uploads are taken at a time", retry_after=_AGAIN_SECONDS)
 
 
-class Spool:
-    """The bytes of one file: written, then loaded and read, then closed."""
+class Upload:
+    """An uploaded file with the name that its sender gave it."""
 
-    def __init__(self, memory: Memory) -> None:
-        self.size = 0
+    def __init__(self, filename: str, data: bytes = b"") -> None:
+        self.filename = filename
+        self.size = len(data)
+        self._chunks = [data] if data else []
+
+    @property
+    def data(self) -> bytes:
+        if len(self._chunks) != 1:
+            self._chunks = [b"".join(self._chunks)]
+        return self._chunks[0]
+
+    def copy_to(self, target: IO[bytes]) -> None:
+        """Write the bytes to a file, from memory or disk. This blocks on the disk."""
+        target.write(self.data)
+
+    def close(self) -> None:
+        """Free the memory before the response, for a request that waits for something else. Idempotent."""
+        self._chunks = []
+
+
+class Spool(Upload):
+    """An upload that is written as it arrives, then loaded and read, then closed."""
+
+    def __init__(self, memory: Memory, filename: str = "") -> None:
+        super().__init__(filename)
         self._memory = memory
         self._lender = memory.coming
         self._held = 0
-        self._chunks: list[bytes] = []
         self._file: IO[bytes] | None = None
         self._overflows = False
 
     def write(self, data: bytes) -> None:
-        """Append some bytes. After a few, `settle` is to be called."""
+        """Append bytes. Call `settle` soon afterwards."""
         self.size += len(data)
         self._chunks.append(data)
         if self._file is None and self.size <= SPOOL_BYTES:
@@ -225,17 +237,17 @@ class Spool:
             self._overflows = True
 
     async def settle(self) -> None:
-        """Bring what is not to be in memory to the disk. Raises `StorageFull` when there is no room on it."""
+        """Move what exceeds the memory budget to disk. Raises `StorageFull`."""
         if self._overflows:
             data = b"".join(self._chunks)
             self._let_go()
-            # A disk may be slow, and nobody else is to wait for it.
+            # A slow disk must not block the event loop.
             await asyncio.to_thread(self._put, data)
 
     def _put(self, data: bytes) -> None:
         try:
             if self._file is None:
-                # Buffered, a failure would come again when it is closed.
+                # With a buffer, closing the file would repeat a failure.
                 self._file = tempfile.TemporaryFile(prefix="shoal-upload-", buffering=0)  # noqa: SIM115  # `close` closes it
             rest = memoryview(data)
             while rest:
@@ -245,36 +257,25 @@ class Spool:
 
     @property
     def on_disk(self) -> bool:
-        """Whether it is to be loaded."""
         return self._file is not None
 
     def owe(self, held: int) -> None:
-        """From now on it holds so many bytes of the budget `loaded`."""
+        """Charge so many bytes to the budget `loaded` from now on."""
         self._lender, self._held = self._memory.loaded, held
 
     async def load(self) -> None:
-        """Bring it into memory."""
         if (file := self._file) is not None:
             self._chunks = [await asyncio.to_thread(_all_of, file, self.size)]
             self._close_file()
 
-    @property
-    def data(self) -> bytes:
-        """All of it, once it is loaded."""
-        if len(self._chunks) != 1:
-            self._chunks = [b"".join(self._chunks)]
-        return self._chunks[0]
-
     def copy_to(self, target: IO[bytes]) -> None:
-        """Write all of it to another file, whether it is in memory or not. It blocks for the time of a disk."""
         if (file := self._file) is None:
-            target.write(self.data)
+            super().copy_to(target)
         else:
             file.seek(0)
             shutil.copyfileobj(file, target, SPOOL_BYTES)
 
     def close(self) -> None:
-        """Forget it. It may be closed several times."""
         self._close_file()
         self._let_go()
 
@@ -295,7 +296,7 @@ def _all_of(file: IO[bytes], size: int) -> bytes:
 
 
 class Intake:
-    """The body of one request; at the end of the block nothing of it is held."""
+    """The body of one request, whose memory and files are released when the block ends."""
 
     def __init__(self, memory: Memory, scope: Scope) -> None:
         self._memory = memory
@@ -313,26 +314,25 @@ class Intake:
             self._memory.coming.give(self._held)
 
     async def hold(self, size: int) -> None:
-        """Make room for `size` more bytes. Raises `Unavailable` when there is none in time."""
+        """Take `size` bytes of the budget. Raises `Unavailable` after a timeout."""
         self._held += await self._memory.coming.take(size, self._scope)
 
-    def file(self) -> Spool:
-        """A place for a file of the request."""
-        made = Spool(self._memory)
+    def file(self, filename: str) -> Spool:
+        made = Spool(self._memory, filename)
         self._files.append(made)
         return made
 
     async def settle(self) -> None:
-        """Bring to the disk what is to be there. Raises `StorageFull` when there is no room on it."""
+        """Move what exceeds the memory budget to disk. Raises `StorageFull`."""
         for file in self._files:
             await file.settle()
 
     async def load(self) -> None:
-        """Bring all files into memory, the way a handler expects them. Raises `Unavailable` when there is no room in time."""
+        """Load all files into memory, as handlers expect them. Raises `Unavailable` after a timeout."""
         if not self._files:
             return
         files = [file for file in self._files if file.on_disk]
-        # For all files at once: two requests that each hold some and wait for more would block each other.
+        # For all files at once: two requests that each hold some and wait for more would deadlock.
         taken = await self._memory.loaded.take(sum(file.size for file in files), self._scope)
         for file in files:
             part = min(taken, file.size)

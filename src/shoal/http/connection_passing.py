@@ -1,16 +1,15 @@
-"""Connections that pass from one process to another: several processes take them from one socket, and not every one can do all.
+"""Passing of connections between processes that accept them from one socket, of which only one can serve every request.
 
-A process that owns a store can answer everything, a reader beside it only reads. The request line decides, before the request is
-read: whatever a reader cannot answer goes to the owner, with the connection itself. The client notices nothing, and no byte of
-what follows is copied between processes. When the owner has more to do than a reader, connections whose clients only read go the
-other way.
+The process that owns a store serves everything; readers next to it only read. The request line decides before the request is
+parsed: a reader passes the connection itself to the owner for anything else. The client does not notice, and no later byte is
+copied between processes. When the owner is busier than a reader, connections that only read go the other way.
 
-For example, a client of a reader asks for its home, and then posts:
+For example, a client of a reader requests its home timeline, and then posts:
 
-1. `GET /api/v1/timelines/home`: the reader answers.
+1. `GET /api/v1/timelines/home`: the reader responds.
 2. `POST /api/v1/statuses`: the reader sends the descriptor of the connection and these bytes to the owner, and forgets both. The
-   owner goes on as if it had taken the connection itself.
-3. The client asks for its home and for a thread. The owner answers, or, where it is busier, hands the connection on.
+   owner continues as if it had accepted the connection itself.
+3. The client requests its home timeline and a thread. The owner responds, or passes the connection on if it is busier.
 """
 
 from __future__ import annotations
@@ -27,16 +26,17 @@ from typing import Protocol
 from shoal.core.errors import Unavailable
 from shoal.http.application import Trie
 from shoal.http.routes import Route
+from shoal.tasks import running
 
 _HEAD_END = b"\r\n\r\n"
 _BUSIER = 200
-"""Thousandths of its time by which a process must be busier than another for connections to move there."""
+"""Difference in load, in thousandths of the time, above which connections move to another process."""
 _STREAK = 2
-"""Requests in a row that only read, after which a connection may leave the owner."""
+"""Consecutive read-only requests after which a connection may leave the owner."""
 _EVERY_SECONDS = 0.05
 _SMOOTHING = 0.3
 _REST_SECONDS = 0.005
-"""Between two connections that move because of work: how busy both are is known with a delay."""
+"""Minimum interval between connections that move because of load, which is known with a delay."""
 _WAIT_SECONDS = 5.0
 _LOOK_SECONDS = 0.02
 _NOBODY = (
@@ -46,30 +46,30 @@ _NOBODY = (
 )
 
 Send = Callable[[int, int, bytes], None]
-"""Sends a descriptor and bytes to the process in a place. Raises `Unavailable`."""
+"""Sends a descriptor and bytes to the process at an index. Raises `Unavailable`."""
 
 
 class Passing(Protocol):
-    """Says where the next request of a connection is answered."""
+    """Decides which process serves the next request of a connection."""
 
     def only_reads(self, data: bytes) -> bool:
-        """Whether this is one whole request that a reader can answer."""
+        """Return whether this is one complete request that a reader can serve."""
         ...
 
     def place(self, *, reads: bool, streak: int) -> int | None:
-        """Return the place of the process that is to have a connection; None: this one.
+        """Return the index of the process to pass a connection to; None to keep it.
 
-        `reads`: whether its next request only reads. `streak`: how many in a row have, before that.
+        `reads`: whether its next request only reads. `streak`: the number of consecutive requests before that did.
         """
         ...
 
     def give(self, place: int, descriptor: int, data: bytes) -> None:
-        """Have a process go on with a connection. The descriptor is closed."""
+        """Pass a connection to a process, and close the descriptor."""
         ...
 
 
 class ReadableRoutes:
-    """The routes that a reader can answer: those whose answers are made of the graph, timelines and the clock alone."""
+    """The routes that a reader can serve: their responses depend only on the graph, timelines and the clock."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._trie: Trie[Route] = Trie()
@@ -78,7 +78,7 @@ class ReadableRoutes:
                 self._trie.add("GET", route.path, route)
 
     def has(self, data: bytes) -> bool:
-        """Whether these bytes are one whole request, for such a route."""
+        """Return whether these bytes are one complete request for such a route."""
         if not data.startswith(b"GET /") or data.find(_HEAD_END) != len(data) - 4:
             return False
         target = data[4 : data.find(b" ", 4)].partition(b"?")[0]
@@ -92,7 +92,7 @@ class ReadableRoutes:
 
 
 class Balance:
-    """How busy the processes are, as each says in its word of a shared memory, and whether a connection is to move for it."""
+    """The load of all processes, in shared memory, and the decision whether a connection should move."""
 
     def __init__(self, busy: memoryview, place: int) -> None:
         self._busy = busy
@@ -100,7 +100,7 @@ class Balance:
         self._moved = 0.0
 
     def better(self, places: Iterable[int]) -> int | None:
-        """Return the least busy of these places, if a connection had better be there."""
+        """Return the least busy of these processes if a connection should move there."""
         least = min(places, key=self._busy.__getitem__, default=None)
         if least is None or self._busy[self._place] - self._busy[least] < _BUSIER:
             return None
@@ -112,13 +112,9 @@ class Balance:
 
     @asynccontextmanager
     async def told(self) -> AsyncIterator[None]:
-        """Tell the others how busy this process is, until the block ends."""
-        task = asyncio.create_task(self._tell(), name="shoal-busy")
-        try:
+        """Publish the load of this process until the block ends."""
+        async with running(self._tell(), "shoal-busy"):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def _tell(self) -> None:
         worked, at, share = time.process_time(), time.monotonic(), 0.0
@@ -131,7 +127,7 @@ class Balance:
 
 
 class OwnerPassing:
-    """The owner answers everything, and hands readers what they can do when it has more to do than they. `readers` are there."""
+    """The owner serves everything, and passes read-only connections to `readers` when it is busier than they are."""
 
     def __init__(
         self, routes: ReadableRoutes, balance: Balance, readers: Callable[[], Iterable[int]], send: Send
@@ -157,7 +153,7 @@ class OwnerPassing:
 
 
 class ReaderPassing:
-    """A reader answers what it can, and has the owner do the rest. `owner`: the owner's place."""
+    """A reader serves what it can, and passes the rest to the `owner` (an index)."""
 
     def __init__(self, routes: ReadableRoutes, balance: Balance, owner: int, send: Send) -> None:
         self._routes = routes
@@ -178,7 +174,7 @@ class ReaderPassing:
         task.add_done_callback(self._giving.discard)
 
     async def _give(self, place: int, descriptor: int, data: bytes) -> None:
-        """An owner that has just died is started again in a moment: until then the client waits."""
+        """Retry while an owner that died is restarted: the client waits."""
         deadline = time.monotonic() + _WAIT_SECONDS
         while True:
             try:

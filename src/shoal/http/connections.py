@@ -31,8 +31,10 @@ from functools import lru_cache
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
+from shoal.core.blocklists import parse_address
 from shoal.http.rate_limits import address_key, site_key
 from shoal.settings import Settings, SettingsError
+from shoal.tasks import running
 
 _log = logging.getLogger(__name__)
 
@@ -40,12 +42,12 @@ Header = tuple[bytes, bytes]
 
 _NAMES = frozenset({b"x-forwarded-for", b"forwarded"})
 _LONGEST_KEPT = 120
-"""Bytes of a header whose meaning is remembered: a client may send others of any length and number."""
+"""Maximum bytes of a header whose result is cached, because clients may send headers of any length and number."""
 _FOR = re.compile(r'(?:^|;)\s*for\s*=\s*("[^"]*"|[^;\s]*)\s*(?=;|$)', re.IGNORECASE)
 
 
 class Proxies:
-    """The proxies whose word is taken. Raises `SettingsError` for one that is neither an address nor a network."""
+    """Trusted proxies. Raises `SettingsError` for an invalid address or network."""
 
     def __init__(self, trusted: Iterable[str]) -> None:
         self._networks = [_network(text) for text in trusted]
@@ -53,12 +55,11 @@ class Proxies:
         self._known = lru_cache(maxsize=4_096)(self._walk)
 
     def _trusts(self, address: str) -> bool:
-        """Whether this address is that of a trusted proxy."""
-        parsed = _parsed(address)
+        parsed = parse_address(address)
         return parsed is not None and any(parsed in network for network in self._networks)
 
     def client(self, peer: str, headers: Sequence[Header]) -> str:
-        """The address of the client of a request that came from `peer`; `peer` itself when it is not trusted or says nothing."""
+        """Return the client of a request from `peer`: `peer` itself if it is not trusted or reports none."""
         given = [(name, value) for name, value in headers if name in _NAMES]
         if not given or not self.trusts(peer):
             return peer
@@ -79,21 +80,21 @@ class Proxies:
 
 
 class Doubts:
-    """Warns once when a proxy that is not trusted seems to stand in front: then everybody behind it would be one client."""
+    """Warns once about a proxy that is not trusted, because all clients behind it would share one limit."""
 
     def __init__(self, settings: Settings, trusts: Callable[[str], bool]) -> None:
         self._trusts = trusts
         self._open = settings.base_url.startswith("https://")
 
     def about(self, peer: str) -> bool:
-        """Whether what comes from this address is to be looked at."""
+        """Return whether this peer may be such a proxy."""
         if not self._open or self._trusts(peer):
             return False
-        parsed = _parsed(peer)
+        parsed = parse_address(peer)
         return parsed is not None and (parsed.is_private or parsed.is_loopback)
 
     def look(self, peer: str, headers: Sequence[Header]) -> None:
-        """Warn when the headers of a request say that it came through a proxy."""
+        """Warn if the headers of a request show that it came through a proxy."""
         if self._open and any(name in _NAMES for name, _ in headers):
             self._open = False
             _log.warning(
@@ -112,23 +113,14 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         ) from None
 
 
-def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address
-
-
 def _entry_of(element: str) -> str | None:
-    """The address in one element of `Forwarded`: `for=192.0.2.1;proto=https`, `for="[2001:db8::1]:4711"`."""
+    """Return the address in an element of `Forwarded`: `for=192.0.2.1;proto=https`, `for="[2001:db8::1]:4711"`."""
     found = _FOR.search(element)
     return _address(found[1].strip('"')) if found else None
 
 
 def _address(text: str) -> str | None:
-    """The address alone, of `1.2.3.4`, `1.2.3.4:5`, `::1` or `[::1]:5`; None for anything else."""
+    """Return the address of `1.2.3.4`, `1.2.3.4:5`, `::1` or `[::1]:5`; None for anything else."""
     text = text.strip()
     if len(text) > 64:
         return None
@@ -136,7 +128,7 @@ def _address(text: str) -> str | None:
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
         text = text.partition(":")[0]
-    parsed = _parsed(text)
+    parsed = parse_address(text)
     return None if parsed is None else str(parsed)
 
 
@@ -145,7 +137,7 @@ _MOST = 64
 
 
 class RequestPace:
-    """The pace of one event loop, for all connections of a server."""
+    """The number of requests that start per turn of the event loop."""
 
     def __init__(self, turn_seconds: float = _TURN_SECONDS) -> None:
         self._turn_seconds = turn_seconds
@@ -155,7 +147,7 @@ class RequestPace:
         self._since = 0.0
 
     def begin(self, request: Callable[[], None]) -> None:
-        """Call this in this turn, or in one of the next."""
+        """Call this in the current turn or in a later one."""
         self._waiting.append(request)
         if not self._turning:
             self._turning = True
@@ -165,7 +157,7 @@ class RequestPace:
         self._go_on()
 
     def _turn(self) -> None:
-        """Go on in a new turn; stop when none was begun in the last one."""
+        """Continue in a new turn; stop if none was started in the last one."""
         now = perf_counter()
         if now - self._since > self._turn_seconds:
             self._most = max(1, self._most // 2)
@@ -186,16 +178,16 @@ class RequestPace:
 
 
 MOST = 10_000
-"""Connections of one process, where the limit of open files allows as many."""
+"""Maximum connections of a process, if the limit of open files allows them."""
 _BACKLOG = 2_048
 _SPARE = 32
-"""Extra places for trusted proxies and for this machine, so that monitoring is answered when the server is full."""
+"""Additional connections for trusted proxies and this machine, so that monitoring works when the server is full."""
 _PER_SITE = 4
-"""How many times as many connections as one address may come from a /48 of IPv6, which is 65,536 addresses (/64)."""
+"""The limit of an IPv6 /48, which has 65,536 addresses (/64), as a multiple of that of one address."""
 _MADE_ROOM = 64
-"""A full server closes 1/64 of its connections together, which keeps the search cheap for each."""
+"""A full server closes 1/64 of its connections at once, which keeps the search cheap for each."""
 _TOLD_EVERY = 60
-"""Seconds between two lines in the log about connections that were refused."""
+"""Seconds between log entries about refused connections."""
 
 
 class Patience(NamedTuple):
@@ -203,47 +195,45 @@ class Patience(NamedTuple):
 
     interval: float = 1.0
     head: float = 10.0
-    """Seconds for the whole head of a request, from the connection or from the first byte after another request."""
+    """Seconds for the head of a request, from the connection or from its first byte after another request."""
     head_bytes: int = 32 << 10
     rate: int = 1_024
-    """Bytes of a body that must come in a second, while the server reads."""
+    """Minimum bytes of a body per second, while the server reads."""
     grace: float = 10.0
-    """Seconds for which nothing need come at first."""
+    """Initial seconds without a minimum."""
     advance: float = 30.0
-    """Seconds for which nothing need come after much has come at once."""
+    """Maximum seconds without a minimum after a fast start."""
     idle: float = 5.0
-    """Seconds that a connection stays open between two requests."""
+    """Seconds that a connection stays open between requests."""
     idle_proxy: float = 75.0
-    """As `idle`, for a trusted proxy: longer than proxies wait (nginx: 60), as one may not ask again after a close."""
+    """As `idle`, for a trusted proxy: longer than proxies wait (nginx: 60), as one may not retry after a close."""
     unread: float = 60.0
-    """Seconds in which a client must take something of its answer."""
+    """Seconds within which a client must read part of its response."""
 
 
 USUAL = Patience()
 
 
 class Idleness(NamedTuple):
-    """How little a connection is in use. The greater, the sooner a full server closes it."""
+    """How idle a connection is. A full server closes the greatest first."""
 
     rank: int
-    """2: between two requests, 1: in the head of one, 0: in a body, or slow to read an answer."""
+    """2: between requests, 1: in a head, 0: in a body, or slow to read a response."""
     seconds: float
-    """How long it has lasted, or by how much the body is behind; below 0 it is ahead."""
+    """How long it has lasted, or how far the body is behind; negative if it is ahead."""
 
 
 class Watched(Protocol):
-    """A connection for HTTP requests, whose deadlines are checked."""
+    """An HTTP connection with deadlines."""
 
     @property
-    def peer(self) -> str:
-        """The address at the other end."""
-        ...
+    def peer(self) -> str: ...
 
     def tick(self) -> None:
         """Check deadlines; called every `interval` seconds."""
 
     def idleness(self) -> Idleness | None:
-        """Return how idle or slow the connection is; None while an answer is made."""
+        """Return how idle or slow the connection is; None while a response is computed."""
 
     def evict(self) -> None:
         """Close the connection, to make room for another."""
@@ -251,13 +241,13 @@ class Watched(Protocol):
 
 @lru_cache(maxsize=2 * MOST)
 def _counted_as(client: str) -> tuple[tuple[str, int], ...]:
-    """Return the keys that a client's connections are counted under, each with how many times the limit it may have."""
+    """Return the keys under which a client's connections are counted, each with its multiple of the limit."""
     key = address_key(client)
     return ((key, 1), (site_key(key), _PER_SITE)) if ":" in key else ((key, 1),)
 
 
 class OpenConnections:
-    """The connections of one server. `most` is how many there may be, `per_address` how many of one address; 0 is no limit."""
+    """The connections of a server: at most `most`, and `per_address` per address, if it is not 0."""
 
     def __init__(
         self, proxies: Proxies, doubts: Doubts, most: int, per_address: int, patience: Patience = USUAL
@@ -269,25 +259,25 @@ class OpenConnections:
         self.watched: set[Watched] = set()
         self.open = 0
         self.refused = 0
-        """Connections, and requests of clients behind a proxy, that were too many, since the process began."""
+        """Connections, and requests of clients behind a proxy, that were refused since the start of the process."""
         self.evicted = 0
-        """Connections that were closed to make room, since the process began."""
+        """Connections that were closed to make room since the start of the process."""
         self._leaving = 0
-        """Number of open connections that were refused, and are not closed yet."""
+        """Refused connections that are not closed yet."""
         self._evicting = 0
-        """Number of open connections that were evicted, and are not closed yet."""
+        """Evicted connections that are not closed yet."""
         self._refused_from: int | None = None
-        """The smallest size of a network for which no connection could be evicted since the last check of deadlines."""
+        """The smallest network from which no connection could be evicted since the last check of deadlines."""
         self._most = most
         self._per_address = per_address
         self._of: dict[str, int] = {}
         self._refused: Counter[str] = Counter()
 
     def enter(self, peer: str) -> int:
-        """Count a new connection from this address. Return 0, or the status of the refusal; call `leave` after each.
+        """Count a new connection. Return 0, or the status of its refusal; call `leave` in either case.
 
-        A refused connection counts as well, until it is closed; not for trusted proxies, which many refused ones at once would
-        take the extra places from.
+        A refused connection counts until it is closed. For trusted proxies it does not, so that many refused ones at once do
+        not use up the additional connections.
         """
         self.open += 1
         trusted = self.proxies.trusts(peer)
@@ -303,21 +293,21 @@ class OpenConnections:
         return 503 if full else 0 if allowed else 429
 
     def leave(self, peer: str, *, refused: bool = False, evicted: bool = False) -> None:
-        """Stop counting a connection from this address, which is closed after it was `refused` or `evicted`, or by itself."""
+        """Stop counting a connection that was closed, after it was `refused` or `evicted` or by itself."""
         self.open -= 1
         self._leaving -= refused
         self._evicting -= evicted
         self.end(peer)
 
     def _make_room(self, peer: str) -> bool:
-        """Evict connections of networks that have at least as many as this peer's. Return False if none is idle or slow."""
+        """Evict connections of networks with at least as many as this peer's. Return False if none is idle or slow."""
         own = self._of_network(peer)
         if self._refused_from is not None and own >= self._refused_from:
             return False
         found = [
             (size, idleness, connection)
             for connection in self.watched
-            # First the cheap question: of thousands of connections, few are idle for long.
+            # The cheap check first: of thousands of connections, few are idle for long.
             if (idleness := connection.idleness()) is not None and (size := self._of_network(connection.peer)) >= own
         ]
         chosen = heapq.nlargest(max(1, self._most // _MADE_ROOM), found, key=lambda candidate: candidate[:2])
@@ -334,9 +324,9 @@ class OpenConnections:
         return self._of.get(_counted_as(peer)[-1][0], 0)
 
     def begin(self, client: str) -> bool:
-        """Count one more thing that this client has open; False when that is too many. Call `end` after each.
+        """Count a connection or request of a client. Return False if it exceeds the limit; call `end` in either case.
 
-        The requests of trusted proxies themselves are not counted.
+        Requests of trusted proxies themselves are not counted.
         """
         if self.proxies.trusts(client):
             return True
@@ -353,7 +343,6 @@ class OpenConnections:
         self._refused[key] += 1
 
     def end(self, client: str) -> None:
-        """Stop counting one thing that `begin` counted."""
         if self.proxies.trusts(client):
             return
         for key, _ in _counted_as(client):
@@ -366,12 +355,8 @@ class OpenConnections:
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Check the deadlines of all connections until the block ends."""
-        task = asyncio.create_task(self._watch(), name="shoal-connections")
-        try:
+        async with running(self._watch(), "shoal-connections"):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def _watch(self) -> None:
         passed = 0.0
@@ -396,21 +381,21 @@ class OpenConnections:
 
 
 def connections(settings: Settings, most: int, patience: Patience) -> OpenConnections:
-    """The connections of a server with these settings. Raises `SettingsError`."""
+    """Return the connection limits of a server. Raises `SettingsError`."""
     proxies = Proxies(settings.trusted_proxies)
     return OpenConnections(proxies, Doubts(settings, proxies.trusts), most, settings.connections_per_address, patience)
 
 
 class DescriptorRoom(NamedTuple):
-    """How many connections a process has descriptors for, open and waiting to be accepted."""
+    """The number of connections that a process has descriptors for, open and in the backlog."""
 
     most: int
     backlog: int
 
 
 def room() -> DescriptorRoom:
-    """Raise the limit of open files as far as it goes, and divide it: half for connections, a quarter for those that are accepted
-    in one turn before any can be refused, the rest for the stores."""
+    """Raise the limit of open files to its maximum and divide it: half for connections, a quarter for those accepted in one
+    turn before any can be refused, and the rest for the stores."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):

@@ -17,6 +17,7 @@ from msgspec import inspect
 from shoal.core import errors
 from shoal.core.errors import InvalidInput
 from shoal.http.responses import Header, Reply
+from shoal.http.routes import inner_types
 
 _log = logging.getLogger("shoal.api")
 
@@ -24,19 +25,19 @@ INTERNAL = "Something went wrong on our side"
 
 
 class Malformed(errors.InvalidInput):
-    """The request itself cannot be read: broken JSON, a part without a name, a required parameter that is not there."""
+    """The request cannot be parsed, or lacks a required parameter."""
 
 
 class NeedsMember(errors.NotAllowed):
-    """An app's own token was used where a member must act."""
+    """An app's own token was used where a member's is required."""
 
 
 class OutsideScopes(errors.NotAllowed):
-    """The token is good, but was not given the scope that this needs."""
+    """The token lacks the required scope."""
 
 
 class MethodNotAllowed(errors.ShoalError):
-    """The path is there, but not for this method. `allowed` are the methods it has."""
+    """The path exists, but not for this method. `allowed` has its methods."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self.allowed = ", ".join(sorted(allowed))
@@ -44,19 +45,19 @@ class MethodNotAllowed(errors.ShoalError):
 
 
 class RecordInvalid(errors.InvalidInput):
-    """An error that Mastodon answers with exactly "Record invalid", which clients compare."""
+    """An error that Mastodon reports as exactly "Record invalid", which clients compare."""
 
 
 class Blank(errors.InvalidInput):
-    """A field that must be given was left out or is empty."""
+    """A required field is missing or empty."""
 
 
 class NotAccepted(errors.InvalidInput):
-    """A field that must be true is not."""
+    """A field that must be true is false."""
 
 
 class SeveralErrors(errors.InvalidInput):
-    """More than one thing is wrong; a form shows each at its own field."""
+    """Several errors, shown by a form at their fields."""
 
     def __init__(self, found: Sequence[errors.InvalidInput]) -> None:
         super().__init__(", ".join(map(str, found)))
@@ -64,7 +65,7 @@ class SeveralErrors(errors.InvalidInput):
 
 
 class OAuthRefused(errors.ShoalError):
-    """An error of the OAuth protocol: `code` is a word of RFC 6749, the text explains it."""
+    """An OAuth error: `code` is defined in RFC 6749, and the message describes it."""
 
     def __init__(self, code: str, description: str, *, status: int = 400) -> None:
         super().__init__(description)
@@ -73,12 +74,12 @@ class OAuthRefused(errors.ShoalError):
 
 
 class Row(NamedTuple):
-    """One row of the table."""
+    """A row of the table."""
 
     error: type[errors.ShoalError]
     status: int
     text: str
-    """The message shown when the error has none of its own, or always when `fixed`."""
+    """The default message, or the only one if `fixed`."""
     fixed: bool = False
 
 
@@ -94,7 +95,7 @@ TABLE = (
     Row(OutsideScopes, 403, "This action is outside the authorized scopes", fixed=True),
     Row(errors.NotAllowed, 403, "This action is not allowed"),
     Row(MethodNotAllowed, 405, "Method not allowed"),
-    # Fixed, so that "is not there" and "may not be seen" cannot be told apart by their words.
+    # Fixed, so that a missing object and a hidden one cannot be distinguished.
     Row(errors.NotFound, 404, "Record not found", fixed=True),
     Row(errors.Gone, 410, "This account is gone"),
     Row(errors.Conflict, 409, "Somebody changed this in between; read it again and repeat"),
@@ -103,7 +104,7 @@ TABLE = (
     Row(errors.OutcomeUnknown, 503, "The server cannot tell whether this was done; look before you try again"),
     Row(errors.Unavailable, 503, "The server cannot do this now; try again in a moment"),
 )
-"""The first row whose class fits decides, so subclasses stand above their parents."""
+"""The first row that matches the class counts, so subclasses precede their parents."""
 
 _CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
     (errors.Taken, "ERR_TAKEN"),
@@ -118,11 +119,11 @@ _CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
 
 
 _BASIC: tuple[Header, ...] = (("WWW-Authenticate", 'Basic realm="Shoal"'),)
-"""Which way an app may say who it is (RFC 6749, 5.2)."""
+"""How an app may authenticate (RFC 6749, section 5.2)."""
 
 
 def reply_for(error: Exception, *, where: str = "") -> Reply:
-    """The answer to a request that ended with `error`; `where` names the request in the log."""
+    """Return the response to an error. `where` identifies the request in the log."""
     if isinstance(error, OAuthRefused):
         refused = {"error": error.code, "error_description": str(error)}
         return Reply(refused, error.status, headers=_BASIC if error.status == 401 else ())
@@ -134,7 +135,7 @@ def reply_for(error: Exception, *, where: str = "") -> Reply:
 
 
 def _row(error: Exception) -> Row | None:
-    # A field that is too long is one that is invalid; 413 is for requests and files.
+    # 413 is for requests and files: a field that is too long is invalid.
     if isinstance(error, errors.TooLarge) and error.field:
         return _INVALID
     return next((row for row in TABLE if isinstance(error, row.error)), None)
@@ -142,7 +143,7 @@ def _row(error: Exception) -> Row | None:
 
 def _body(error: errors.ShoalError, row: Row) -> dict[str, object]:
     text = row.text if row.fixed else str(error) or row.text
-    # Clients know the sentences of what is unfit, and look for nothing before them.
+    # Clients compare the messages of `Unfit`, so they get no prefix.
     if row.status != 422 or row.fixed or isinstance(error, errors.Unfit) or not isinstance(error, errors.InvalidInput):
         return {"error": text}
     body: dict[str, object] = {"error": f"Validation failed: {text}"}
@@ -174,7 +175,7 @@ def _headers(error: errors.ShoalError) -> tuple[Header, ...]:
 
 
 def _bearer(code: str) -> str:
-    """Return the challenge of RFC 6750, 3: it has an error only when a token was given."""
+    """Return the challenge (RFC 6750, section 3), which has an error only if a token was sent."""
     return f'Bearer realm="Shoal", error="{code}"' if code else 'Bearer realm="Shoal"'
 
 
@@ -195,15 +196,15 @@ _BOUNDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"
 
 
 def refusal(said: str, struct: type[Any]) -> InvalidInput:
-    """Return the error for a sentence of msgspec about a value of `struct`; a missing field is `Malformed`, as in Mastodon."""
-    # The text may quote the value, which may look like a path.
+    """Return the error for a msgspec validation message about `struct`. A missing field is `Malformed`, as in Mastodon."""
+    # The message may quote the value, which may look like a path.
     text, at, path = said.rpartition(_AT)
     text, path = (text, path.removesuffix("`").removeprefix(".")) if at else (said, "")
     if missing := re.match(r"Object missing required field `(.+)`", text):
         field = f"{path}.{missing[1]}".lstrip(".")
         return Malformed(f"{field} is missing", field=field)
     field = path or "the request"
-    return InvalidInput(f"{field} {_allowed(text, _INDEX.sub('', path), struct)}", field=field)
+    return InvalidInput(f"{field} {_allowed(text, _without_indexes(path), struct)}", field=field)
 
 
 def _allowed(text: str, path: str, struct: type[Any]) -> str:
@@ -219,22 +220,20 @@ def _allowed(text: str, path: str, struct: type[Any]) -> str:
 
 
 def _choices(struct: type[Any]) -> Mapping[str, tuple[str, ...]]:
-    """Map the path of each field with a fixed set of values to these values."""
+    """Return the allowed values of each field that has a fixed set, by its path."""
     found: dict[str, tuple[str, ...]] = {}
-    _collect(inspect.type_info(struct), "", found)
+    _collect_choices(inspect.type_info(struct), "", found)
     return found
 
 
-def _collect(info: inspect.Type, path: str, found: dict[str, tuple[str, ...]]) -> None:
-    if isinstance(info, inspect.StructType):
-        for field in info.fields:
-            _collect(field.type, f"{path}.{field.encode_name}".lstrip("."), found)
-    elif isinstance(info, inspect.EnumType):
-        found[path] = tuple(str(member.value) for member in info.cls)
+def _collect_choices(info: inspect.Type, path: str, found: dict[str, tuple[str, ...]]) -> None:
+    if isinstance(info, inspect.EnumType):
+        found[_without_indexes(path)] = tuple(str(member.value) for member in info.cls)
     elif isinstance(info, inspect.LiteralType):
-        found[path] = tuple(map(str, info.values))
-    elif isinstance(info, inspect.UnionType):
-        for kind in info.types:
-            _collect(kind, path, found)
-    elif item := getattr(info, "item_type", None):
-        _collect(item, path, found)
+        found[_without_indexes(path)] = tuple(map(str, info.values))
+    for suffix, inner in inner_types(info):
+        _collect_choices(inner, f"{path}{suffix}", found)
+
+
+def _without_indexes(path: str) -> str:
+    return _INDEX.sub("", path).removeprefix(".")

@@ -20,46 +20,46 @@ from shoal.http.routes import Caller
 from shoal.streaming.contract import Position
 from shoal.streaming.hub import Connection, Hub, Missed, PlacedUpdate
 from shoal.streaming.subscriptions import Interest
+from shoal.tasks import cancel
 from shoal.throttled_log import ThrottledLog
 
 
 class Pace(NamedTuple):
-    """How often something is done for each listener, in seconds."""
+    """Intervals for each listener, in seconds."""
 
     thump: float = 15.0
-    """Between two signs of life on a stream of events."""
+    """Between heartbeats on an event stream."""
     ping: float = 30.0
-    """Between two pings on a WebSocket; whoever has not answered one by the next is gone."""
+    """Between pings on a WebSocket. A client that does not answer before the next one is disconnected."""
     check: float = 45.0
-    """Within that a token is read again; as a rule whoever must not listen any more is sent away at once."""
+    """Maximum interval of token checks. Usually a revoked token ends its streams at once."""
     patience: float = 30.0
-    """For whoever does not read what they are sent."""
+    """Timeout for a client that does not read."""
 
 
 USUAL = Pace()
 
 
 class Streams:
-    """All who listen."""
+    """The open streams of a process, with their limits."""
 
     def __init__(self, hub: Hub, pace: Pace = USUAL, *, per_member: int = 50, most: int = 8_000) -> None:
         self.hub = hub
         self.pace = pace
         self._per_member = per_member
         self.most = most
-        """Streams in this process; requests need connections as well."""
+        """Maximum number of streams in this process, which leaves connections for requests."""
         self._open: set[Connection] = set()
         self._of: Counter[int] = Counter()
         self._stopped = False
 
     @property
     def number(self) -> int:
-        """Return how many listen to this process."""
         return len(self._open)
 
     @asynccontextmanager
     async def listening(self, caller: Caller, to: Interest, after: str | None = None) -> AsyncIterator[Connection]:
-        """One more listener. Raises `TooMany` for the one who has too many streams open, `Unavailable` when there is no room."""
+        """Connect a listener. Raises `TooMany` past the limit of a member, and `Unavailable` past that of the process."""
         member = caller.member_id or 0
         self._check_room(member)
         self._of[member] += 1
@@ -85,7 +85,7 @@ class Streams:
             raise TooMany("Too many streams", retry_after=self.pace.thump)
 
     def stop(self) -> None:
-        """Everybody has heard the last, and nobody new is let in."""
+        """End all streams, and refuse new ones."""
         self._stopped = True
         for connection in self._open:
             connection.end()
@@ -93,18 +93,18 @@ class Streams:
     async def attended(
         self, connection: Connection, check: Callable[[], Awaitable[object]]
     ) -> AsyncGenerator[list[PlacedUpdate | Missed]]:
-        """Yield updates as they come, and an empty list as a heartbeat; ends with the connection.
+        """Yield updates as they arrive, and an empty list as a heartbeat, until the connection ends.
 
-        `check` reads the token again; the connection ends when it raises `Unauthenticated` or `NotAllowed`.
+        `check` verifies the token again; the connection ends if it raises `Unauthenticated` or `NotAllowed`.
         """
         clock = asyncio.get_running_loop().time
         thump = clock() + self.pace.thump
-        # Something may have happened to the token before we listened.
+        # The token may have been revoked before the connection was registered.
         due = 0.0
         while True:
             if clock() >= due:
                 await _check(connection, check)
-                due = clock() + self.pace.check * random.uniform(0.6, 1.0)  # noqa: S311  # so that not all come at once
+                due = clock() + self.pace.check * random.uniform(0.6, 1.0)  # noqa: S311  # spreads the checks
             heard = await _take(connection, min(thump, due))
             if heard:
                 yield heard
@@ -130,7 +130,7 @@ async def _check(connection: Connection, check: Callable[[], Awaitable[object]])
     except (Unauthenticated, NotAllowed):
         connection.dismiss()
     except Unavailable:
-        # Until the store is back nobody is told anything anyway.
+        # Until the store is available again, no updates are sent either.
         return
 
 
@@ -140,7 +140,7 @@ _outage = ThrottledLog(_log)
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store",
-    # A proxy in front that collects answers would hold events back.
+    # A proxy that buffers responses would delay events.
     "x-accel-buffering": "no",
 }
 
@@ -148,9 +148,9 @@ Heard = Sequence[PlacedUpdate | Missed]
 
 
 class EventStream(Response):
-    """Begins at once, and goes on until the connection ends or the client is gone.
+    """A response that lasts until the connection ends or the client disconnects.
 
-    `lines` makes events of what was heard; `check` raises once the client may not listen any more. The stack is closed at the end.
+    `lines` encodes updates as events; `check` raises when the client's access has ended. The stack is closed at the end.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class EventStream(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             if scope["method"] != "HEAD":
                 await self._until_the_end(receive, partial(self._write, send))
-        # Nobody listens any more: whoever reads nothing may take as long as they like over this.
+        # The stream no longer counts, so a client that does not read may delay this.
         await send({"type": "http.response.body", "body": b""})
 
     async def _until_the_end(self, receive: Receive, write: Callable[[bytes], Awaitable[None]]) -> None:
@@ -184,13 +184,12 @@ class EventStream(Response):
             await write(b":)\n")
             await self._tell(write)
         except Unavailable as error:
-            # The client comes back with the id of the last event, so nothing is lost.
+            # The client reconnects with the id of the last event, so nothing is lost.
             _outage.warning("a stream of events ends: %s", error)
         except TimeoutError:
             _log.info("a stream of events ends: nobody reads it")
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            await cancel(watching)
 
     async def _tell(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         async with aclosing(self._streams.attended(self._connection, self._check)) as attended:

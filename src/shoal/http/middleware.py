@@ -53,44 +53,45 @@ from shoal.observability.tracing import (
     enter,
     name_route,
 )
+from shoal.tasks import running
 from shoal.throttled_log import ThrottledLog
 
 _ALWAYS = frozenset({"/health", "/ready"})
-"""Monitoring must get an answer however busy the server is."""
+"""Paths for monitoring, which are served however busy the server is."""
 
 _BUSY = reply_for(Unavailable("The server is busy; try again in a moment", retry_after=1.0))
 _BUSY_JSON = encode(_BUSY.body)
 
-_VISIT = "shoal.visit"
-"""Where the visit of a request is in its ASGI scope."""
+_ADMITTED = "shoal.admitted"
+"""Key of the admitted request in its ASGI scope."""
 
 _Queue = deque[asyncio.Future[None]]
 
 
 class Gate:
-    """So many `places`, so many who wait for one, for so many `seconds` at the most. Of one event loop."""
+    """A concurrency limit for one event loop, with a queue of at most `waiting` requests, each for at most `seconds`."""
 
-    def __init__(self, places: int, waiting: int, seconds: float) -> None:
-        self._places = self._free = places
+    def __init__(self, slots: int, waiting: int, seconds: float) -> None:
+        self._slots = self._free = slots
         self._most = waiting
         self._seconds = seconds
         self._waiting: _Queue = deque()
         self._returning: _Queue = deque()
         self.refused = 0
-        """Requests that got no place in time, since the process began."""
+        """Requests that got no slot in time, since the start of the process."""
 
     @property
     def at_work(self) -> int:
-        """Requests that hold a place."""
-        return self._places - self._free
+        """Number of requests that hold a slot."""
+        return self._slots - self._free
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for a place, those that were let in before among them."""
+        """Number of requests that wait for a slot, including those that have held one before."""
         return len(self._waiting) + len(self._returning)
 
     async def enter(self) -> bool:
-        """Take a place, in the order of arrival; False, without one, when there is none in time."""
+        """Take a slot, in order of arrival. Return False if the queue is full or the wait was too long."""
         if self._free:
             self._free -= 1
             return True
@@ -105,14 +106,14 @@ class Gate:
         return True
 
     async def again(self) -> None:
-        """Take a place before all who have had none yet: this one was let in before."""
+        """Take a slot again, before all requests that have not had one yet."""
         if self._free:
             self._free -= 1
         else:
             await self._turn(self._returning, None)
 
     def leave(self) -> None:
-        """Give the place back, to whoever is next."""
+        """Return the slot, and pass it to the next request."""
         for queue in (self._returning, self._waiting):
             while queue:
                 turn = queue.popleft()
@@ -129,7 +130,7 @@ class Gate:
                 await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                # The turn came at the very moment that it was no longer wanted.
+                # The slot was granted at the moment of cancellation.
                 self.leave()
             elif turn in queue:
                 queue.remove(turn)
@@ -138,44 +139,42 @@ class Gate:
 
 @asynccontextmanager
 async def outside(scope: Scope) -> AsyncIterator[None]:
-    """Release the request's place inside the block: what it waits for there has a bound of its own."""
-    visit: _Visit | None = scope.get(_VISIT)
-    if visit is None:
+    """Release the request's slot inside the block, for a wait that has a limit of its own."""
+    admitted: _AdmittedRequest | None = scope.get(_ADMITTED)
+    if admitted is None:
         yield
         return
-    visit.step_out()
+    admitted.step_out()
     try:
         yield
     finally:
-        await visit.step_in()
+        await admitted.step_in()
 
 
 class Admission:
-    """An application behind a gate."""
+    """Admission control by a gate."""
 
     def __init__(self, app: ASGIApp, gate: Gate) -> None:
         self._app = app
         self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One connection."""
         if scope["type"] != "http" or scope["path"] in _ALWAYS:
             await self._app(scope, receive, send)
         elif await self._gate.enter():
-            visit = scope[_VISIT] = _Visit(self._gate, receive, send)
+            admitted = scope[_ADMITTED] = _AdmittedRequest(self._gate, receive, send)
             try:
-                await self._app(scope, visit.receive, visit.send)
+                await self._app(scope, admitted.receive, admitted.send)
             finally:
-                visit.leave()
-                # The server's own object of the request holds the scope, and the visit holds that: together they would stay,
-                # with the body, until garbage is collected.
-                del scope[_VISIT]
+                admitted.leave()
+                # Break the reference cycle with the server's request object, which would keep the body until garbage collection.
+                del scope[_ADMITTED]
         else:
             await deliver(_BUSY, _BUSY_JSON, [], BodyReceiver(scope, receive), send)
 
 
-class _Visit:
-    """One request that was let in."""
+class _AdmittedRequest:
+    """An admitted request."""
 
     __slots__ = ("_gate", "_holds", "_over", "_receive", "_send")
 
@@ -187,7 +186,7 @@ class _Visit:
         self._over = False
 
     async def receive(self) -> Message:
-        """Receive the client's next message. The request holds no place while it waits."""
+        """Receive the client's next message, without a slot while waiting for it."""
         if self._over:
             return await self._receive()
         self.step_out()
@@ -196,53 +195,52 @@ class _Visit:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a message to the client. The place is released first, as the work is done when an answer begins."""
+        """Send a message, after returning the slot: when the response begins, the work is done."""
         self.leave()
         await self._send(message)
 
     def leave(self) -> None:
-        """The place is given back for good."""
+        """Return the slot permanently."""
         self._over = True
         self.step_out()
 
     def step_out(self) -> None:
-        """Give the place back for a while."""
+        """Return the slot temporarily."""
         if self._holds:
             self._holds = False
             self._gate.leave()
 
     async def step_in(self) -> None:
-        """Take a place again, unless none is needed any more."""
-        if self._needs_place():
+        """Take a slot again, if the request still needs one."""
+        if self._needs_slot():
             await self._gate.again()
-            if self._needs_place():
+            if self._needs_slot():
                 self._holds = True
             else:
-                # Meanwhile the answer has begun, or another part of the request has taken one.
+                # The response has begun, or another task of the request has taken a slot.
                 self._gate.leave()
 
-    def _needs_place(self) -> bool:
+    def _needs_slot(self) -> bool:
         return not (self._over or self._holds)
 
 
 Refusal = Callable[[], ShoalError | None]
-"""Why one more is refused now; None when it is not. Each call decides about another."""
+"""Returns the reason to refuse one more request, or None. Each call decides about another request."""
 
 
-class Relief:
-    """An application whose requests with consequences are let in as the `refusal` says."""
+class LoadShedding:
+    """Load shedding: requests that cause deliveries are refused as `refusal` says."""
 
-    def __init__(self, app: ASGIApp, brings_deliveries: Callable[[str, str], bool], refusal: Refusal) -> None:
+    def __init__(self, app: ASGIApp, delivers: Callable[[str], bool], refusal: Refusal) -> None:
         self._app = app
-        self._brings_deliveries = brings_deliveries
+        self._delivers = delivers
         self._refusal = refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One connection."""
         if (
             scope["type"] == "http"
             and scope["method"] == "POST"
-            and self._brings_deliveries("POST", scope["path"])
+            and self._delivers(scope["path"])
             and (error := self._refusal()) is not None
         ):
             reply = reply_for(error)
@@ -255,9 +253,9 @@ _log = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 2.0
 _STALE_SECONDS = 10.0
-"""A table that nobody has looked after for so long is not used before somebody has."""
+"""A request waits for the refresh of a table that is older than this."""
 _PATIENCE_SECONDS = 5.0
-"""Monitoring gets an answer from wherever it asks."""
+"""Shorter than the timeouts of monitoring, whose requests may wait for a refresh too."""
 
 _REFUSED = "Your network has no access to this server"
 _REFUSAL = reply_for(NotAllowed(_REFUSED))
@@ -265,7 +263,7 @@ _REFUSAL_JSON = encode(_REFUSAL.body)
 
 
 class IpGuard:
-    """The IP blocks, as this process knows them."""
+    """The IP blocks as known to this process."""
 
     def __init__(self, graph: Reader, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._graph = graph
@@ -276,16 +274,16 @@ class IpGuard:
         self._turn = asyncio.Lock()
         self._outage = ThrottledLog(_log)
         self.watched = False
-        """Whether `watching` looks for changes, so that requests need not."""
+        """Whether `watching` polls for changes, so that requests need not."""
         self.refused = 0
-        """Requests and WebSockets from blocked networks, since the process began."""
+        """Requests and WebSockets refused since the start of the process."""
 
     def is_due(self) -> bool:
-        """Whether it is time to look for changes."""
+        """Return whether the table should be refreshed."""
         return self._clock() - self._looked > _EVERY_SECONDS
 
     async def catch_up(self) -> None:
-        """Look for changes, unless somebody is at it and the table is not stale."""
+        """Refresh the table, unless another task is doing so and the table is not stale."""
         if self._turn.locked() and self._clock() - self._looked < _STALE_SECONDS:
             return
         async with self._turn:
@@ -293,7 +291,7 @@ class IpGuard:
                 await self._look()
 
     async def look(self) -> None:
-        """Read the blocks again if they have changed: what was committed before this call is in force when it returns."""
+        """Refresh the table. Changes committed before this call are in force when it returns."""
         async with self._turn:
             await self._look()
 
@@ -310,38 +308,35 @@ class IpGuard:
         self._looked = began
 
     async def _read(self) -> None:
-        # The mark is read first: a change after it is seen at the next look.
+        # Read the version first: a later change is then detected next time.
         version = await blocklists.ip_blocks_version(self._graph)
         if version != self._version:
             blocks = await blocklists.all_ip_blocks(self._graph)
-            # Thousands of networks take a tenth of a second to parse.
+            # Parsing thousands of networks takes 100 ms.
             self._table = await asyncio.to_thread(IpTable, blocks)
             self._version = version
 
     def severity(self, scope: Scope) -> IpSeverity | None:
-        """The most severe block that the client of a connection falls under, or None."""
+        """Return the most severe block that applies to the client of a connection, or None."""
         if self._table.is_empty:
             return None
         found = self._table.blocks_of(client_of(scope))
         return most_severe(found, now_ms()) if found else None
 
     def check(self, scope: Scope) -> None:
-        """Raise `NotAllowed` for a client whose network has no access."""
         if self.severity(scope) is IpSeverity.NO_ACCESS:
             raise NotAllowed(_REFUSED)
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Look for changes until the block ends, also while nobody asks for anything."""
+        """Poll for changes until the block ends."""
         self.watched = True
         await self.look()
-        task = asyncio.create_task(self._watch(), name="shoal-ip-blocks")
         try:
-            yield
+            async with running(self._watch(), "shoal-ip-blocks"):
+                yield
         finally:
             self.watched = False
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def _watch(self) -> None:
         while True:
@@ -349,15 +344,14 @@ class IpGuard:
             await self.look()
 
 
-class Barrier:
-    """An application behind the guard: whoever has no access is refused before anything else is done."""
+class IpBlocking:
+    """Refuses blocked networks before any other work is done."""
 
     def __init__(self, app: ASGIApp, guard: IpGuard) -> None:
         self._app = app
         self._guard = guard
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """One connection. Usually nothing stands between, not even a coroutine."""
         if self._guard.watched and self._guard.severity(scope) is not IpSeverity.NO_ACCESS:
             return self._app(scope, receive, send)
         return self._guarded(scope, receive, send)
@@ -377,20 +371,20 @@ class Barrier:
 
 
 def client_of(scope: Scope) -> str:
-    """The client's address, as trusted proxies tell it; empty when it is not known."""
+    """Return the client's address, as reported by trusted proxies; empty if unknown."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
-SWITCHED, REFUSED = 101, 403
+async def _record(app: ASGIApp, recorder: Recorder, record: Record, scope: Scope, receive: Receive, send: Send) -> None:
+    async def send_noted(message: Message) -> None:
+        _note(record, message)
+        await send(message)
 
-
-async def run(app: ASGIApp, recorder: Recorder, record: Record, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run the application, and end the record with it."""
     failure: BaseException | None = None
     token = begin_recording(record)
     try:
-        await app(scope, receive, _counting(record, send))
+        await app(scope, receive, send_noted)
     except BaseException as error:
         failure = error
         raise
@@ -399,51 +393,24 @@ async def run(app: ASGIApp, recorder: Recorder, record: Record, scope: Scope, re
         recorder.end(record, failure)
 
 
-def _counting(record: Record, send: Send) -> Send:
-    async def counted(message: Message) -> None:
-        note = _NOTES.get(message["type"])
-        if note is not None:
-            note(record, message)
-        await send(message)
-
-    return counted
-
-
-def _start(record: Record, message: Message) -> None:
-    record.status = message["status"]
-    record.enter(SEND)
-
-
-def _body(record: Record, message: Message) -> None:
-    if record.method != "HEAD":
-        record.bytes += len(message.get("body", b""))
-    record.complete = not message.get("more_body", False)
-
-
-def _accept(record: Record, _message: Message) -> None:
-    record.status, record.complete = SWITCHED, True
-    record.enter(SEND)
-
-
-def _frame(record: Record, message: Message) -> None:
-    record.bytes += len((message.get("text") or "").encode()) + len(message.get("bytes") or b"")
-
-
-def _close(record: Record, _message: Message) -> None:
-    # Before it was accepted, this refuses the handshake.
-    record.status = record.status or REFUSED
-    record.complete = True
-
-
-_NOTES = {
-    "http.response.start": _start,
-    "http.response.body": _body,
-    "websocket.http.response.start": _start,
-    "websocket.http.response.body": _body,
-    "websocket.accept": _accept,
-    "websocket.send": _frame,
-    "websocket.close": _close,
-}
+def _note(record: Record, message: Message) -> None:
+    match message["type"]:
+        case "http.response.start" | "websocket.http.response.start":
+            record.status = message["status"]
+            record.enter(SEND)
+        case "http.response.body" | "websocket.http.response.body":
+            if record.method != "HEAD":
+                record.bytes += len(message.get("body", b""))
+            record.complete = not message.get("more_body", False)
+        case "websocket.accept":
+            record.status, record.complete = 101, True
+            record.enter(SEND)
+        case "websocket.send":
+            record.bytes += len((message.get("text") or "").encode()) + len(message.get("bytes") or b"")
+        case "websocket.close":
+            # A close before the accept refuses the handshake.
+            record.status = record.status or 403
+            record.complete = True
 
 
 CORS_PATHS = (
@@ -456,7 +423,7 @@ CORS_PATHS = (
     "/media/",
     "/openapi.json",
 )
-"""Beginnings of the paths that pages of other origins may read."""
+"""Path prefixes that pages of other origins may read."""
 
 _ORIGIN = (b"access-control-allow-origin", b"*")
 _EXPOSE = (
@@ -471,23 +438,23 @@ _PREFLIGHT = (
 )
 _EVERYWHERE = ((b"x-content-type-options", b"nosniff"),)
 _SECURE = ((b"strict-transport-security", b"max-age=31536000"),)
-"""Tells clients that came by https to keep using it for a year. Subdomains are left out: they are not ours."""
+"""Makes browsers use HTTPS for a year. Subdomains are excluded, because they may not be ours."""
 _PAGE = ((b"content-security-policy", b"frame-ancestors 'none'"), (b"x-frame-options", b"DENY"))
-"""Headers that keep other origins from showing a page in a frame. They add to the policy that the page has."""
+"""Prevents other origins from framing a page, in addition to the policy of the page itself."""
 FRAMED_PATHS = ("/embed/",)
-"""Beginnings of the paths of pages that are made to be shown in a frame of another origin."""
+"""Path prefixes of pages that other origins may frame."""
 _RECORDED = ("http", "websocket")
 _BEGUN = ("websocket.accept", "websocket.http.response.start")
 _GOOD_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 
 REQUEST_ID = "shoal.request_id"
-"""Where the id of a request is in its ASGI scope, as text."""
+"""Key of the request id in the ASGI scope, a `str`."""
 ROUTE = "shoal.route"
-"""Where the method and path template of a matched route are in the ASGI scope. A path itself may hold a secret."""
+"""Key of the matched route in the ASGI scope: method and path template. An actual path may contain a secret."""
 
 
 class Edge:
-    """The outermost application: answers preflights, adds headers to whatever the inner one answers."""
+    """The outermost application: answers CORS preflights, adds headers to every response, and records requests."""
 
     def __init__(
         self,
@@ -504,12 +471,11 @@ class Edge:
         self._page = always + _PAGE
         self._framed = always
         self._shared = (_ORIGIN, _EXPOSE, *always)
-        # An id need only be unique, so one random part for the process and a number are enough.
+        # Ids need only be unique: a random prefix per process and a counter.
         self._process = secrets.token_hex(6)
         self._numbers = itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One ASGI connection."""
         kind = scope["type"]
         if kind not in _RECORDED:
             await self._app(scope, receive, send)
@@ -521,7 +487,7 @@ class Edge:
         if record is None:
             await answer(scope, receive, send, request_id)
         else:
-            await run(partial(answer, request_id=request_id), self._recorder, record, scope, receive, send)
+            await _record(partial(answer, request_id=request_id), self._recorder, record, scope, receive, send)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
         async def send_more(message: Message) -> None:
@@ -552,7 +518,7 @@ class Edge:
         await self._app(scope, receive, send_more)
 
     def _request_id(self, scope: Scope) -> tuple[bytes, bool]:
-        """Return the id that a proxy in front gave, when it is harmless, or a new one; and whether it named a trace."""
+        """Return the id from a proxy if it is well-formed, or else a new one; and whether there is a `traceparent`."""
         traced = False
         given = b""
         for name, value in scope["headers"]:
@@ -565,9 +531,10 @@ class Edge:
 
 
 class Limited:
-    """An application that is asked so often at most as the limiter says for this class.
+    """An application with a rate limit of this class, by client address.
 
-    The `meter` counts its requests under the name `route`: the time until an answer begins, as a client may take long over a file.
+    The `meter` measures its requests under the name `route`, until the response begins: a client may take long over a
+    file.
     """
 
     def __init__(
@@ -580,7 +547,6 @@ class Limited:
         self._route = route or f"({limit_class})"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         began = perf_counter()
         name_route(self._route)
         enter(AUTHENTICATE)
@@ -602,6 +568,5 @@ class Limited:
 
 
 def _refusal(wait: float) -> ASGIApp:
-    """For people to read as for programs."""
     reply = reply_for(TooMany("Too many requests", retry_after=wait))
     return PlainTextResponse("Too many requests: try again in a few minutes", reply.status, dict(reply.headers))

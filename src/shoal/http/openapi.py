@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect as sources
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from itertools import pairwise
@@ -26,7 +26,7 @@ from shoal.http.errors import TABLE
 from shoal.http.pagination import PageQuery
 from shoal.http.params import CursorId, Id, Json, Limit, Upload
 from shoal.http.protocol import SENTENCES
-from shoal.http.routes import Body, Route, RouteGroup
+from shoal.http.routes import LISTS, Body, Route, RouteGroup, inner_types
 
 Schema = dict[str, Any]
 
@@ -44,14 +44,14 @@ _OWN: Final[Mapping[type, Schema]] = {
 
 
 class Components:
-    """The named schemas of a document, as they are come across."""
+    """The named schemas of a document, collected on use."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, Schema] = {}
         self._names: dict[type, str] = {}
 
     def of(self, kind: Any) -> Schema:
-        """The schema of an answer of this type."""
+        """Return the schema of a response type."""
         return self._of(inspect.type_info(kind))
 
     def _of(self, info: inspect.Type) -> Schema:
@@ -63,7 +63,7 @@ class Components:
         name = self._names.get(info.cls)
         if name is None:
             name = self._names[info.cls] = self._free_name(info.cls)
-            # Before its fields: a status holds a status.
+            # Before its fields, because a status contains a status.
             self.schemas[name] = {}
             self.schemas[name] = _struct(info, self._of)
         return name
@@ -76,12 +76,12 @@ class Components:
 
 
 def taken(info: inspect.Type) -> Schema:
-    """The schema of a parameter, whole where it stands."""
+    """Return the inlined schema of a parameter."""
     return _struct(info, taken, given=True) if isinstance(info, inspect.StructType) else _plain(info, taken)
 
 
 def _struct(info: inspect.StructType, of: Callable[[inspect.Type], Schema], *, given: bool = False) -> Schema:
-    """Return a struct's schema. Required: in answers, fields never left out; if `given`, those without a default."""
+    """Return a struct's schema. Required fields: in responses, those always present; if `given`, those without a default."""
     said = sentences(info.cls)
     left_out = {field.encode_name for field in msgspec.structs.fields(info.cls) if field.default is UNSET}
     optional = given or info.cls.__struct_config__.omit_defaults
@@ -108,7 +108,7 @@ def _plain(info: inspect.Type, of: Callable[[inspect.Type], Schema]) -> Schema:
         return {**of(info.type), **(info.extra_json_schema or {})}
     if isinstance(info, inspect.UnionType):
         return _union(info, of)
-    if isinstance(info, inspect.ListType | inspect.VarTupleType | inspect.SetType | inspect.FrozenSetType):
+    if isinstance(info, LISTS):
         return {"type": "array", "items": of(info.item_type), **_lengths(info, "minItems", "maxItems")}
     if isinstance(info, inspect.DictType):
         values = {} if isinstance(info.value_type, inspect.AnyType) else {"additionalProperties": of(info.value_type)}
@@ -146,7 +146,7 @@ _BY_NATURE: Final[Mapping[type, Schema]] = {
     inspect.DateTimeType: {"type": "string", "format": "date-time"},
     inspect.DateType: {"type": "string", "format": "date"},
 }
-"""JSON schemas of plain types. A type that is not here, as `Any` or raw JSON, may be anything."""
+"""JSON schemas of plain types. Other types, such as `Any` or raw JSON, may have any value."""
 
 
 def _choice(values: Any) -> Schema:
@@ -160,7 +160,7 @@ def _lengths(info: Any, least: str, most: str) -> Schema:
 
 @cache
 def sentences(cls: type) -> Mapping[str, str]:
-    """Return the docstrings below the fields of a struct, by field; empty where its source is not at hand."""
+    """Return the docstrings of the fields of a struct; empty if its source is not available."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
@@ -202,33 +202,33 @@ _HEADERS: Final[Mapping[str, Schema]] = {
 }
 _WITH_STATUS: Final = {429: "Retry-After", 503: "Retry-After", 507: "Retry-After", 401: "WWW-Authenticate"}
 _BASIC: Final = (400, 408, 413, 429, 431, 503)
-"""Any request may be malformed, too slow, too large, one too many, or come while a store is away."""
+"""Errors of any request: malformed, too slow, too large, over a limit, or while a store is unavailable."""
 _OF_CONNECTIONS: Final = (408, 431)
-"""Answered by the connection, before the request is counted for a rate limit."""
+"""Sent by the connection, before the request counts for a rate limit."""
 
 
 class Detail(msgspec.Struct, kw_only=True):
     """An error in one field."""
 
     error: str
-    """A word for programs, as `ERR_BLANK`."""
+    """A machine-readable code, such as `ERR_BLANK`."""
     description: str
-    """A sentence for people that says what is wrong."""
+    """A description of the error for people."""
 
 
 class Error(msgspec.Struct, kw_only=True):
-    """Why something was refused."""
+    """The reason of a refusal."""
 
     error: str
-    """A sentence that is safe to show; of `/oauth/` a word of OAuth."""
+    """A message that is safe to show; on `/oauth/`, an OAuth error code."""
     error_description: str | UnsetType = UNSET
-    """A sentence about the error; on `/oauth/` only."""
+    """A description of the error; only on `/oauth/`."""
     details: dict[str, list[Detail]] | UnsetType = UNSET
-    """Errors by the name of their field."""
+    """Errors by field."""
 
 
 def answers_of(route: Route, components: Components) -> Schema:
-    """Every answer that a route may give, by status."""
+    """Return all responses of a route by status."""
     headers = [*_WINDOW, "Link"] if _is_paged(route) else [*_WINDOW]
     good = {"content": _content(route.answer, components), "headers": _references(headers)}
     found: Schema = {"200": {"description": "Done.", **good}}
@@ -237,15 +237,15 @@ def answers_of(route: Route, components: Components) -> Schema:
 
 
 def statuses_of(route: Route) -> tuple[int, ...]:
-    """The errors that a route may answer, from what it declares."""
+    """Return the error statuses of a route, from its declarations."""
     found = {*_BASIC, *route.refuses}
-    fields = {field.encode_name for field in msgspec.structs.fields(route.params)} if route.params else set()
+    fields = _wire_names(route)
     if route.auth != "public" or "client_secret" in fields:
         found |= {401, 403}
     if route.auth == "user" or route.params is not None:
         found.add(422)
     if "{" in route.path or _takes_ids(route) or "acct" in fields:
-        # What is meant may not be there, or belong to somebody who is suspended.
+        # The object may not exist, or belong to a suspended member.
         found |= {404, 410}
     if route.method != "GET":
         found |= {409, 507}
@@ -253,7 +253,7 @@ def statuses_of(route: Route) -> tuple[int, ...]:
 
 
 def responses(components: Components) -> Schema:
-    """The errors, each once, in the words of the table."""
+    """Return the shared error responses."""
     schema = components.of(Error)
     texts = {row.status: row.text for row in reversed(TABLE)} | {
         status: SENTENCES[status] for status in _OF_CONNECTIONS
@@ -274,13 +274,8 @@ def _headers_of(status: int) -> list[str]:
     return [*counted, *filter(None, [_WITH_STATUS.get(status)])]
 
 
-def shared_headers() -> Schema:
-    """The headers that answers refer to."""
-    return {name: dict(header) for name, header in _HEADERS.items()}
-
-
 def security_schemes(base: str) -> Schema:
-    """How a token is come by."""
+    """Return the OAuth security scheme."""
     scopes = {scope: _what(scope) for scope in sorted(KNOWN)}
     token = {"tokenUrl": f"{base}/oauth/token", "scopes": scopes}
     return {
@@ -320,27 +315,22 @@ def _what(scope: str) -> str:
 
 
 def _is_paged(route: Route) -> bool:
-    if route.params is None:
-        return False
-    names = {field.encode_name for field in msgspec.structs.fields(route.params)}
-    return issubclass(route.params, PageQuery) or {"limit", "offset"} <= names
+    return route.params is not None and (
+        issubclass(route.params, PageQuery) or {"limit", "offset"} <= _wire_names(route)
+    )
+
+
+def _wire_names(route: Route) -> set[str]:
+    return {field.encode_name for field in _fields(route)}
 
 
 def _takes_ids(route: Route) -> bool:
-    return route.params is not None and any(kind is Id for kind in _custom(inspect.type_info(route.params)))
+    return route.params is not None and _holds_id(inspect.type_info(route.params))
 
 
-def _custom(info: inspect.Type) -> Iterator[type]:
-    if isinstance(info, inspect.CustomType):
-        yield info.cls
-    elif isinstance(info, inspect.StructType):
-        for field in info.fields:
-            yield from _custom(field.type)
-    elif isinstance(info, inspect.UnionType):
-        for kind in info.types:
-            yield from _custom(kind)
-    elif (item := getattr(info, "item_type", None)) is not None:
-        yield from _custom(item)
+def _holds_id(info: inspect.Type) -> bool:
+    is_id = isinstance(info, inspect.CustomType) and info.cls is Id
+    return is_id or any(_holds_id(inner) for _, inner in inner_types(info))
 
 
 def _content(answer: Any, components: Components) -> Schema:
@@ -359,11 +349,10 @@ def _name(status: int) -> str:
 
 
 _IN_QUERY: Final = frozenset({"GET", "HEAD"})
-_LISTS: Final = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
 _NO_LIMIT: Final = Limit(-1)
-"""The default of a limit that is not given, where 0 is one."""
+"""The default of a limit for which 0 is a valid value."""
 _RAISES: Final = re.compile(r" Raises `.*")
-"""Sentences in a verb's docstring that are for programmers, and left out of the document."""
+"""Sentences of a docstring that are for developers, and omitted from the document."""
 _ABOUT: Final = (
     "The Mastodon client API as this server speaks it, and what it adds below `/api/shoal/`. Ids are texts of digits. Moments are "
     "ISO 8601 in UTC with milliseconds. Parameters may come in the query, as JSON, urlencoded or as multipart, whichever of them "
@@ -375,7 +364,7 @@ _ABOUT: Final = (
 
 
 def document_of(parts: Sequence[RouteGroup], base: str = "") -> Schema:
-    """The document, ready for JSON; `base` is the path at which clients find the root."""
+    """Return the document as JSON values; `base` is the path of the root as clients see it."""
     components = Components()
     paths: dict[str, Schema] = {}
     for part in parts:
@@ -390,14 +379,14 @@ def document_of(parts: Sequence[RouteGroup], base: str = "") -> Schema:
         "components": {
             "schemas": components.schemas,
             "responses": responses(components),
-            "headers": shared_headers(),
+            "headers": {name: dict(header) for name, header in _HEADERS.items()},
             "securitySchemes": {OAUTH: security_schemes(base)},
         },
     }
 
 
 def name_of(route: Route) -> str:
-    """The operation's name, unlike any other's: `get_v1_accounts_id_statuses`."""
+    """Return the unique name of an operation, such as `get_v1_accounts_id_statuses`."""
     words = re.findall(r"[A-Za-z0-9]+", route.path.removeprefix("/api/"))
     return "_".join((route.method.lower(), *words))
 
@@ -438,7 +427,7 @@ def _fields(route: Route) -> tuple[inspect.Field, ...]:
 
 
 def _schemas(route: Route) -> dict[str, Schema]:
-    """Return the schema of each field by its name on the wire, with its description and default."""
+    """Return the schema of each field by its wire name, with its description and default."""
     said = {} if route.params is None else sentences(route.params)
     return {field.encode_name: _schema(field, said.get(field.name)) for field in _fields(route)}
 
@@ -456,8 +445,8 @@ def _parameter(field: inspect.Field, schema: Schema, where: str) -> Schema:
     if "description" in schema:
         parameter["description"] = schema.pop("description")
     if where == "query":
-        kinds = list(_kinds(field.type))
-        if any(isinstance(kind, _LISTS) for kind in kinds):
+        kinds = _kinds(field.type)
+        if any(isinstance(kind, LISTS) for kind in kinds):
             parameter["name"] = f"{name}[]"
         elif any(isinstance(kind, inspect.StructType) for kind in kinds):
             parameter |= {"style": "deepObject", "explode": True}
@@ -465,18 +454,14 @@ def _parameter(field: inspect.Field, schema: Schema, where: str) -> Schema:
     return parameter
 
 
-def _kinds(info: inspect.Type) -> Iterator[inspect.Type]:
-    if isinstance(info, inspect.UnionType):
-        for kind in info.types:
-            yield from _kinds(kind)
-    else:
-        yield info
+def _kinds(info: inspect.Type) -> tuple[inspect.Type, ...]:
+    return info.types if isinstance(info, inspect.UnionType) else (info,)
 
 
 def _body(route: Route, fields: Sequence[inspect.Field], schemas: Mapping[str, Schema]) -> Schema:
-    """Return the request body, of one content type where it has no files: generators of clients fail on a choice.
+    """Return the request body, with a single content type unless it has files: client generators fail on a choice.
 
-    It is JSON, a form for OAuth (RFC 6749), and multipart with files.
+    It is JSON, a form for OAuth (RFC 6749), or multipart with files.
     """
     files = [field for field in fields if _is_file(field)]
     content: dict[str, Any] = {}
@@ -505,7 +490,7 @@ def _object(fields: Sequence[inspect.Field], schemas: Mapping[str, Schema]) -> S
 
 
 def _encoding(schema: Schema) -> Schema:
-    """How a form says what is inside: `name[]=` for a list, `name[key]=` for an object."""
+    """Return how a form encodes nested values: `name[]=` for a list, `name[key]=` for an object."""
     styles = {
         name: {"style": "deepObject", "explode": True}
         for name, inner in schema["properties"].items()

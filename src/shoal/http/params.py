@@ -21,7 +21,8 @@ import binascii
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import IO, Any, Protocol, TypeVar
+from functools import cache
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -32,99 +33,36 @@ from starlette.requests import Request
 
 from shoal.core.errors import InvalidInput, NotFound, TooLarge
 from shoal.core.ids import MAX_ID
-from shoal.http.bodies import Intake, Spool, pieces, read_body
+from shoal.http.bodies import Intake, Spool, Upload, pieces, read_body
 from shoal.http.errors import Malformed, OAuthRefused, refusal
+from shoal.http.routes import LISTS
+
+__all__ = ["MAX_BODY", "CursorId", "Id", "Limit", "Params", "Upload", "convert", "read_params"]
 
 T = TypeVar("T")
 
 
-class Bytes(Protocol):
-    """Where the bytes of a file are."""
-
-    @property
-    def size(self) -> int:
-        """How many they are."""
-
-    def copy_to(self, target: IO[bytes]) -> None:
-        """Write all of them to a file."""
-
-    @property
-    def data(self) -> bytes:
-        """All of them."""
-
-    def close(self) -> None:
-        """Forget them."""
-
-
-class Upload:
-    """A file that came with a request: the name its sender gave it, and its bytes."""
-
-    __slots__ = ("_bytes", "filename")
-
-    def __init__(self, filename: str, data: Bytes) -> None:
-        self.filename = filename
-        self._bytes = data
-
-    @property
-    def data(self) -> bytes:
-        """Its bytes, until it is closed."""
-        return self._bytes.data
-
-    @property
-    def size(self) -> int:
-        """How many bytes it has."""
-        return self._bytes.size
-
-    def copy_to(self, target: IO[bytes]) -> None:
-        """Write its bytes to a file, also those of a row whose files stay on the disk. It blocks for the time of a disk."""
-        self._bytes.copy_to(target)
-
-    def close(self) -> None:
-        """Free its bytes before the request is answered: a request that waits for something else need not keep them."""
-        self._bytes.close()
-
-
-class _Inline:
-    """The bytes of a file that stood in a text."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    @property
-    def size(self) -> int:
-        """How many bytes it has."""
-        return len(self.data)
-
-    def copy_to(self, target: IO[bytes]) -> None:
-        """Write the bytes to a file."""
-        target.write(self.data)
-
-    def close(self) -> None:
-        """Forget them."""
-        self.data = b""
-
-
 class _Whole(type):
-    """A metaclass for kinds of whole numbers. Their values are plain ints, as encoders and stores refuse subclasses."""
+    """Metaclass of integer types. Their values are plain `int`s, because encoders and stores reject subclasses."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, int)
 
 
 class Id(int, metaclass=_Whole):
-    """An id from the wire. One that is malformed or too large names nothing: `NotFound`."""
+    """An id. A malformed or too large one raises `NotFound`, as it identifies nothing."""
 
 
 class CursorId(int, metaclass=_Whole):
-    """An id to page from; 0 for one that is absent or garbage, the largest id for one that is larger."""
+    """An id to page from; 0 if missing or malformed, the maximum if larger."""
 
 
 class Limit(int, metaclass=_Whole):
-    """How many items are asked for; 0 for garbage, which means the default."""
+    """A page size; 0 if malformed, which means the default."""
 
 
 class Json:
-    """Any JSON value. A text, which is all that a form can send, is decoded; in JSON any other value is taken as it is."""
+    """Any JSON value. A string, the only type in a form, is decoded; any other value of a JSON body is taken as it is."""
 
     __slots__ = ("value",)
 
@@ -133,43 +71,40 @@ class Json:
 
 
 class _HasNul(Exception):
-    """A text contains U+0000, which PostgreSQL cannot keep."""
+    """A string contains U+0000, which PostgreSQL cannot store."""
 
 
 _ABSENT = object()
-"""The value that a fixer returns for input that counts as not given."""
+"""Returned by a fixer for a value that counts as missing."""
 
 Fixer = Callable[[Any], object]
-_PREPARED: dict[type[Any], dict[str, Fixer | None]] = {}
-"""Fixers to apply to each field of a struct before msgspec sees it, by wire name; None for fields without one."""
 
 _UNDEFINED = frozenset({"undefined", "null"})
-"""Texts that JavaScript clients send in a form for an object or a list of objects that they do not have."""
-
-_COLLECTIONS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
+"""Strings that JavaScript clients send in a form for a missing object or list of objects."""
 
 
 def convert(params: Mapping[str, object], type: type[T]) -> T:  # noqa: A002 (msgspec.convert's own word)
-    """The struct that the parameters describe; unknown ones are ignored. `InvalidInput`, or `NotFound` from an `Id`."""
+    """Return the struct for these parameters, ignoring unknown ones.
+
+    Raises `InvalidInput`, and `NotFound` for an invalid `Id`.
+    """
     try:
-        return msgspec.convert(_fix_fields(params, _fixers(type)), type, strict=False, dec_hook=_decode)
+        fixers = fixers_of(type)  # type: ignore[arg-type]  # every type is hashable
+        return msgspec.convert(_fix_fields(params, fixers), type, strict=False, dec_hook=_decode)
     except msgspec.ValidationError as error:
         raise refusal(str(error), type) from None
 
 
-def prepare(type: type[Any]) -> None:  # noqa: A002 (as above)
-    """Do now what the first `convert` to this type would do."""
-    _fixers(type)
+@cache
+def fixers_of(kind: type[Any]) -> dict[str, Fixer | None]:
+    """Return what to apply to each field of a struct before msgspec sees it, by wire name; None for nothing.
 
-
-def _fixers(kind: type[Any]) -> dict[str, Fixer | None]:
-    known = _PREPARED.get(kind)
-    if known is None:
-        info = inspect.type_info(kind)
-        if not isinstance(info, inspect.StructType):
-            raise TypeError(f"{kind!r} is not a msgspec.Struct")
-        known = _PREPARED[kind] = {field.encode_name: _field_fixer(field) for field in info.fields}
-    return known
+    The first call for a type is slow, so the application makes it at startup.
+    """
+    info = inspect.type_info(kind)
+    if not isinstance(info, inspect.StructType):
+        raise TypeError(f"{kind!r} is not a msgspec.Struct")
+    return {field.encode_name: _field_fixer(field) for field in info.fields}
 
 
 def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]) -> dict[str, object]:
@@ -190,20 +125,20 @@ def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]
 
 
 class _Clearable:
-    """The fixer of a field that may be UNSET or None: where a value is empty it is None, and no longer "not given"."""
+    """The fixer of a field that may be UNSET or None: an empty value becomes None instead of "missing"."""
 
     def __init__(self, fix: Fixer | None) -> None:
         self._fix = fix
 
     def __call__(self, value: object) -> object:
         fixed = value if self._fix is None or value is None else self._fix(value)
-        # A form says an empty dictionary by empty values in it.
+        # A form encodes an empty dictionary by empty values in it.
         return None if fixed is _ABSENT or fixed == {} else fixed
 
 
 def _field_fixer(field: inspect.Field) -> Fixer | None:
     fix = _fixer(field.type)
-    # msgspec says of a default that is UNSET that there is none, though the field is not required.
+    # For a default of UNSET, msgspec reports no default, though the field is not required.
     unset = not field.required and field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
     return _Clearable(fix) if unset and _may_be_none(field.type) else fix
 
@@ -218,11 +153,11 @@ def _fixer(info: inspect.Type) -> Fixer | None:
     if isinstance(info, inspect.UnionType):
         some = [kind for kind in info.types if not isinstance(kind, inspect.NoneType)]
         return _fixer(some[0]) if len(some) == 1 else None
-    if isinstance(info, _COLLECTIONS):
+    if isinstance(info, LISTS):
         fix = _list_fixer(_fixer(info.item_type))
         return _unless_undefined(fix) if isinstance(info.item_type, inspect.StructType) else fix
     if isinstance(info, inspect.StructType):
-        return _unless_undefined(_struct_fixer(_fixers(info.cls)))
+        return _unless_undefined(_struct_fixer(fixers_of(info.cls)))
     if isinstance(info, inspect.StrType):
         return _fix_text
     if isinstance(info, inspect.BoolType):
@@ -248,7 +183,7 @@ def _struct_fixer(fixers: Mapping[str, Fixer | None]) -> Fixer:
 def _list_fixer(fix_item: Fixer | None) -> Fixer:
     def fix(value: Any) -> object:
         items = _items(value)
-        # `a[]=` is how a form says the empty list.
+        # `a[]=` is the empty list in a form.
         given = [item for item in items if item is not None and item != ""]
         if fix_item is None:
             return given
@@ -274,7 +209,7 @@ def _fix_text(value: Any) -> object:
 
 
 _FALSE = frozenset({"0", "f", "false", "off"})
-"""How false is written, in any case, as Rails has it: but `False`, which is true there, is never meant so by Python's clients."""
+"""Spellings of false, ignoring case. In Rails `False` is true, but Python clients never mean that."""
 
 
 def _fix_bool(value: Any) -> object:
@@ -289,7 +224,7 @@ def _fix_float(value: Any) -> object:
             number = float(value)
         except ValueError:
             return _fix_blank(value)
-        # Comparisons let a NaN pass any maximum, so it must not get as far as that; text is refused in words.
+        # NaN passes every comparison with a maximum. msgspec refuses the text.
         return number if math.isfinite(number) else "not finite"
     return value
 
@@ -299,7 +234,7 @@ def _fix_blank(value: Any) -> object:
 
 
 def _decode(kind: type[Any], value: Any) -> object:
-    """msgspec's hook for the types of this module."""
+    """Decode the custom types of this module (the `dec_hook` of msgspec)."""
     if kind is Id:
         number = _integer(value)
         if number is None or abs(number) > MAX_ID:
@@ -313,12 +248,15 @@ def _decode(kind: type[Any], value: Any) -> object:
 
 
 def _inline_file(text: str) -> object:
-    """A file as a `data:` URL in Base64 (RFC 2397), which is how JSON brings one; any other text stays what it is."""
+    """Return the file in a `data:` URL in Base64 (RFC 2397), the form of files in JSON.
+
+    Any other text is returned unchanged.
+    """
     head, comma, body = text.partition(",")
     if not comma or not head.startswith("data:") or not head.endswith(";base64"):
         return text
     try:
-        return Upload("", _Inline(base64.b64decode(body, validate=True)))
+        return Upload("", base64.b64decode(body, validate=True))
     except binascii.Error:
         raise InvalidInput("a field that takes a file has a text that is not Base64") from None
 
@@ -333,7 +271,7 @@ def _decoded_json(value: object) -> object:
 
 
 def _integer(value: Any) -> int | None:
-    """The number in at most 40 digits of ASCII (int() itself also takes blanks, underscores and other scripts)."""
+    """Parse at most 40 ASCII digits; None for anything else. `int` also accepts spaces, underscores and other scripts."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and len(value) <= 40 and value.isascii() and value.removeprefix("-").isdigit():
@@ -342,16 +280,16 @@ def _integer(value: Any) -> int | None:
 
 
 MAX_DEPTH = 8
-"""How many levels a name or a JSON value may have."""
+"""Maximum nesting of a name or a JSON value."""
 
 MAX_FIELDS = 1000
-"""How many values a request may have, in all its levels."""
+"""Maximum number of values in a request, at all levels."""
 
 
 def unfold(pairs: Iterable[tuple[str, object]], *, once: bool = False) -> dict[str, object]:
-    """The tree of all pairs. Names that contradict each other (`a=1&a[k]=2`) are `Malformed`.
+    """Return the tree of all pairs. Raises `Malformed` for contradicting names (`a=1&a[k]=2`).
 
-    With `once` a plain name that comes twice raises `OAuthRefused`, as RFC 6749, 3.1 asks.
+    With `once`, a repeated plain name raises `OAuthRefused` (RFC 6749, section 3.1).
     """
     tree: dict[str, object] = {}
     for count, (name, value) in enumerate(pairs):
@@ -406,7 +344,7 @@ def _append(items: list[object], rest: list[str], value: object) -> None:
 
 
 def _holds(tree: dict[str, object], keys: list[str]) -> bool:
-    """Whether the value is there already, so that another one must belong to the next dictionary of the list."""
+    """Return whether the value is set already, so that another one belongs to the next dictionary of the list."""
     for key in keys[:-1]:
         child = tree.get(key)
         if not isinstance(child, dict):
@@ -415,27 +353,26 @@ def _holds(tree: dict[str, object], keys: list[str]) -> bool:
     return keys[-1] != "" and keys[-1] in tree
 
 
-__all__ = ["MAX_BODY", "CursorId", "Id", "Limit", "Params", "Upload", "convert", "read_params"]
-
 Params = dict[str, object]
 """Wire names to strings, numbers, booleans, None, `Upload`s, lists and dictionaries."""
 
 MAX_BODY = 1 << 16
-"""The largest body of a route that says nothing else, in bytes."""
+"""Default maximum of a body, in bytes."""
 
 MAX_WORDS = 1 << 20
-"""The largest JSON or urlencoded body of any route, in bytes: 40 MB of brackets would become gigabytes of lists."""
+"""Maximum of a JSON or urlencoded body, in bytes: 40 MB of brackets would become gigabytes of lists."""
 
 
 _MULTIPART = b"multipart/form-data"
-# The parser warns of each malformed body, and any stranger can send one.
+# The parser logs every malformed body, which any client can send.
 logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 async def read_params(request: Request, intake: Intake, *, max_body: int = MAX_BODY, once: bool = False) -> Params:
-    """Everything that the request says; `Malformed` (400), `InvalidInput` (422), `TooLarge` (413) or `Unavailable` (503).
+    """Return all parameters of a request.
 
-    With `once` a parameter that comes twice in the query, or twice in a form, is refused: see `unfold`.
+    Raises `Malformed` (400), `InvalidInput` (422), `TooLarge` (413) or `Unavailable` (503). With `once`, a parameter
+    that is repeated in the query or in a form is refused: see `unfold`.
     """
     raw_query: bytes = request.scope["query_string"]
     params = unfold(_form(raw_query), once=once) if raw_query else {}
@@ -460,14 +397,13 @@ async def _words(request: Request, intake: Intake, max_body: int) -> bytes:
 
 
 def is_multipart(request: Request) -> bool:
-    """Whether the body may bring files."""
     return parse_options_header(request.headers.get("content-type", ""))[0] == _MULTIPART
 
 
 def _parse(body: bytes, kind: bytes, *, once: bool) -> Params:
     if kind == b"application/x-www-form-urlencoded":
         return unfold(_form(body), once=once)
-    # A body that opens a brace is JSON whatever it is called: Mastodon.py and curl users mislabel it.
+    # Mastodon.py and users of curl mislabel JSON, which begins with a brace.
     if kind.endswith((b"/json", b"+json")) or body.lstrip()[:1] == b"{":
         return _json(body)
     if not kind:
@@ -500,7 +436,7 @@ def _json(body: bytes) -> Params:
 
 
 def _check_size(value: dict[str, object]) -> None:
-    """Refuse JSON with too many levels or values, level by level."""
+    """Refuse JSON with too many levels or values, checking level by level."""
     level: list[object] = [value]
     count = 0
     for _ in range(MAX_DEPTH):
@@ -521,13 +457,13 @@ def _children(item: object) -> list[object]:
 
 
 class _Parts:
-    """Collects the parts of a multipart body from the parser's calls."""
+    """Callbacks of the multipart parser, which collect the parts of a body."""
 
     def __init__(self, intake: Intake) -> None:
         self.fields: list[tuple[str, object]] = []
         self.ended = False
         self.words = 0
-        """Bytes of what is no file."""
+        """Bytes outside files."""
         self._intake = intake
         self._name = self._value = b""
         self._headers: dict[bytes, bytes] = {}
@@ -535,50 +471,43 @@ class _Parts:
         self._file: Spool | None = None
 
     def begin(self) -> None:
-        """A part starts."""
         if len(self.fields) >= MAX_FIELDS:
             raise InvalidInput(f"at most {MAX_FIELDS} fields may be sent")
         self._headers, self._chunks, self._file = {}, [], None
 
     def header_name(self, data: bytes, start: int, end: int) -> None:
-        """Bytes of a header's name."""
         self._name += self._counted(data[start:end])
 
     def header_value(self, data: bytes, start: int, end: int) -> None:
-        """Bytes of a header's value."""
         self._value += self._counted(data[start:end])
 
     def header_end(self) -> None:
-        """A header is complete."""
         self._headers[self._name.lower()] = self._value
         self._name = self._value = b""
 
     def headers_end(self) -> None:
-        """All headers are complete: a file has a file name, a text has none."""
+        """Decide whether the part is a file: only a file has a file name."""
         options = parse_options_header(self._headers.get(b"content-disposition", b""))[1]
         if b"name" not in options:
             raise Malformed("a part of the body has no name")
         self._options = options
         if b"filename" in options:
-            self._file = self._intake.file()
+            self._file = self._intake.file(options[b"filename"].decode("utf-8", "replace"))
 
     def data(self, data: bytes, start: int, end: int) -> None:
-        """Bytes of the part itself."""
         if self._file is None:
             self._chunks.append(self._counted(data[start:end]))
         else:
             self._file.write(data[start:end])
 
     def part_end(self) -> None:
-        """The part is complete."""
         name = _text(self._options[b"name"])
         if self._file is None:
             self.fields.append((name, _text(b"".join(self._chunks))))
-        elif self._file.size or self._options[b"filename"]:  # a browser's empty file field has neither
-            self.fields.append((name, Upload(self._options[b"filename"].decode("utf-8", "replace"), self._file)))
+        elif self._file.size or self._file.filename:  # an empty file field of a browser has neither
+            self.fields.append((name, self._file))
 
     def end(self) -> None:
-        """The closing boundary was seen."""
         self.ended = True
 
     def _counted(self, data: bytes) -> bytes:

@@ -42,11 +42,11 @@ _LENGTH = b"content-length"
 _APART = frozenset((b"connection", b"transfer-encoding"))
 _CONTROLS = bytes((*range(0x20), 0x7F)).replace(b"\t", b"")
 _LINE_END = 2
-"""Control characters at the end of a line."""
+"""Control characters of a line end."""
 
 
 class WholeAnswers:
-    """An application whose plain answers go out in one piece. For one request, on the connection of this cycle."""
+    """Sends simple responses in one write, for the one request of this cycle."""
 
     __slots__ = ("_app", "_cycle", "_send", "_start")
 
@@ -56,7 +56,6 @@ class WholeAnswers:
         self._start: Message | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application."""
         self._send = send
         await self._app(scope, receive, self._one)
 
@@ -72,7 +71,7 @@ class WholeAnswers:
             await self._send(message)
 
     def _write(self, start: Message, message: Message) -> bool:
-        """Write a whole answer; False when it is not plain, and nothing was written."""
+        """Write a complete response. Return False, without writing, if it is not simple."""
         cycle = self._cycle
         if message["type"] != "http.response.body" or message.get("more_body") or cycle.scope["method"] == "HEAD":
             return False
@@ -95,7 +94,7 @@ def _has_length(start: Message) -> bool:
 
 
 def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | None:
-    """Return the head of an answer with a body of so many bytes, or None where it is not plain or not right."""
+    """Return the head of a response with a body of `size` bytes, or None if it is not simple or not valid."""
     if status < _FIRST:
         return None
     parts = [STATUS_LINE[status]]
@@ -110,19 +109,19 @@ def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | Non
         return None
     parts.append(b"\r\n")
     head = b"".join(parts)
-    # A line break in a value would start a header of somebody's choosing.
+    # Prevent header injection by a line break in a value.
     return head if len(head) - len(head.translate(None, _CONTROLS)) == _LINE_END * lines else None
 
 
 @lru_cache(256)
 def _begin(name: bytes) -> bytes | None:
-    """Return how the line of a header begins; None where it needs uvicorn's look."""
+    """Return the start of a header line; None if uvicorn has to check it."""
     plain = name not in _APART and name.replace(b"-", b"").isalnum() and name == name.lower()
     return name + b": " if plain else None
 
 
 _ALWAYS = (b"/health", b"/ready")
-"""Paths that are answered however many requests their client has under way."""
+"""Paths that are served however many concurrent requests their client has."""
 _AGAIN_SECONDS = 0.05
 
 SENTENCES = {
@@ -135,13 +134,13 @@ SENTENCES = {
 
 _ONE_HOST = "A request has exactly one Host header, with a valid host (RFC 9112, section 3.2)"
 _WITHOUT_HOST = frozenset({"0.9", "1.0"})
-"""Versions of HTTP in which a request may lack the header."""
+"""HTTP versions that do not require a Host header."""
 _HOST = re.compile(rb"[\w.~%!$&'()*+,;=:\[\]-]*")
 """Characters of a host and port (RFC 3986, section 3.2.2)."""
 
 
 class Config(uvicorn.Config):
-    """uvicorn's configuration, the connections that are counted, and which of them other processes are to have."""
+    """The configuration of uvicorn, with the connection limits and the passing of connections to other processes."""
 
     def __init__(
         self, app: Any, connections: OpenConnections, *, passing: Passing | None = None, **options: Any
@@ -153,7 +152,7 @@ class Config(uvicorn.Config):
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection, until it is closed or becomes a WebSocket."""
+    """A connection, until it is closed or becomes a WebSocket."""
 
     def __init__(
         self,
@@ -168,25 +167,25 @@ class HttpConnection(HttpToolsProtocol):
         self.peer = ""
         self._proxied = self._doubtful = self._refused_at_once = self._evicted = False
         self._clients: list[str] = []
-        """The clients of the requests under way, oldest first, where a trusted proxy names them; empty for its own."""
+        """Clients of the current requests as named by a trusted proxy, oldest first; empty for the proxy's own."""
         self._in_head = True
         self._waited = 0.0
         self._behind = 0.0
-        """Bytes of the body that the client owes; below 0 it has sent some in advance."""
+        """Bytes of the body that the client is behind; negative if it is ahead."""
         self._stuck = 0.0
         self._piece = self._first = 0
-        """Bytes of the newest piece, and of that in which the request began."""
+        """Bytes of the newest piece, and of the one in which the request began."""
         self._extra = 0
-        """Bytes since that piece, without the body's: the rest of the head, sizes of chunks, trailers."""
+        """Bytes since that piece outside the body: the rest of the head, chunk sizes, trailers."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count the connection, and refuse it at once when there are too many."""
+        """Count the connection, and refuse it if there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
         self.peer = self.client[0] if self.client else ""
         self._proxied = self._all.proxies.trusts(self.peer)
         self._doubtful = self._all.doubts.about(self.peer)
         self.timeout_keep_alive = self._patience.idle_proxy if self._proxied else self._patience.idle  # type: ignore[assignment]  # seconds all the same
-        # Watched only now: it must not be evicted to make room for itself.
+        # Only now, so that it is not evicted to make room for itself.
         status = self._all.enter(self.peer)
         self._all.watched.add(self)
         if status:
@@ -194,7 +193,6 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(status)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop counting the connection and the requests on it."""
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self._all.watched.discard(self)
@@ -204,7 +202,7 @@ class HttpConnection(HttpToolsProtocol):
         self._clients.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Feed a piece of a request to the parser, and bound the size of the head."""
+        """Parse a piece of a request, and limit the size of the head."""
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
             self._in_head, self._waited = True, 0.0
@@ -222,12 +220,12 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(431)
 
     def on_message_begin(self) -> None:
-        """Begin to measure a request. It starts somewhere in the newest piece, which is never large."""
+        """Start the measurements of a request. It begins anywhere in the newest piece, which is never large."""
         super().on_message_begin()
         self._first, self._extra = self._piece, 0
 
     def on_headers_complete(self) -> None:
-        """Refuse a head that is too large or does not name one host; otherwise let the request begin."""
+        """Refuse a head that is too large or does not name exactly one host."""
         self._in_head = False
         self._behind = -self._patience.grace * self._patience.rate
         if self._first + self._extra > self._patience.head_bytes and self._head_size() > self._patience.head_bytes:
@@ -251,19 +249,17 @@ class HttpConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        """Stop counting a request that has been answered."""
-        # The timer of the idle connection would keep the context that it is made in, and with it all that is known of the request.
+        # The idle timer would keep the current context, and with it the request's objects.
         Context().run(super().on_response_complete)
         if self._clients:
             self._all.end(self._clients.pop(0))
 
     def resume_writing(self) -> None:
-        """Note that the client has read a part of its answer."""
         self._stuck = 0.0
         super().resume_writing()
 
     def handle_websocket_upgrade(self) -> None:
-        """Become a `SocketConnection`, which calls `hand_over`; refuse a client that has too much open."""
+        """Become a `SocketConnection`, which calls `hand_over`. Refuse a client over its limit."""
         if self.app is _too_many:
             self._refuse(429)
         else:
@@ -280,7 +276,7 @@ class HttpConnection(HttpToolsProtocol):
             self._all.end(client)
 
     def tick(self) -> None:
-        """Refuse or close the connection of a client that sends or reads too slowly."""
+        """Refuse or close a connection whose client sends or reads too slowly."""
         patience, cycle = self._patience, self.cycle
         if self.transport.is_closing() or self.flow.write_paused:
             self._stuck += patience.interval
@@ -289,7 +285,7 @@ class HttpConnection(HttpToolsProtocol):
         elif self._in_head:
             self._waited += patience.interval
             if self._waited > patience.head:
-                # A client that has sent nothing expects no answer.
+                # A client that has sent nothing expects no response.
                 self._refuse(408 if self._first else 0)
         elif cycle.more_body and not (
             cycle.response_complete or cycle.waiting_for_100_continue or self.flow.read_paused
@@ -299,7 +295,7 @@ class HttpConnection(HttpToolsProtocol):
                 self._refuse(408)
 
     def idleness(self) -> Idleness | None:
-        """Return how idle or slow the connection is; None while an answer is made, or the connection is closing."""
+        """Return how idle or slow the connection is; None while a response is computed or the connection is closing."""
         cycle = self.cycle
         if self.transport.is_closing() or self._proxied:
             return None
@@ -313,7 +309,7 @@ class HttpConnection(HttpToolsProtocol):
         return Idleness(0, self._behind / self._patience.rate) if sending else None
 
     def evict(self) -> None:
-        """Close the connection at once, to make room for another."""
+        """Close the connection immediately, to make room for another."""
         self._evicted = True
         self._refuse(0 if self.timeout_keep_alive_task is not None or not self._first else 503)
         if self.transport.get_write_buffer_size():
@@ -341,7 +337,7 @@ class HttpConnection(HttpToolsProtocol):
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _refuse(self, status: int, sentence: str = "") -> None:
-        """Close, after an answer of this status unless one is being sent already."""
+        """Close the connection, after a response with this status unless one has begun."""
         if self.transport.is_closing():
             return
         cycle: RequestResponseCycle | None = self.cycle
@@ -351,9 +347,9 @@ class HttpConnection(HttpToolsProtocol):
 
 
 class PassedConnection(HttpConnection):
-    """A connection of one of several processes, which may go to another one between two requests (`passing`).
+    """A connection of one of several processes, which may pass it on between two requests (`passing`).
 
-    `begun` is what the client has sent before this process had the connection.
+    `begun` is what the client sent before this process got the connection.
     """
 
     def __init__(self, config: Config, *parts: Any, begun: bytes = b"", **more: Any) -> None:
@@ -361,19 +357,18 @@ class PassedConnection(HttpConnection):
         self._passing: Passing = config.passing  # type: ignore[assignment]  # with None, a Config makes no such connections
         self._begun = begun
         self._streak = 0
-        """Requests in a row that only read."""
+        """Consecutive read-only requests."""
         self._within = self._given = False
         self._held = b""
-        """Bytes that came while an answer was on its way."""
+        """Bytes that arrived during a response."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Go on with what came along with the connection, if anything did."""
         super().connection_made(transport)
         if self._begun and not self.transport.is_closing():
             self._feed(self._begun, reads=self._passing.only_reads(self._begun))
 
     def data_received(self, data: bytes) -> None:
-        """Decide, before a request is read, which process answers it."""
+        """Decide which process serves a request, before it is parsed."""
         if self._given:
             return
         if self._within:
@@ -387,24 +382,21 @@ class PassedConnection(HttpConnection):
         if place is None:
             self._feed(data, reads=reads)
         elif self.transport.get_write_buffer_size():
-            # The client has not read its last answer yet: both processes would write.
+            # The last response is still being written, and the other process would write too.
             self._hold(data)
             self.loop.call_later(_AGAIN_SECONDS, self._release)
         else:
             self._give(place, data)
 
     def on_message_begin(self) -> None:
-        """Note that a request is being read: its bytes go to nobody else."""
         self._within = True
         super().on_message_begin()
 
     def on_message_complete(self) -> None:
-        """Note that it has been read."""
         self._within = False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Go on with what came meanwhile."""
         super().on_response_complete()
         if self._held:
             self.loop.call_soon(self._release)
@@ -431,12 +423,12 @@ class PassedConnection(HttpConnection):
         self._given = True
         self.transport.pause_reading()
         self._passing.give(place, os.dup(self.transport.get_extra_info("socket").fileno()), data)
-        # Our descriptor alone: the connection is the other's.
+        # This closes only our descriptor, not the connection.
         self.transport.close()
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
-    """A connection that has become a WebSocket; it counts as before."""
+    """A connection that has become a WebSocket, and still counts."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over from the HTTP connection, which is the transport's protocol until the handshake is read."""
@@ -451,13 +443,12 @@ class SocketConnection(WebSocketsSansIOProtocol):
             self.handshake_complete = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop counting the connection."""
         super().connection_lost(exc)
         self._leave()
 
 
 class _Refused(Exception):
-    """Ends the parser's work on a request that is answered already; nobody sees it."""
+    """Stops the parser after a request was refused."""
 
 
 def _answer(status: int, sentence: str) -> bytes:
@@ -477,7 +468,7 @@ _ANSWERS = {status: _answer(status, sentence) for status, sentence in SENTENCES.
 
 
 async def _too_many(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer 429 to a client behind a proxy. The connection is the proxy's, and stays open."""
+    """Send 429 to a client behind a proxy. The connection belongs to the proxy and stays open."""
     body = b'{"error":"%b"}' % SENTENCES[429].encode()
     headers = [
         (b"content-type", b"application/json; charset=utf-8"),

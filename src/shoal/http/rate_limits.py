@@ -23,29 +23,30 @@ from typing import NamedTuple, Protocol
 
 from starlette.types import Scope
 
+from shoal.core.blocklists import parse_address
 from shoal.http.responses import RawHeader
 from shoal.settings import Settings, SettingsError
 
 
 class RateKey(NamedTuple):
-    """Whose requests of which class are counted together."""
+    """A class of requests and its caller, which are counted together."""
 
     limit_class: str
     who: int | str
-    """A member's id, or an address as `address_key` gives it."""
+    """A member's id, or an address in the form of `address_key`."""
 
 
 class RateRule(NamedTuple):
-    """So many requests in so many seconds."""
+    """A number of requests per number of seconds."""
 
     limit: int
     seconds: int
 
 
 class RateWindow(NamedTuple):
-    """Where a caller stands: `reset` is when the window ends, in Unix seconds.
+    """The state of a caller's limit. `reset` is the end of the window in Unix seconds.
 
-    `wait` is 0, or the seconds until then when this request was one too many.
+    `wait` is 0, or the seconds until then if this request exceeded the limit.
     """
 
     limit: int
@@ -71,24 +72,25 @@ DEFAULTS: Mapping[str, RateRule] = {
     "contacts": RateRule(10, 86_400),
     "archives": RateRule(30, 86_400),
 }
-"""Mastodon's numbers; `login` guards the password and token forms. Of the last two, which it leaves to the server in front,
-`pages` is what a browser reads, and `files` are pictures: a page has many, but a client keeps them for ever.
+"""Mastodon's limits; `login` is for the password and token forms. Mastodon leaves `pages` (HTML) and `files` to the proxy. A
+page has many pictures, which clients cache permanently.
 
-`contacts` are hashed address books of 2,000 addresses: few, for a list of guesses looks the same. `archives` are follow lists
-from elsewhere, 10,000 look-ups each.
+`contacts` are hashed address books of 2,000 addresses: few, because a list of guesses looks the same. `archives` are follow
+lists of other networks, 10,000 look-ups each.
 
-The three classes of `guesses` count only wrong passwords and codes (`mastodon_api/login_attempts.py`): passwords for one account,
-both from one network, and codes of one member. Of a million codes, three are valid at any moment: at 20 guesses per day, an
-attacker who has the password needs 45 years."""
+The three classes of `guesses` count only wrong passwords and codes (`mastodon_api/login_attempts.py`): passwords for one
+account, both from one network, and codes of one member. Of a million codes, three are valid at any moment: at 20 guesses per
+day, an attacker who has the password needs 45 years.
+"""
 
 BY_ADDRESS = frozenset({"apps", "signup"})
-"""Classes that are counted by address even when a member's token is sent: a token must not buy more of them."""
+"""Classes that are counted by address even for a member, who must not get a higher limit."""
 
 UNLIMITED = "none"
-"""The class of routes that have no limit: for monitoring."""
+"""The class of monitoring routes, which have no limit."""
 
 OFF: Mapping[str, RateRule] = dict.fromkeys(DEFAULTS, RateRule(0, 300))
-"""No limit at all, for tests and load."""
+"""No limits, for tests and benchmarks."""
 
 
 _RULE = re.compile(r"([0-9]{1,9})/([0-9]{1,6})([smh]?)")
@@ -97,7 +99,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600}
 
 
 def rules(settings: Settings) -> Mapping[str, RateRule]:
-    """The rules that the settings make of `DEFAULTS`. Raises `SettingsError` for a class or a rule that there is not."""
+    """Return `DEFAULTS` with the changes in the settings. Raises `SettingsError` for an unknown class or an invalid rule."""
     unknown = sorted(settings.limits.keys() - DEFAULTS.keys())
     if unknown:
         raise SettingsError(f"settings: limits has no class {unknown[0]!r}; there are {', '.join(DEFAULTS)}")
@@ -119,21 +121,21 @@ def _rule(name: str, text: str) -> RateRule:
 
 
 class Limiter(Protocol):
-    """Counts requests. The class of a key must be one that it was made with."""
+    """Counts requests by the rules of their classes."""
 
     @property
     def classes(self) -> frozenset[str]:
-        """The classes that it knows, limited or not."""
+        """All known classes, limited or not."""
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """Requests that were one too many for this process since it began, by class."""
+        """Requests refused by this process since its start, by class."""
 
     async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
-        """Count a request; None when its class is not limited. A refused request is not counted."""
+        """Count a request, unless it is refused. Return None if its class is not limited."""
 
     async def give_back(self, key: RateKey, window: RateWindow) -> None:
-        """Uncount a request that `take` counted in this window. Nothing happens once the window has ended."""
+        """Uncount a request that `take` counted in this window, if the window has not ended."""
 
 
 class _Counts:
@@ -148,7 +150,7 @@ class _Counts:
 
 
 class MemoryLimiter:
-    """A `Limiter` in this process's memory: exact for one process, per process when there are several."""
+    """A `Limiter` in memory, for a single process."""
 
     def __init__(
         self, rules: Mapping[str, RateRule], *, clock: Callable[[], float] = time.time, capacity: int = 100_000
@@ -162,12 +164,11 @@ class MemoryLimiter:
         self._capacity = capacity
 
     async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
-        """Count a request; None when its class is not limited. A refused request is not counted."""
         counts = self._counts.get(key.limit_class)
         if counts is None:
             return None
         now, (limit, seconds) = self._clock(), counts.rule
-        # The second half: the clock was set back by more than a window.
+        # The second condition: the clock was set back by more than a window.
         if now >= counts.reset or counts.reset - now > seconds:
             counts.reset = (int(now) // seconds + 1) * seconds
             counts.used = {}
@@ -181,14 +182,13 @@ class MemoryLimiter:
         return RateWindow(limit, limit - used - cost, counts.reset)
 
     async def give_back(self, key: RateKey, window: RateWindow) -> None:
-        """Uncount a request that `take` counted in this window. Nothing happens once the window has ended."""
         counts = self._counts.get(key.limit_class)
         if counts is not None and counts.reset == window.reset and counts.used.get(key.who):
             counts.used[key.who] -= 1
 
 
 def headers(window: RateWindow) -> list[RawHeader]:
-    """The three X-RateLimit headers; Mastodon.py sleeps until Reset, so it is always a moment to come."""
+    """Return the three X-RateLimit headers. Mastodon.py sleeps until Reset, so it must be in the future."""
     return [
         (b"x-ratelimit-limit", b"%d" % window.limit),
         (b"x-ratelimit-remaining", b"%d" % window.remaining),
@@ -202,14 +202,14 @@ def _iso(moment: int) -> bytes:
 
 
 def address_of(scope: Scope) -> str:
-    """Return the key that the caller's address is counted under; empty when the address is not known."""
+    """Return the key of the caller's address; empty if it is unknown."""
     client = scope.get("client")
     return address_key(client[0]) if client else ""
 
 
 @lru_cache(maxsize=4096)
 def network_key(address: str) -> str:
-    """Return the network of an `address_key`: the /24 of an IPv4 address; the /64 of an IPv6 address is one already.
+    """Return the network of an `address_key`: the /24 of an IPv4 address; that of an IPv6 address is a /64 already.
 
     Logins store hashes of it, so another width would make every known network unknown.
     """
@@ -221,7 +221,7 @@ def network_key(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def site_key(address: str) -> str:
-    """Return the /48 of the `address_key` of an IPv6 address, as one site is given that; any other key is returned as it is."""
+    """Return the /48 of the `address_key` of an IPv6 address, which is the size of one site; other keys unchanged."""
     try:
         return str(ipaddress.IPv6Network(address).supernet(new_prefix=48))
     except ValueError:
@@ -230,14 +230,11 @@ def site_key(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def address_key(address: str) -> str:
-    """Return the key of an address: itself, or the /64 network of an IPv6 address, as one household is given that."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
+    """Return the key of an address: itself, or the /64 network of an IPv6 address, which is the size of one household."""
+    parsed = parse_address(address)
+    if parsed is None:
         return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((parsed, 64), strict=False))
+    return str(ipaddress.IPv6Network((parsed, 64), strict=False)) if parsed.version == 6 else str(parsed)
 
 
 _WAYS = 4
@@ -246,7 +243,7 @@ _USED = (1 << _USED_BITS) - 1
 
 
 class SharedLimiter:
-    """A `Limiter` of one of several processes. `tables` has one for each, of so many words; `place` is which one is ours."""
+    """A `Limiter` for several processes. `tables` has a table of words per process; `place` is the index of this process."""
 
     def __init__(
         self,
@@ -278,7 +275,7 @@ class SharedLimiter:
         if used + cost > rule.limit:
             self.refused[key.limit_class] += 1
             return RateWindow(rule.limit, max(0, rule.limit - used), reset, max(1.0, reset - now))
-        # Whoever reads both words in between counts wrongly, for that moment.
+        # A process that reads between the two writes sees a wrong count for a moment.
         self._mine[place + 1] = reset << _USED_BITS | min(own + cost, _USED)
         self._mine[place] = whom
         return RateWindow(rule.limit, rule.limit - used - cost, reset)
@@ -290,7 +287,7 @@ class SharedLimiter:
             self._mine[place + 1] -= 1
 
     def _place(self, first: int, whom: int, now: int) -> int:
-        """Return where this process counts somebody: where it does so already, or where it forgets least."""
+        """Return the position of a caller in this table: the current one, or that of the entry that expires first."""
         mine = self._mine
         places = range(first, first + 2 * _WAYS, 2)
         for place in places:
@@ -308,5 +305,5 @@ class SharedLimiter:
 
 @lru_cache(maxsize=16_384)
 def _hash(key: RateKey) -> int:
-    """Return the same positive number in every process."""
+    """Return a positive number, the same in every process."""
     return int.from_bytes(blake2b(repr(tuple(key)).encode(), digest_size=8).digest()) >> 1 or 1

@@ -1,6 +1,6 @@
-"""Rate limits that all processes share: counts on Redis, by its clock.
+"""Rate limits shared by all processes, counted by Redis with its clock.
 
-Where Redis cannot be reached, each process counts for itself until it can: better served twice than not at all.
+While Redis is unavailable, each process counts by itself: exceeding a limit is better than refusing requests.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 
 _AWAY_SECONDS = 1.0
 
-# ARGV: one key without its window, limit, seconds, cost. Gives how many there are now, whether this one was taken, when the
-# window ends (Unix seconds), and in how many milliseconds.
+# ARGV: one key without its window, limit, seconds, cost. Returns the count, whether this request was taken, the end of the
+# window (Unix seconds), and the milliseconds until then.
 _TAKE = Script(
     "limits.take",
     r"""
@@ -59,26 +59,25 @@ return {refused, true}
 
 
 class _RedisWindow(RateWindow):
-    """A window that Redis counts, for all processes together."""
+    """A window counted by Redis."""
 
     __slots__ = ()
 
 
 class RedisLimiter:
-    """A `Limiter` that is exact for all processes together."""
+    """A `Limiter` that is exact across processes."""
 
     def __init__(self, nodes: Nodes, rules: Mapping[str, RateRule]) -> None:
         self._nodes = nodes
         self._rules = dict(rules)
         self._alone = MemoryLimiter(rules)
         self.classes = frozenset(rules)
-        # One count for both: the limiter that stands in adds to it by itself.
+        # A shared count: the fallback limiter adds to it.
         self.refused = self._alone.refused
         self._away_until = 0.0
         self._outage = ThrottledLog(_log)
 
     async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
-        """Count a request; None when its class is not limited. A refused request is not counted."""
         rule = self._rules.get(key.limit_class)
         if rule is None or not rule.limit:
             return None
@@ -86,7 +85,7 @@ class RedisLimiter:
             try:
                 return await self._take(key, rule, cost)
             except Unavailable:
-                # Not every request is to wait until it is clear again that nobody answers.
+                # Other requests must not wait for the same timeout.
                 self._away_until = time.monotonic() + _AWAY_SECONDS
                 self._outage.warning(
                     "rate limits are counted by each process for itself: the shared counts cannot be reached"
@@ -94,9 +93,9 @@ class RedisLimiter:
         return await self._alone.take(key, cost)
 
     async def give_back(self, key: RateKey, window: RateWindow) -> None:
-        """Uncount a request that `take` counted in this window. Nothing happens once the window has ended.
+        """Uncount a request where it was counted.
 
-        It is uncounted where it was counted. While Redis is away it stays counted there, and one request too many is refused.
+        While Redis is unavailable it stays counted, and one request too many is refused.
         """
         if not isinstance(window, _RedisWindow):
             await self._alone.give_back(key, window)
@@ -119,6 +118,6 @@ class RedisLimiter:
 
 
 def _place_of(key: RateKey) -> tuple[int, bytes]:
-    """The shard that says which server counts, and the name of the count there, without its window."""
+    """Return the shard that determines the server, and the key of the count without its window."""
     shard = shard_of(key.who) if isinstance(key.who, int) else crc32(key.who.encode()) % SHARDS
     return shard, f"r:{{{shard:04x}}}:{key.limit_class}:{key.who}".encode()

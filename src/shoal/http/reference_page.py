@@ -25,31 +25,31 @@ _WORDS: Final = {
     "null": "null",
 }
 _HUGE: Final = 10**15
-"""A bound that nobody meets is not worth telling."""
+"""Larger limits are not shown: no client reaches them."""
 
 
 _QUOTED: Final = re.compile(r"`([^`]+)`")
 
 
 def prose(text: str) -> str:
-    """A sentence as HTML: what stands in backticks is code."""
+    """Return a sentence as HTML, with code for text in backticks."""
     return _QUOTED.sub(r"<code>\1</code>", escape(text))
 
 
 def kind_of(schema: Schema, *, taken: bool = False) -> str:
-    """Return a value's type as HTML, with a link for a shape. "or null" is left out for parameters (`taken`)."""
+    """Return a value's type as HTML, with a link for a struct. "or null" is omitted for parameters (`taken`)."""
     if "$ref" in schema:
         name = escape(schema["$ref"].removeprefix(REF))
         return f'<a class="kind" href="#shape-{name}">{name}</a>'
     if "anyOf" in schema:
         kinds = [each for each in schema["anyOf"] if not (taken and each == {"type": "null"})]
         return " or ".join(map(kind_of, kinds))
-    first, *rest = _types(schema)
+    first, *rest = _types(schema, "anything")
     return f"{_first_kind(first, schema)}{' or null' if rest and not taken else ''}"
 
 
-def _types(schema: Schema) -> list[str]:
-    kinds = schema.get("type", "anything")
+def _types(schema: Schema, default: str) -> list[str]:
+    kinds = schema.get("type", default)
     return [kinds] if isinstance(kinds, str) else kinds
 
 
@@ -68,7 +68,7 @@ def _first_kind(kind: str, schema: Schema) -> str:
 
 
 def bounds_of(schema: Schema) -> str:
-    """How large a value may be, as text; empty where its kind says all."""
+    """Return the limits of a value as text; empty if the type has none."""
     found = []
     if "maxLength" in schema:
         found.append(f"at most {schema['maxLength']:,} characters")
@@ -81,11 +81,12 @@ def bounds_of(schema: Schema) -> str:
 
 
 def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str, bool]]:
-    """Each field of a body as a form writes it (`poll[options][]`): name, schema, sentence, and whether it is needed."""
+    """Yield each field of a body under its form name (`poll[options][]`): name, schema, description, and whether it is
+    required."""
     needed = schema.get("required", ())
     for key, inner in schema["properties"].items():
         name = f"{before}[{key}]" if before else key
-        is_list = _is(inner, "array")
+        is_list = "array" in _types(inner, "")
         held = inner["items"] if is_list else inner
         if "properties" in _plain(held):
             yield from rows_of(_plain(held), f"{name}[]" if is_list else name)
@@ -93,13 +94,8 @@ def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str
             yield f"{name}[]" if is_list else name, inner, inner.get("description", ""), not before and key in needed
 
 
-def _is(schema: Schema, kind: str) -> bool:
-    kinds = schema.get("type", "")
-    return kind == kinds or kind in kinds
-
-
 def _plain(schema: Schema) -> Schema:
-    """The schema, or the one of several that is an object."""
+    """Return the schema, or its alternative that is an object."""
     return next((each for each in schema.get("anyOf", ()) if "properties" in each), schema)
 
 
@@ -118,7 +114,7 @@ _ID: Final = "1234567890"
 
 
 def curl(method: str, path: str, operation: Schema) -> str:
-    """The command, with what is needed and, where nothing is, the first thing that may be given."""
+    """Return a curl command with all required parameters, or else the first optional one."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
             path = path.replace(f"{{{parameter['name']}}}", str(_value(parameter["name"], parameter["schema"])))
@@ -161,8 +157,7 @@ def _value(name: str, schema: Schema) -> Any:
         return schema["enum"][0]
     if "pattern" in schema:
         return _ID
-    kind = schema.get("type", "string")
-    kind = kind if isinstance(kind, str) else kind[0]
+    kind = _types(schema, "string")[0]
     if kind == "array":
         return [_value(name, schema["items"])]
     if kind == "object":
@@ -312,7 +307,7 @@ _WHO: Final = {
 
 
 def page_of(document: Schema) -> str:
-    """The whole page."""
+    """Return the complete page."""
     parts = [(tag, list(_operations(document, tag["name"]))) for tag in document["tags"]]
     sections = "".join(_section(tag, operations) for tag, operations in parts)
     return (
@@ -364,16 +359,13 @@ def _route(method: str, path: str, operation: Schema) -> str:
     id_ = operation["operationId"]
     shown = escape(path).replace("{", "<em>{").replace("}", "}</em>")
     stub = '<span class="chip">stub</span>' if operation.get("x-stub") else ""
+    more = f"<p>{prose(operation['description'])}</p>" if "description" in operation else ""
     return (
         f'<details class="route" id="{id_}"><summary><span class="verb {method}">{method.upper()}</span>'
         f'<code class="path">{shown}</code>{stub}<span class="what">{prose(operation["summary"])}</span></summary>'
-        f'<div class="body"><div>{_more(operation)}{_needs(operation)}{_asked(operation)}{_answers(operation)}</div>'
+        f'<div class="body"><div>{more}{_needs(operation)}{_asked(operation)}{_answers(operation)}</div>'
         f"<div><h4>Example</h4><pre><code>{escape(curl(method, path, operation))}</code></pre></div></div></details>"
     )
-
-
-def _more(operation: Schema) -> str:
-    return f"<p>{prose(operation['description'])}</p>" if "description" in operation else ""
 
 
 def _needs(operation: Schema) -> str:
@@ -394,10 +386,10 @@ def _asked(operation: Schema) -> str:
         for item in operation.get("parameters", ())
     ]
     if body := operation.get("requestBody"):
-        # The last content has everything: files come as multipart only.
+        # The last content type includes the files.
         schema = [*body["content"].values()][-1]["schema"]
         rows += [_row(name, inner, said, "", needed=needed) for name, inner, said, needed in rows_of(schema)]
-    return f"<h4>Takes</h4>{_table(rows)}" if rows else ""
+    return f"<h4>Takes</h4><table>{''.join(rows)}</table>" if rows else ""
 
 
 def _row(name: str, schema: Schema, said: str, where: str, *, needed: bool) -> str:
@@ -407,10 +399,6 @@ def _row(name: str, schema: Schema, said: str, where: str, *, needed: bool) -> s
     bounds = bounds_of(schema)
     limit = f'<span class="bound">{escape(bounds)}</span>' if bounds else ""
     return f"<tr><th><code>{escape(name)}</code>{marks}</th><td>{kind_of(schema, taken=True)} {limit}<p>{prose(said)}</p></td></tr>"
-
-
-def _table(rows: list[str]) -> str:
-    return f"<table>{''.join(rows)}</table>"
 
 
 def _answers(operation: Schema) -> str:

@@ -35,29 +35,29 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer with a status and headers of its own."""
+    """A response with a status and headers."""
 
     body: object = None
     status: int = 200
     headers: tuple[Header, ...] = ()
     keeps_itself: bool = False
-    """Whether it says by itself how it may be kept."""
+    """Whether its headers control caching."""
 
 
 def encode(body: object) -> bytes:
-    """The bytes of an answer: as they are, `{}` for None, else the value as JSON."""
+    """Return the body as bytes: `bytes` unchanged, `{}` for None, other values as JSON."""
     if isinstance(body, bytes):
         return body
     return b"{}" if body is None else _encode(body)
 
 
 def raw(made: bytes) -> Any:
-    """JSON that is ready, in the place of the value that it says."""
+    """Return encoded JSON as a value that is inserted unchanged."""
     return msgspec.Raw(made)
 
 
 def start(status: int, content: bytes, more: Iterable[RawHeader] = (), named: tuple[Header, ...] = ()) -> Message:
-    """The first ASGI message of a JSON answer, or of one that says that the client has it already."""
+    """Return the first ASGI message of a JSON response, or of a 304."""
     headers = [(b"content-type", _JSON), (b"content-length", b"%d" % len(content)), *more]
     if status == NOT_MODIFIED:
         headers = list(more)
@@ -68,27 +68,27 @@ def start(status: int, content: bytes, more: Iterable[RawHeader] = (), named: tu
 
 @lru_cache(4_096)
 def _raw_header(name: str, value: str) -> RawHeader:
-    # A line break in a value would start a header of somebody's choosing.
+    # Prevent header injection by a line break in a value.
     return name.lower().encode("latin-1"), _CONTROLS.sub(" ", value).encode("latin-1", "replace")
 
 
 MAX_QUERY = 512
-"""Bytes of a query, at most, whose answer is remembered."""
+"""Maximum bytes of a query whose response is cached."""
 _TAG_BYTES = 12
 
 
 def kept(reply: Reply) -> tuple[Reply, int]:
-    """Return an answer with a tag by which clients ask whether it is still the same (RFC 9110, 8.8.3), and its size in bytes."""
+    """Return a response with an entity tag (RFC 9110, section 8.8.3), and its size in bytes."""
     content = encode(reply.body)
-    # Processors have instructions for this one: a third of the time of others.
+    # Processors have instructions for SHA-256, so it takes a third of the time of other hashes.
     tag = sha256(content + repr(reply.headers).encode()).hexdigest()[: 2 * _TAG_BYTES]
-    # Whoever asks with a token may keep it, and has to ask each time.
+    # The client may store it, and must revalidate it each time.
     headers = (*reply.headers, ("ETag", f'"{tag}"'), ("Cache-Control", "private, no-cache"))
     return Reply(content, reply.status, headers, keeps_itself=True), len(content)
 
 
 def unless_had(reply: Reply, scope: Scope) -> Reply:
-    """Return an answer, or, to a client that has it already, that it is still the same."""
+    """Return the response, or a 304 if the client has it already."""
     for name, value in scope["headers"]:
         if name == b"if-none-match":
             tag = next((held for key, held in reply.headers if key == "ETag"), "")
@@ -105,7 +105,7 @@ _HEADERS = {
 
 
 def plain_page(reply: Reply, _request: Request) -> Response:
-    """Return the page of a request that was refused with this reply."""
+    """Return the error page for a reply."""
     body = reply.body if isinstance(reply.body, Mapping) else {}
     words = escape(str(body.get("error_description") or body.get("error") or "Something went wrong"))
     html = (
@@ -123,24 +123,23 @@ DRAIN_SECONDS = 30.0
 
 
 class BodyReceiver:
-    """The `receive` of one request, which remembers whether there is still something of the body to come."""
+    """The `receive` of a request, which tracks whether the body has been received completely."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self._receive = receive
         names = {name: value for name, value in scope["headers"] if name in _BODY_HEADERS}
         self.unread = names.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in names
-        # Who expects a 100 sends nothing after another answer: there will be nothing to drain.
+        # A client that expects a 100 sends no body after another response.
         self._waits = b"expect" in names
 
     async def receive(self) -> Message:
-        """The next message from the server."""
         message = await self._receive()
         if not message.get("more_body", False):
             self.unread = False
         return message
 
     async def drain(self, most: int = DRAIN_BYTES, seconds: float = DRAIN_SECONDS) -> None:
-        """Throw away what is left of the body, within the bounds."""
+        """Discard the rest of the body, within the limits."""
         try:
             async with asyncio.timeout(seconds):
                 while self.unread and not self._waits and most > 0:
@@ -150,12 +149,12 @@ class BodyReceiver:
 
 
 async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: BodyReceiver, send: Send) -> None:
-    """Send the answer, whatever the client is still sending."""
+    """Send a response, even if the client is still sending."""
     if not inbox.unread:
         await send(start(reply.status, content, more, reply.headers))
         await send({"type": "http.response.body", "body": content})
         return
-    # The whole answer goes out first, for clients that read while they send; the end of it, which closes, when they are done.
+    # Send the whole response first, for clients that read while they send, and its end, which closes, when they are done.
     await send(start(reply.status, content, [*more, _CLOSE], reply.headers))
     await send({"type": "http.response.body", "body": content, "more_body": True})
     await inbox.drain()

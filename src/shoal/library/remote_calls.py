@@ -44,6 +44,7 @@ from shoal.multiprocess.rpc import (
     packed,
 )
 from shoal.settings import Settings
+from shoal.tasks import cancel
 
 _log = logging.getLogger(__name__)
 
@@ -146,9 +147,7 @@ class _Server:
     async def close(self) -> None:
         """Let calls under way end, begin no others, and end the connections."""
         await asyncio.gather(*(served.finish() for served in self._served.values()))
-        for task in (tasks := list(self._served)):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*self._served)
 
 
 class _Served:
@@ -175,10 +174,7 @@ class _Served:
         finally:
             # First, so that calls under way announce no change any more, and make none.
             self._connection.shut()
-            tasks = [heartbeat, *self._calls.values(), *self._streams.values()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel(heartbeat, *self._calls.values(), *self._streams.values())
 
     def leave(self) -> None:
         """Close the socket, once the task is over: one that is cancelled before its first step could not do it itself."""

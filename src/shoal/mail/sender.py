@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from shoal.backoff import Rests
+from shoal.backoff import Backoff
 from shoal.core.errors import NotYet, Unavailable
-from shoal.locks import TurnLimits, Turns, Work
+from shoal.locks import ConcurrencyLimits, KeyedQueue, Work
 from shoal.mail.mailers import Letter, Mailer, NotNow, Undeliverable
 from shoal.mail.messages import Stationery
 
 _log = logging.getLogger("shoal.mail")
 
-_LIMITS = TurnLimits(at_once=4, of_one=4, held=256, held_of_one=256, patience=10.0)
+_LIMITS = ConcurrencyLimits(at_once=4, of_one=4, held=256, held_of_one=256, patience=10.0)
 _SECONDS = 45.0
 """Timeout of sending a mail: with the wait for a slot, less than the lease of its job."""
 _REMEMBERED = 10_000
 """Maximum number of mails with a backoff of their own."""
 _SERVER = "server"
 """Key of the mail server's backoff."""
-_FIRST_REST, _LONGEST_REST = 5.0, 120.0
+_FIRST_SECONDS, _LONGEST_SECONDS = 5.0, 120.0
 
 
 class Postman:
@@ -29,9 +29,9 @@ class Postman:
     def __init__(self, mailer: Mailer, stationery: Stationery) -> None:
         self.stationery = stationery
         self._mailer = mailer
-        self._turns = Turns(_LIMITS, "other letters come first")
-        self._letters = Rests(_FIRST_REST, _LONGEST_REST, _REMEMBERED)
-        self._server = Rests(_FIRST_REST, _LONGEST_REST, 1)
+        self._queue = KeyedQueue(_LIMITS, "other letters come first")
+        self._letters = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED)
+        self._server = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, 1)
         self.sent = 0
         """Mails handed over since the start of the process."""
         self.refused = 0
@@ -42,19 +42,19 @@ class Postman:
     @property
     def under_way(self) -> int:
         """Number of mails being written, sent or waiting."""
-        return len(self._turns)
+        return len(self._queue)
 
     def begin(self, number: int, work: Work) -> asyncio.Future[None]:
         """Queue the task of a mail; the future ends with it.
 
         Raises `NotYet` if the queue is full, or during the backoff of the server or of this mail; so does the future.
         """
-        return self._turns.begin(_SERVER, lambda: self._check_rests(number), work)
+        return self._queue.begin(_SERVER, lambda: self._check_backoff(number), work)
 
-    def _check_rests(self, number: int) -> None:
-        if self._server.is_resting(_SERVER):
+    def _check_backoff(self, number: int) -> None:
+        if self._server.is_active(_SERVER):
             raise NotYet("the mail server could not be reached a moment ago")
-        if self._letters.is_resting(number):
+        if self._letters.is_active(number):
             raise NotYet("the mail server did not take this letter a moment ago")
 
     async def deliver(self, number: int, letter: Letter) -> None:
@@ -66,21 +66,21 @@ class Postman:
             self.refused += 1
             _log.warning("a mail is not sent: %s", error)
         except NotNow as error:
-            self._letters.lengthen(number)
+            self._letters.extend(number)
             self.put_off += 1
             _log.warning("a mail waits: %s", error)
             raise NotYet(str(error)) from error
         except (Unavailable, TimeoutError) as error:
             self.put_off += 1
-            seconds = self._server.lengthen(_SERVER)
+            seconds = self._server.extend(_SERVER)
             _log.warning("mail waits for %g s: %s", seconds, str(error) or "the mail server took too long")
             # Already logged, so the job need not log it again.
             raise NotYet(str(error)) from error
         else:
             self.sent += 1
-        self._letters.end(number)
-        self._server.end(_SERVER)
+        self._letters.reset(number)
+        self._server.reset(_SERVER)
 
     async def close(self) -> None:
         """Cancel pending mails: they are sent after the next start."""
-        await self._turns.close()
+        await self._queue.close()

@@ -24,6 +24,7 @@ from shoal.graph.cache.cached_graph import NotedGraph
 from shoal.graph.cache.responses import Answers
 from shoal.graph.contract import MAX_TIME, Cursor, Graph, Store
 from shoal.health.probes import EngineProbe, EngineWatch
+from shoal.health.readiness import Probe, Readiness
 from shoal.http import routes
 from shoal.http.connections import USUAL as USUAL_PATIENCE
 from shoal.http.connections import Patience
@@ -39,7 +40,6 @@ from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.mastodon_api.network_totals import NetworkTotals
 from shoal.mastodon_api.tag_cloud_image import Pictures
 from shoal.media.library import MediaLibrary
-from shoal.observability.readiness import Probe, Readiness
 from shoal.observability.requests import Meter, Recorder
 from shoal.push.encryption import ServerKey
 from shoal.queries.context import Reads, Renewed
@@ -119,6 +119,13 @@ class Front:
     """The response cache; None if the store does not track the dependencies of reads."""
     demo_member: int = 0
     archives: ArchiveShelf | None = None
+
+    async def close(self) -> None:
+        """Finish and cancel the background work of this front end."""
+        await self.uses.close()
+        await self.background.close()
+        await self.network_totals.close()
+        await self.ledger.close()
 
     @property
     def push_key(self) -> str:

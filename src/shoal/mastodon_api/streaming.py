@@ -49,6 +49,7 @@ from shoal.streaming.subscriptions import (
     Listed,
     TagInterest,
 )
+from shoal.tasks import cancel
 
 router = Router()
 
@@ -326,10 +327,7 @@ class _Socket:
         except OSError:
             self._gone = True
         finally:
-            tasks = [reading, *self._streams.values()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel(reading, *self._streams.values())
         if not self._gone:
             await self._close()
 
@@ -365,8 +363,7 @@ class _Socket:
         if frame.type == "subscribe":
             await self._subscribe(frame)
         elif (task := self._streams.pop(_key(frame), None)) is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel(task)
 
     async def _subscribe(self, asked: StreamName) -> None:
         """Subscribe, and return once no more events can be missed. An existing subscription is kept."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from collections.abc import Mapping
 
 OPEN_FILES = 64
 
@@ -21,20 +22,27 @@ def main() -> None:
 
 
 def confine(seconds: int, memory: int, size: int) -> None:
-    """Limit this process, permanently, unless a limit of the system is lower.
+    """Limit this process, as `restrict` does.
 
     Args:
         seconds: Processor seconds.
         memory: Bytes of address space.
         size: Bytes of a file that it writes.
     """
-    for what, limit in (
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_FSIZE, size),
-        (resource.RLIMIT_NOFILE, OPEN_FILES),
-        (resource.RLIMIT_CORE, 0),
-    ):
+    restrict(
+        {
+            resource.RLIMIT_CPU: seconds,
+            resource.RLIMIT_AS: memory,
+            resource.RLIMIT_FSIZE: size,
+            resource.RLIMIT_NOFILE: OPEN_FILES,
+            resource.RLIMIT_CORE: 0,
+        }
+    )
+
+
+def restrict(limits: Mapping[int, int]) -> None:
+    """Set resource limits of this process permanently, unless a limit of the system is lower."""
+    for what, limit in limits.items():
         lowest = min([limit, *(set_ for set_ in resource.getrlimit(what) if set_ != resource.RLIM_INFINITY)])
         resource.setrlimit(what, (lowest, lowest))
 

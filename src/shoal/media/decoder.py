@@ -4,20 +4,17 @@ Children start with the first picture and exit after a minute without one: an id
 the limits kills its child, never the server, and its uploader gets the reason. Every call ends within the time limit plus the
 time of the pictures queued before it; scheduling is fair among members.
 
-A child never gets the server's environment (it holds secrets) nor its terminal's signals. It keeps no state between jobs,
-so it is always stopped by SIGKILL.
+A child keeps no state between jobs, so it is always stopped by SIGKILL.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import sys
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Final, Self, TypeVar, cast
+from contextlib import asynccontextmanager
+from typing import Final, Self, TypeVar
 
 import msgspec
 
@@ -26,7 +23,6 @@ from shoal.media.limits import UploadLimits
 from shoal.media.protocol import (
     MAX_ANSWER,
     OUT_OF_MEMORY,
-    PREFIX,
     Answer,
     Crop,
     Failure,
@@ -34,40 +30,34 @@ from shoal.media.protocol import (
     Rendering,
     RenderJob,
     error_of,
-    frame,
 )
+from shoal.multiprocess.child_process import ChildDied, ChildProcess
 
 START_SECONDS: Final = 30.0
 """Wall-clock seconds within which a child must be up, even on a slow machine."""
-_PASSED_ON = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG"})
 _ANSWERS: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
 _Kind = TypeVar("_Kind", Rendering, Crop)
 _log = logging.getLogger(__name__)
 
 
-class ChildDied(Exception):
-    """The process ended, or sent invalid data, before it answered."""
-
-
-class Child:
+class Child(ChildProcess):
     """A running child. `jobs` counts its jobs."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        # Both are pipes, which asyncio's types cannot express.
-        self._stdin = cast("asyncio.StreamWriter", process.stdin)
-        self._stdout = cast("asyncio.StreamReader", process.stdout)
-        self.jobs = 0
-        self._killed = False
+    jobs = 0
 
     @classmethod
-    async def start(cls, limits: UploadLimits) -> Self:
+    async def ready(cls, limits: UploadLimits) -> Self:
         """Start a child. Raises `Unavailable` if none comes up, which is not the fault of a picture."""
-        child = cls(await _spawned(limits))
+        try:
+            child = await cls.start("shoal.media.worker", msgspec.json.encode(limits).decode())
+        except OSError as error:
+            _log.exception("a process to decode pictures cannot be started")
+            raise Unavailable("pictures cannot be decoded right now") from error
         try:
             async with asyncio.timeout(START_SECONDS):
-                if isinstance(await child._heard(), Ready):
-                    return child
+                answer = await child.receive(_ANSWERS, MAX_ANSWER)
+            if isinstance(answer, Ready):
+                return child
         except (ChildDied, TimeoutError):
             _log.exception("a process to decode pictures does not start")
         except BaseException:
@@ -76,79 +66,14 @@ class Child:
         await child.end()
         raise Unavailable("pictures cannot be decoded right now")
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def alive(self) -> bool:
-        """Whether it can take jobs, as far as the event loop knows."""
-        return self._process.returncode is None and not self._stdout.at_eof()
-
     async def ask(self, job: RenderJob, kind: type[_Kind]) -> _Kind | Failure:
         """Run a job. Raises `ChildDied`. After that, or when cancelled, the child must be ended."""
         self.jobs += 1
-        try:
-            self._stdin.write(frame(job))
-            await self._stdin.drain()
-        except ConnectionError as error:
-            raise ChildDied from error
-        answer = await self._heard()
+        await self.send(job)
+        answer = await self.receive(_ANSWERS, MAX_ANSWER)
         if isinstance(answer, kind | Failure):
             return answer
         raise ChildDied
-
-    def kill(self) -> None:
-        """Kill it now; `end` must follow."""
-        if self._killed:
-            # A second signal would reap the process that asyncio waits for, and cause a warning.
-            return
-        self._killed = True
-        with suppress(ProcessLookupError):
-            self._process.kill()
-
-    async def end(self) -> None:
-        """Kill it, reap it and close its pipes."""
-        self.kill()
-        self._stdin.close()
-        with suppress(ConnectionError):
-            await self._stdin.wait_closed()
-        # The transport closes itself once the pipe has been read to its end.
-        while await self._stdout.read(MAX_ANSWER):
-            pass
-        await self._process.wait()
-
-    async def _heard(self) -> Answer:
-        try:
-            size = int.from_bytes(await self._stdout.readexactly(PREFIX), "big")
-            if size > MAX_ANSWER:
-                raise ChildDied
-            return _ANSWERS.decode(await self._stdout.readexactly(size))
-        except (
-            asyncio.IncompleteReadError,
-            ConnectionError,
-            msgspec.MsgspecError,
-            UnicodeDecodeError,
-            RecursionError,
-        ) as error:
-            raise ChildDied from error
-
-
-async def _spawned(limits: UploadLimits) -> asyncio.subprocess.Process:
-    try:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            # -P: nothing is imported from the directory the server was started in.
-            *("-P", "-W", "ignore", "-m", "shoal.media.worker"),
-            msgspec.json.encode(limits).decode(),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={name: value for name, value in os.environ.items() if name in _PASSED_ON},
-            start_new_session=True,
-        )
-    except OSError as error:
-        _log.exception("a process to decode pictures cannot be started")
-        raise Unavailable("pictures cannot be decoded right now") from error
 
 
 _Queue = deque[asyncio.Future[None]]
@@ -335,7 +260,7 @@ class Decoder:
                 self._busy.add(child)
                 return child
             self._drop(child)
-        child = await Child.start(self.limits)
+        child = await Child.ready(self.limits)
         self._busy.add(child)
         return child
 

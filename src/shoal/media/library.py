@@ -37,6 +37,7 @@ from shoal.media.sniff import (
     sniff_clip,
 )
 from shoal.media.store import RAW, SUFFIXES, FilePart, MediaStore, StoredFile, type_of
+from shoal.tasks import cancel
 
 AVATAR: Final = (400, 400)
 """Maximum width and height of an avatar in pixels."""
@@ -392,11 +393,7 @@ class Workshop:
     async def close(self) -> None:
         """Cancel all tasks. Their jobs stay in the outbox, and are restarted later."""
         self._closed = True
-        works = [*self._works.values()]
-        for task in works:
-            task.cancel()
-        if works:
-            await asyncio.wait(works)
+        await cancel(*self._works.values())
 
     async def _guarded(self, number: int, work: Callable[[], Coroutine[None, None, None]]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The protocol between the server and its decoding children: length-prefixed MessagePack over stdin and stdout.
+"""The messages between the server and its decoding children (`multiprocess/frames.py`).
 
 A child first sends `Ready`; then each `RenderJob` gets exactly one answer. This module does not import Pillow, so both sides may
 import it.
@@ -12,8 +12,6 @@ import msgspec
 
 from shoal.core.errors import InvalidInput, TooLarge, Unsupported
 
-PREFIX = 4
-"""Bytes of the big-endian frame length."""
 MAX_ANSWER = 64 * 1024 * 1024
 """In bytes. A child that announces more has been compromised, and is killed."""
 
@@ -82,7 +80,6 @@ Answer = Rendering | Crop | Failure | Ready
 
 OUT_OF_MEMORY: Final = "out of memory"
 """The kind of failure after which a child exits: its memory may be fragmented."""
-_ENCODER = msgspec.msgpack.Encoder()
 _ERRORS: dict[str, type[InvalidInput]] = {"too large": TooLarge, "unsupported": Unsupported}
 
 
@@ -93,11 +90,3 @@ def failure_of(error: InvalidInput) -> Failure:
 
 def error_of(failure: Failure) -> InvalidInput:
     return _ERRORS.get(failure.kind, InvalidInput)(failure.message)
-
-
-def frame(value: RenderJob | Answer) -> bytearray:
-    """Encode a value for the pipe, copying an upload only once."""
-    buffer = bytearray(PREFIX)
-    _ENCODER.encode_into(value, buffer, PREFIX)
-    buffer[:PREFIX] = (len(buffer) - PREFIX).to_bytes(PREFIX, "big")
-    return buffer

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -27,7 +27,6 @@ from typing import Any, Final, NamedTuple
 
 from PIL import (
     AvifImagePlugin,
-    ExifTags,
     Image,
     ImageChops,
     ImageCms,
@@ -224,16 +223,6 @@ def _written(image: Image.Image, kind: str, options: dict[str, Any]) -> bytes:
 Image.MAX_IMAGE_PIXELS = None  # `Limits.max_pixels` is the only limit, with our message.
 BLURHASH_EDGE: Final = 32
 """Pixels of the longer edge. A blurhash has 4 x 3 components: more pixels make no visible difference."""
-_TURNS: Final = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-"""EXIF orientation (CIPA DC-008, 4.6.5) to the transposition that makes the picture upright."""
 _ANIMATED: Final = Style(WEBP, lossless=False)
 _SLOWEST_MS, _LONGEST_MS, _MOST_LOOPS = (1 << 24) - 1, (1 << 31) - 1, (1 << 16) - 1
 """Maximum of a frame and of all frames in libwebp, and of repetitions in a WebP."""
@@ -266,10 +255,7 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
 
 
 def crop(data: bytes, limits: UploadLimits, size: tuple[int, int]) -> Crop:
-    """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels.
-
-    A small one is not enlarged.
-    """
+    """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels. A small one is not enlarged."""
     with _damage_named():
         image = _opened(data, limits)
         if _is_animated(image):
@@ -432,11 +418,10 @@ def _plain(image: Image.Image) -> Image.Image:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    try:
-        turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-    except Exception:  # noqa: BLE001 - Damaged EXIF raises anything; the picture is usable and shown unrotated.
-        turn = None
-    return image if turn is None else image.transpose(turn)
+    # Damaged EXIF raises anything; the picture is usable and shown unrotated.
+    with suppress(Exception):
+        ImageOps.exif_transpose(image, in_place=True)
+    return image
 
 
 def _in_srgb(image: Image.Image) -> Image.Image:
@@ -462,7 +447,4 @@ def _converted(image: Image.Image, profile: bytes) -> Image.Image:
 
 def _blurhash(image: Image.Image) -> str:
     small = image.resize((BLURHASH_EDGE, BLURHASH_EDGE), Image.Resampling.BOX)
-    if small.mode == "RGBA":
-        white = Image.new("RGBA", small.size, "white")
-        small = Image.alpha_composite(white, small)
-    return encode(small.convert("RGB").tobytes(), *small.size)
+    return encode(_opaque(small).convert("RGB").tobytes(), *small.size)

@@ -221,14 +221,6 @@ class MediaStore:
             except FileNotFoundError:
                 return None
 
-    async def list(self, prefix: str) -> AsyncIterator[str]:
-        """Iterate over the keys below a directory-like prefix (whole path segments), unordered; none if it does not exist."""
-        check_key(prefix)
-        with _in_our_words():
-            async for page in obstore.list(self._store, prefix):
-                for item in page:
-                    yield item["path"]
-
 
 async def _pieces(result: GetResult, skip: int, take: int) -> AsyncIterator[bytes]:
     with _in_our_words():

@@ -10,14 +10,15 @@ import os
 import resource
 import sys
 from math import ceil
-from typing import BinaryIO
 
 import msgspec
 
 from shoal.core.errors import InvalidInput
+from shoal.media.confined import restrict
 from shoal.media.limits import UploadLimits
-from shoal.media.protocol import OUT_OF_MEMORY, PREFIX, Answer, Failure, Ready, RenderJob, failure_of, frame
+from shoal.media.protocol import OUT_OF_MEMORY, Answer, Failure, Ready, RenderJob, failure_of
 from shoal.media.render import crop, render
+from shoal.multiprocess.frames import read_frame, write_frame
 
 OPEN_FILES = 32
 
@@ -28,27 +29,21 @@ def main() -> None:
     # Output of codecs goes to stderr: stdout is the pipe to the server.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    _confine(limits)
-    _send(answers, Ready())
-    while frame_of_job := _received(sys.stdin.buffer):
+    restrict(
+        {
+            resource.RLIMIT_AS: limits.memory,
+            resource.RLIMIT_NOFILE: OPEN_FILES,
+            resource.RLIMIT_FSIZE: 0,
+            resource.RLIMIT_CORE: 0,
+        }
+    )
+    write_frame(answers, Ready())
+    while job := read_frame(sys.stdin.buffer):
         _allow_seconds(limits.seconds)
-        answer = _answer(frame_of_job, limits)
-        _send(answers, answer)
+        answer = _answer(job, limits)
+        write_frame(answers, answer)
         if isinstance(answer, Failure) and answer.kind == OUT_OF_MEMORY:
             return
-
-
-def _confine(limits: UploadLimits) -> None:
-    for what, wanted in (
-        (resource.RLIMIT_AS, limits.memory),
-        (resource.RLIMIT_NOFILE, OPEN_FILES),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        hard = resource.getrlimit(what)[1]
-        # A lower system limit stays in force.
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(what, (most, most))
 
 
 def _allow_seconds(seconds: float) -> None:
@@ -59,22 +54,9 @@ def _allow_seconds(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
-def _received(source: BinaryIO) -> bytes:
-    """Return the next encoded job; empty if the server has closed the pipe or is gone."""
-    prefix = source.read(PREFIX)
-    size = int.from_bytes(prefix, "big")
-    body = source.read(size)
-    return body if len(prefix) == PREFIX and len(body) == size else b""
-
-
-def _send(sink: BinaryIO, answer: Answer) -> None:
-    sink.write(frame(answer))
-    sink.flush()
-
-
-def _answer(frame_of_job: bytes, limits: UploadLimits) -> Answer:
+def _answer(encoded: bytes, limits: UploadLimits) -> Answer:
     try:
-        job = msgspec.msgpack.decode(frame_of_job, type=RenderJob)
+        job = msgspec.msgpack.decode(encoded, type=RenderJob)
         if job.crop:
             return crop(job.data, limits, job.crop)
         return render(job.data, limits, keep_kind=job.keep_kind, still=job.still)

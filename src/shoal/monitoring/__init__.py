@@ -1,1 +1,4 @@
-"""Prometheus endpoint and the checks of `shoal doctor`."""
+"""What operators query: the metrics endpoint for Prometheus, and the checks of `shoal doctor`.
+
+It collects what `observability` records and what the probes of `health` find.
+"""

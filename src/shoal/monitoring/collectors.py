@@ -11,10 +11,10 @@ import gc
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from prometheus_client.metrics_core import Metric
 
@@ -25,9 +25,9 @@ from shoal.core.ids import milliseconds_of
 from shoal.graph.contract import Job
 from shoal.graph.schema import EVERYBODY, LOUD, backup_key
 from shoal.health.probes import EngineWatch, VitalName
+from shoal.health.readiness import Readiness
 from shoal.observability.metrics import Families
-from shoal.observability.readiness import Readiness
-from shoal.observability.requests import EDGES_MS, RouteTotals
+from shoal.observability.requests import EDGES_MS, RequestCounts
 from shoal.push.sender import Sent
 from shoal.server import RunningFront
 from shoal.timelines.memory import MemoryTimelines
@@ -38,19 +38,33 @@ _WINDOW_SECONDS = 60
 """Scrapes are further apart than pauses are long, so the longest pause is reported for a minute."""
 
 
+class _Histogram:
+    """A histogram of durations in seconds."""
+
+    def __init__(self, edges: Sequence[float]) -> None:
+        self._edges = edges
+        self._steps = [0] * (len(edges) + 1)
+        self._seconds = 0.0
+
+    def count(self, seconds: float) -> None:
+        self._steps[bisect_left(self._edges, seconds)] += 1
+        self._seconds += seconds
+
+    def add_to(self, families: Families, name: str) -> None:
+        families.add_histogram(name, self._edges, self._steps, self._seconds)
+
+
 class PauseTimes:
     """A histogram of pauses in seconds since the start of the process, and the longest one of the last minute."""
 
     def __init__(self) -> None:
-        self._steps = [0] * (len(_PAUSE_EDGES) + 1)
-        self._seconds = 0.0
+        self._all = _Histogram(_PAUSE_EDGES)
         # Pauses not followed by a longer one, with their times: the first is the longest.
         self._longest: deque[tuple[float, float]] = deque()
 
     def note(self, seconds: float, now: float) -> None:
         """Count a pause that ended now, by a monotonic clock."""
-        self._steps[bisect_left(_PAUSE_EDGES, seconds)] += 1
-        self._seconds += seconds
+        self._all.count(seconds)
         while self._longest and self._longest[-1][1] <= seconds:
             self._longest.pop()
         self._longest.append((now, seconds))
@@ -62,7 +76,7 @@ class PauseTimes:
         return self._longest[0][1] if self._longest else 0.0
 
     def add_to(self, families: Families, name: str, longest: str) -> None:
-        families.add_histogram(name, _PAUSE_EDGES, self._steps, self._seconds)
+        self._all.add_to(families, name)
         families.add(longest, self.longest(time.perf_counter()))
 
     def _expire(self, now: float) -> None:
@@ -130,21 +144,16 @@ def garbage_watched(pauses: PauseTimes) -> Iterator[None]:
         gc.callbacks.remove(called)
 
 
-class BackupFigures:
-    """A metric source for the newest backup. The metric is left out while the store does not answer."""
-
-    def __init__(self, network: Network) -> None:
+async def backup_metrics(network: Network) -> Iterable[Metric]:
+    """Return the metric of the newest backup; none while the store does not answer."""
+    families = Families()
+    try:
         # Another process writes it, so bypass the cache.
-        self._graph = network.memory.beneath()
-
-    async def read(self) -> Iterable[Metric]:
-        families = Families()
-        try:
-            found = (await self._graph.key_get((backup_key(),))).get(backup_key())
-        except ShoalError:
-            return ()
-        families.add("shoal_last_backup_timestamp_seconds", milliseconds_of(found) / 1_000 if found else 0)
-        return families.made()
+        found = (await network.memory.beneath().key_get((backup_key(),))).get(backup_key())
+    except ShoalError:
+        return ()
+    families.add("shoal_last_backup_timestamp_seconds", milliseconds_of(found) / 1_000 if found else 0)
+    return families.made()
 
 
 _LAG_EDGES = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0)
@@ -156,222 +165,152 @@ class DeliveryLag:
     """Delays from the commit of an event until its job is done."""
 
     def __init__(self) -> None:
-        self._steps = [0] * (len(_LAG_EDGES) + 1)
-        self._seconds = 0.0
+        self._all = _Histogram(_LAG_EDGES)
 
     def note(self, job: Job) -> None:
         """Count a finished job. A retried job has no time, but the id of a new post has one."""
         at = job.at or (milliseconds_of(job.event.post_id) if isinstance(job.event, PostCreated) else 0)
         seconds = time.time() - at / 1_000
         if seconds < _LONGEST_SECONDS:
-            seconds = max(0.0, seconds)
-            self._steps[bisect_left(_LAG_EDGES, seconds)] += 1
-            self._seconds += seconds
+            self._all.count(max(0.0, seconds))
 
     def add_to(self, families: Families) -> None:
-        families.add_histogram("shoal_delivery_lag_seconds", _LAG_EDGES, self._steps, self._seconds)
+        self._all.add_to(families, "shoal_delivery_lag_seconds")
 
 
-class DeliveryFigures:
-    """A metric source for deliveries. Figures of a store are left out while it does not answer."""
-
-    def __init__(self, network: Network, lag: DeliveryLag) -> None:
-        self._network = network
-        self._lag = lag
-
-    async def read(self) -> Iterable[Metric]:
-        families = Families()
-        self._lag.add_to(families)
-        self._add_counts(families)
-        await self._add_answers(families)
-        return families.made()
-
-    def _add_counts(self, families: Families) -> None:
-        network = self._network
-        runner, counting = network.runner, network.counting
-        families.add("shoal_deliveries_behind_seconds", runner.behind())
-        families.add("shoal_jobs_done_total", runner.finished)
-        families.add("shoal_jobs_failed_total", runner.failed)
-        families.add("shoal_jobs_buried_total", runner.set_aside)
-        families.add("shoal_pushed_entries_total", network.reads.tally.pushed)
-        families.add("shoal_pulled_lists_total", network.reads.tally.pulled)
-        families.add("shoal_search_behind_seconds", network.search.behind())
-        families.add("shoal_search_written_total", network.search.written)
-        families.add("shoal_tag_merges_total", counting.collector.merges)
-        families.add("shoal_tag_increments_sent_total", counting.emitter.sent)
-        families.add("shoal_tag_increments_waiting", counting.collector.pending)
-
-    async def _add_answers(self, families: Families) -> None:
-        store = self._network.store
-        try:
-            families.add("shoal_events_waiting", await store.backlog())
-            families.add("shoal_oldest_event_seconds", await store.lag())
-            families.add("shoal_jobs_set_aside", len(await store.buried()))
-            loud = await store.assoc_count((EVERYBODY,), (LOUD,))
-            families.add("shoal_loud_sources", loud[LOUD].get(EVERYBODY, 0))
-        except ShoalError:
-            # `shoal_part_up` reports it.
-            return
+async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metric]:
+    """Return the metrics of deliveries. Those of a store are left out while it does not answer."""
+    families = Families()
+    lag.add_to(families)
+    runner, counting, store = network.runner, network.counting, network.store
+    families.add("shoal_deliveries_behind_seconds", runner.behind())
+    families.add("shoal_jobs_done_total", runner.finished)
+    families.add("shoal_jobs_failed_total", runner.failed)
+    families.add("shoal_jobs_buried_total", runner.set_aside)
+    families.add("shoal_pushed_entries_total", network.reads.tally.pushed)
+    families.add("shoal_pulled_lists_total", network.reads.tally.pulled)
+    families.add("shoal_search_behind_seconds", network.search.behind())
+    families.add("shoal_search_written_total", network.search.written)
+    families.add("shoal_tag_merges_total", counting.collector.merges)
+    families.add("shoal_tag_increments_sent_total", counting.emitter.sent)
+    families.add("shoal_tag_increments_waiting", counting.collector.pending)
+    # `shoal_part_up` reports a store that does not answer.
+    with suppress(ShoalError):
+        families.add("shoal_events_waiting", await store.backlog())
+        families.add("shoal_oldest_event_seconds", await store.lag())
+        families.add("shoal_jobs_set_aside", len(await store.buried()))
+        loud = await store.assoc_count((EVERYBODY,), (LOUD,))
+        families.add("shoal_loud_sources", loud[LOUD].get(EVERYBODY, 0))
+    return families.made()
 
 
-NAMES: Mapping[VitalName, str] = {
-    "stored_bytes": "shoal_engine_stored_bytes",
-    "log_bytes": "shoal_engine_log_bytes",
-    "disk_free_bytes": "shoal_engine_disk_free_bytes",
-    "memory_bytes": "shoal_engine_memory_bytes",
-    "memory_most_bytes": "shoal_engine_memory_most_bytes",
-    "items": "shoal_engine_items",
-    "connections": "shoal_engine_connections",
-    "connections_most": "shoal_engine_connections_most",
-    "commits": "shoal_engine_commits_total",
-    "deadlocks": "shoal_engine_deadlocks_total",
-    "evicted": "shoal_engine_evicted_total",
-    "operations_per_second": "shoal_engine_operations_per_second",
-    "cache_hits": "shoal_engine_cache_hit_ratio",
-    "longest_transaction_seconds": "shoal_engine_longest_transaction_seconds",
-    "replica_behind_seconds": "shoal_engine_replica_behind_seconds",
-    "jobs_waiting": "shoal_engine_jobs_waiting",
-    "jobs_delayed": "shoal_engine_jobs_delayed",
-    "jobs_set_aside": "shoal_engine_jobs_set_aside",
-    "workers": "shoal_engine_workers",
+_OTHER_NAMES: Mapping[VitalName, str] = {
+    "commits": "commits_total",
+    "deadlocks": "deadlocks_total",
+    "evicted": "evicted_total",
+    "cache_hits": "cache_hit_ratio",
 }
+NAMES: Mapping[VitalName, str] = {name: f"shoal_engine_{_OTHER_NAMES.get(name, name)}" for name in get_args(VitalName)}
 """The metric of each engine figure."""
 
 
-class EngineFigures:
-    """A metric source for all engines of a network. Each engine is queried at most every few seconds."""
-
-    def __init__(self, watch: EngineWatch) -> None:
-        self._watch = watch
-
-    async def read(self) -> Iterable[Metric]:
-        families = Families()
-        seen: Counter[tuple[str, str]] = Counter()
-        for one in await self._watch.look():
-            # Files of the same name may be in two folders, but samples need distinct labels.
-            seen[one.engine, one.place] += 1
-            number = seen[one.engine, one.place]
-            place = one.place if number == 1 else f"{one.place} ({number})"
-            families.add("shoal_engine_up", one.reached, one.engine, place)
-            if one.version:
-                families.add("shoal_engine_info", 1, one.engine, place, one.version)
-            for vital in one.vitals:
-                families.add(NAMES[vital.name], vital.value, one.engine, place)
-                families.add("shoal_engine_attention", vital.wrong, one.engine, place, vital.name)
-        return families.made()
+async def engine_metrics(watch: EngineWatch) -> Iterable[Metric]:
+    """Return the metrics of all engines of a network. Each engine is queried at most every few seconds."""
+    families = Families()
+    seen: Counter[tuple[str, str]] = Counter()
+    for one in await watch.look():
+        # Files of the same name may be in two folders, but samples need distinct labels.
+        seen[one.engine, one.place] += 1
+        number = seen[one.engine, one.place]
+        place = one.place if number == 1 else f"{one.place} ({number})"
+        families.add("shoal_engine_up", one.reached, one.engine, place)
+        if one.version:
+            families.add("shoal_engine_info", 1, one.engine, place, one.version)
+        for vital in one.vitals:
+            families.add(NAMES[vital.name], vital.value, one.engine, place)
+            families.add("shoal_engine_attention", vital.wrong, one.engine, place, vital.name)
+    return families.made()
 
 
 _ENTRY_BYTES = 8
 
 
-class HoldingFigures:
-    """A metric source for caches and other state of this process; it sends no requests."""
-
-    def __init__(self, network: Network) -> None:
-        self._network = network
-
-    async def read(self) -> Iterable[Metric]:
-        families = Families()
-        self._add_timelines(families)
-        for name, memory in self._network.memory.memories.items():
-            families.add("shoal_cache_entries", len(memory), name)
-            if memory.asked:
-                families.add("shoal_cache_asked_total", memory.asked, name)
-                families.add("shoal_cache_missed_total", memory.missed, name)
-        for name, sent in self._network.statements.sent().items():
-            families.add("shoal_statements_total", sent, name)
-        self._add_media(families)
-        self._add_letters(families)
-        self._add_messages(families)
-        return families.made()
-
-    def _add_timelines(self, families: Families) -> None:
-        timelines = self._network.timelines
-        if isinstance(timelines, MemoryTimelines):
-            families.add("shoal_warm_timelines", len(timelines))
-            families.add("shoal_warm_timelines_most", timelines.capacity)
-            families.add("shoal_timelines_bytes", len(timelines) * timelines.length * _ENTRY_BYTES)
-
-    def _add_media(self, families: Families) -> None:
-        decoder, workshop = self._network.media.decoder, self._network.effects.workshop
-        families.add("shoal_pictures_decoding", decoder.busy)
-        families.add("shoal_pictures_waiting", decoder.waiting)
-        families.add("shoal_clips_at_work", workshop.at_work)
-        families.add("shoal_clips_waiting", workshop.waiting)
-
-    def _add_letters(self, families: Families) -> None:
-        postman = self._network.effects.postman
-        if postman is not None:
-            families.add("shoal_letters_under_way", postman.under_way)
-            families.add("shoal_letters_sent_total", postman.sent)
-            families.add("shoal_letters_refused_total", postman.refused)
-            families.add("shoal_letters_put_off_total", postman.put_off)
-
-    def _add_messages(self, families: Families) -> None:
-        courier = self._network.effects.courier
-        if courier is not None:
-            families.add("shoal_push_messages_under_way", courier.under_way)
-            for outcome in Sent:
-                families.add("shoal_push_messages_total", courier.outcomes[outcome], outcome.value)
-            families.add("shoal_push_messages_total", courier.put_off, "put_off")
+async def holding_metrics(network: Network) -> Iterable[Metric]:
+    """Return the metrics of caches and other state of this process, without sending a request."""
+    families = Families()
+    timelines = network.timelines
+    if isinstance(timelines, MemoryTimelines):
+        families.add("shoal_warm_timelines", len(timelines))
+        families.add("shoal_warm_timelines_most", timelines.capacity)
+        families.add("shoal_timelines_bytes", len(timelines) * timelines.length * _ENTRY_BYTES)
+    for name, memory in network.memory.memories.items():
+        families.add("shoal_cache_entries", len(memory), name)
+        if memory.asked:
+            families.add("shoal_cache_asked_total", memory.asked, name)
+            families.add("shoal_cache_missed_total", memory.missed, name)
+    for name, sent in network.statements.sent().items():
+        families.add("shoal_statements_total", sent, name)
+    decoder, workshop = network.media.decoder, network.effects.workshop
+    families.add("shoal_pictures_decoding", decoder.busy)
+    families.add("shoal_pictures_waiting", decoder.waiting)
+    families.add("shoal_clips_at_work", workshop.at_work)
+    families.add("shoal_clips_waiting", workshop.waiting)
+    if (postman := network.effects.postman) is not None:
+        families.add("shoal_letters_under_way", postman.under_way)
+        families.add("shoal_letters_sent_total", postman.sent)
+        families.add("shoal_letters_refused_total", postman.refused)
+        families.add("shoal_letters_put_off_total", postman.put_off)
+    if (courier := network.effects.courier) is not None:
+        families.add("shoal_push_messages_under_way", courier.under_way)
+        for outcome in Sent:
+            families.add("shoal_push_messages_total", courier.outcomes[outcome], outcome.value)
+        families.add("shoal_push_messages_total", courier.put_off, "put_off")
+    return families.made()
 
 
-class ProcessFigures:
-    """A metric source for this process, with its role: web or worker."""
-
-    def __init__(self, role: str, pauses: ProcessPauses, readiness: Readiness) -> None:
-        self._role = role
-        self._pauses = pauses
-        self._readiness = readiness
-
-    async def read(self) -> Iterable[Metric]:
-        families = Families()
-        families.add("shoal_info", 1, version("shoal"), self._role)
-        self._pauses.loop.add_to(families, "shoal_loop_delay_seconds", "shoal_loop_delay_longest_seconds")
-        self._pauses.garbage.add_to(families, "shoal_garbage_pause_seconds", "shoal_garbage_pause_longest_seconds")
-        for part, answers in (await self._readiness.parts()).items():
-            families.add("shoal_part_up", answers, part)
-        return families.made()
+async def process_metrics(role: str, pauses: ProcessPauses, readiness: Readiness) -> Iterable[Metric]:
+    """Return the metrics of this process, with its role: web or worker."""
+    families = Families()
+    families.add("shoal_info", 1, version("shoal"), role)
+    pauses.loop.add_to(families, "shoal_loop_delay_seconds", "shoal_loop_delay_longest_seconds")
+    pauses.garbage.add_to(families, "shoal_garbage_pause_seconds", "shoal_garbage_pause_longest_seconds")
+    for part, answers in (await readiness.parts()).items():
+        families.add("shoal_part_up", answers, part)
+    return families.made()
 
 
 _REQUEST_EDGES = tuple(edge / 1_000 for edge in EDGES_MS)
 
 
-class RequestFigures:
-    """A metric source for the HTTP front end."""
-
-    def __init__(self, running: RunningFront) -> None:
-        self._running = running
-
-    async def read(self) -> Iterable[Metric]:
-        """Return the current metrics. Those by route are generated lazily, in any thread."""
-        front, gate, connections = self._running.front, self._running.gate, self._running.connections
-        families = Families()
-        refused = {
-            "behind": front.writes.pressure.refused,
-            "blocked": front.ip_guard.refused,
-            "busy": gate.refused if gate else 0,
-            "connections": connections.refused,
-        }
-        for reason, number in refused.items():
-            families.add("shoal_requests_refused_total", number, reason)
-        for limit_class in sorted(front.limiter.classes):
-            families.add("shoal_rate_limited_total", front.limiter.refused.get(limit_class, 0), limit_class)
-        if gate is not None:
-            families.add("shoal_requests_at_work", gate.at_work)
-            families.add("shoal_requests_waiting", gate.waiting)
-        families.add("shoal_connections", connections.open)
-        families.add("shoal_listeners", front.streams.number)
-        for name, memory in front.present.memories.items():
-            families.add("shoal_cache_entries", len(memory), name)
-        if (answers := front.answers) is not None:
-            families.add("shoal_cache_entries", len(answers), "answers")
-            families.add("shoal_cache_asked_total", answers.asked, "answers")
-            families.add("shoal_cache_missed_total", answers.missed, "answers")
-        return _with_routes(families, front.meter.totals())
+async def request_metrics(running: RunningFront) -> Iterable[Metric]:
+    """Return the metrics of the HTTP front end. Those by route are generated lazily, in any thread."""
+    front, gate, connections = running.front, running.gate, running.connections
+    families = Families()
+    refused = {
+        "behind": front.writes.pressure.refused,
+        "blocked": front.ip_guard.refused,
+        "busy": gate.refused if gate else 0,
+        "connections": connections.refused,
+    }
+    for reason, number in refused.items():
+        families.add("shoal_requests_refused_total", number, reason)
+    for limit_class in sorted(front.limiter.classes):
+        families.add("shoal_rate_limited_total", front.limiter.refused.get(limit_class, 0), limit_class)
+    if gate is not None:
+        families.add("shoal_requests_at_work", gate.at_work)
+        families.add("shoal_requests_waiting", gate.waiting)
+    families.add("shoal_connections", connections.open)
+    families.add("shoal_listeners", front.streams.number)
+    for name, memory in front.present.memories.items():
+        families.add("shoal_cache_entries", len(memory), name)
+    if (answers := front.answers) is not None:
+        families.add("shoal_cache_entries", len(answers), "answers")
+        families.add("shoal_cache_asked_total", answers.asked, "answers")
+        families.add("shoal_cache_missed_total", answers.missed, "answers")
+    return _with_routes(families, front.meter.totals())
 
 
-def _with_routes(families: Families, totals: Mapping[str, RouteTotals]) -> Iterator[Metric]:
+def _with_routes(families: Families, totals: Mapping[str, RequestCounts]) -> Iterator[Metric]:
     for route, sums in totals.items():
         for status, number in sums.statuses.items():
             families.add("shoal_requests_total", number, route, str(status))

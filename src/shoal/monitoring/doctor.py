@@ -304,7 +304,7 @@ async def front(settings: Settings, running: RunningServer) -> list[Diagnosis]:
         said = f"{settings.base_url} ({', '.join(addresses)}): {why}"
         return [bad("proxy", said, "start the proxy, and open its port")]
     found = [*_certificate(name, told), _clock(told)]
-    if told.status != 200 or not _is_shoal(told):
+    if told.status != 200 or not _identity(told).get("domain"):
         said = f"{settings.base_url} answers {told.status}, and not as Shoal does"
         return [*found, bad("proxy", said, _PROXY)]
     if running.ready is not None and not await _is_ours(told, running):
@@ -369,10 +369,6 @@ def _clock(told: Answer) -> Diagnosis:
         said = f"this machine's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the proxy's"
         return bad("clock_of_proxy", said, "set both from the network: systemd-timesyncd or chrony")
     return ok("clock_of_proxy", "it is that of this machine, to the second")
-
-
-def _is_shoal(told: Answer) -> bool:
-    return bool(_identity(told).get("domain"))
 
 
 def _identity(told: Answer) -> dict[str, Any]:
@@ -494,45 +490,36 @@ async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> l
         return [*found, preflight.clock(), preflight.sqlite(), await preflight.programs()]
     running = await find(settings)
     parts = await asyncio.gather(
-        _told("server", server(settings, running)),
-        _told("engine", engines(settings)),
-        _told("store", schema(settings)),
-        _told("jobs", work(settings)),
-        _told("proxy", front(settings, running)),
-        _told("mail", _one(mail(settings))),
-        _told("metrics", metrics(settings, running)),
-        _told("disk", _beside(preflight.disks, settings)),
-        _told("ffmpeg", _one(preflight.programs())),
+        _findings("server", server, settings, running),
+        _findings("engine", engines, settings),
+        _findings("store", schema, settings),
+        _findings("jobs", work, settings),
+        _findings("proxy", front, settings, running),
+        _findings("mail", mail, settings),
+        _findings("metrics", metrics, settings, running),
+        _findings("disk", preflight.disks, settings),
+        _findings("ffmpeg", preflight.programs),
     )
     found += [finding for part in parts for finding in part]
-    for check, look in (
-        ("push_key", push_key),
-        ("memory", preflight.memory),
-        ("files", preflight.files),
-        ("clock", lambda _settings: preflight.clock()),
-        ("sqlite", lambda _settings: preflight.sqlite()),
-    ):
-        found += await _told(check, _one(_now(look, settings)))
+    found += await _findings("push_key", push_key, settings)
+    found += await _findings("memory", preflight.memory, settings)
+    found += await _findings("files", preflight.files, settings)
+    found += await _findings("clock", preflight.clock)
+    found += await _findings("sqlite", preflight.sqlite)
     return found
 
 
-async def _told(check: str, look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
+_Found = Diagnosis | Iterable[Diagnosis]
+
+
+async def _findings(check: str, look: Callable[..., _Found | Awaitable[_Found]], *args: object) -> list[Diagnosis]:
     """Return the findings of a check; its own failure is a finding too."""
     try:
-        return list(await look)
+        found = look(*args)
+        if isinstance(found, Awaitable):
+            found = await found
+        return [found] if isinstance(found, Diagnosis) else list(found)
     except PermissionError as error:
         return [bad(check, in_words(error), "run this as the user of the server")]
     except Exception as error:  # noqa: BLE001  # report any failure to the operator
         return [bad(check, f"this check failed: {error!r}", "tell the developers of Shoal")]
-
-
-async def _one(look: Awaitable[Diagnosis]) -> Iterable[Diagnosis]:
-    return [await look]
-
-
-async def _now(look: Callable[[Settings], Diagnosis], settings: Settings) -> Diagnosis:
-    return look(settings)
-
-
-async def _beside(look: Callable[[Settings], Iterable[Diagnosis]], settings: Settings) -> Iterable[Diagnosis]:
-    return look(settings)

@@ -87,13 +87,17 @@ def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettin
     path = config_path(environ)
     in_file = _of_file(path, bool(environ.get("SHOAL_CONFIG")), findings)
     known = {name: value for name, value in in_file.items() if name in Settings.__struct_fields__}
-    findings += [_unknown(name) for name in in_file if name not in known]
+    findings += [
+        bad("settings", f"there is no setting {name}, and servers do not start", _meant(name))
+        for name in in_file
+        if name not in known
+    ]
     for variable, text in environ.items():
         name = variable.removeprefix(_PREFIX).lower()
         if variable.startswith(_PREFIX) and name in Settings.__struct_fields__:
             known[name] = text
         elif variable.startswith(_PREFIX) and variable not in _NO_SETTINGS and not _names_secret(name):
-            findings.append(_unknown_variable(variable, name))
+            findings.append(warn("settings", f"{variable} in the environment is no setting", _meant(name)))
     try:
         secrets = secret_files(environ)
         known.update({name: secret_text(name, file) for name, file in secrets.items()})
@@ -126,14 +130,6 @@ def _of_file(path: Path, named: bool, findings: list[Diagnosis]) -> dict[str, An
 
 def _names_secret(name: str) -> bool:
     return name.endswith("_file") and name.removesuffix("_file") in SECRET
-
-
-def _unknown(name: str) -> Diagnosis:
-    return bad("settings", f"there is no setting {name}, and servers do not start", _meant(name))
-
-
-def _unknown_variable(variable: str, name: str) -> Diagnosis:
-    return warn("settings", f"{variable} in the environment is no setting", _meant(name))
 
 
 def _meant(name: str) -> str:
@@ -278,7 +274,7 @@ def _files_of_server(settings: Settings) -> tuple[int, str]:
 
 def memory(settings: Settings) -> Diagnosis:
     """Compare the memory of this machine, or of its control group, with the maximum need of one process."""
-    has = min(_total_bytes(), *_group_bytes())
+    has = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _group_bytes())
     timelines = settings.timeline_members * settings.timeline_length * 8
     most = _BARE_BYTES + 4_000 * settings.object_cache
     most += timelines if urlsplit(settings.timelines).scheme == "memory" else 0
@@ -288,11 +284,7 @@ def memory(settings: Settings) -> Diagnosis:
     return ok("memory", said)
 
 
-def _total_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _group_bytes() -> Iterable[int]:
+def _group_bytes() -> int:
     try:
         group = Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip()
     except OSError:
@@ -303,8 +295,8 @@ def _group_bytes() -> Iterable[int]:
         except OSError:
             continue
         if text.isdecimal():
-            return [int(text)]
-    return [1 << 62]
+            return int(text)
+    return 1 << 62
 
 
 def clock() -> Diagnosis:

@@ -11,6 +11,8 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
+from shoal.tasks import running
+
 _SOCKET = "NOTIFY_SOCKET"
 
 
@@ -42,12 +44,8 @@ async def watched(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None
     if seconds is None:
         yield
         return
-    task = asyncio.create_task(_beat(seconds, environ), name="shoal-watchdog")
-    try:
+    async with running(_beat(seconds, environ), "shoal-watchdog"):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _beat(seconds: float, environ: Mapping[str, str]) -> None:

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from shoal.multiprocess import service_manager
+from shoal.tasks import running
 
 VARIABLE = "SHOAL_HEARTBEAT"
 """In a child's environment: the descriptor for its heartbeat, the id of its supervisor, and its slot, from 0."""
@@ -49,12 +50,10 @@ async def beating(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None
     heartbeat, parent = map(int, environ[VARIABLE].split(":")[:2])
     os.set_inheritable(heartbeat, False)
     _end_with(parent)
-    task = asyncio.create_task(_beat(heartbeat), name="shoal-heartbeat")
     try:
-        yield
+        async with running(_beat(heartbeat), "shoal-heartbeat"):
+            yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
         os.close(heartbeat)
 
 

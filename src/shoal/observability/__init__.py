@@ -1,1 +1,4 @@
-"""Request log, traces and metrics. Imports nothing above it."""
+"""Instrumentation of requests and jobs that every layer may import: request log, traces, metric catalogue.
+
+The probes of engines are in `health`; the metrics endpoint and `shoal doctor` are in `monitoring`.
+"""

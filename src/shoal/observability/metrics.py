@@ -15,7 +15,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 
 class DescribedMetric(NamedTuple):
-    """A metric as `docs/metrics.md` shows it. A counter never falls while the process lives."""
+    """A metric as described in `docs/metrics.md`. A counter never decreases during the life of a process."""
 
     name: str
     kind: Kind
@@ -53,7 +53,7 @@ PROCESS = (
     DescribedMetric("shoal_process_open_fds", "gauge", (), "Number of open file descriptors."),
     DescribedMetric("shoal_process_max_fds", "gauge", (), "Maximum number of open file descriptors."),
 )
-"""Metrics of every process. Those that begin with `shoal_process_` are the client library's."""
+"""Metrics of every process. Those that begin with `shoal_process_` are from the client library."""
 
 REQUESTS = (
     DescribedMetric(
@@ -109,7 +109,7 @@ DELIVERIES = (
     DescribedMetric("shoal_tag_increments_sent_total", "counter", (), "Increments of tag counts sent from here"),
     DescribedMetric("shoal_tag_increments_waiting", "gauge", (), "Increments that have come here and are not merged"),
 )
-"""Metrics of what follows from events."""
+"""Metrics of the processing of events."""
 
 HOLDINGS = (
     DescribedMetric("shoal_warm_timelines", "gauge", (), "Home timelines in the memory of this process"),
@@ -142,7 +142,7 @@ HOLDINGS = (
         "Messages of web push: done; ended, as the subscription is no more; refused for good; put off to another attempt",
     ),
 )
-"""Metrics of what a process holds and has in hand."""
+"""Metrics of caches, memory, media and mail."""
 
 BACKUPS = (
     DescribedMetric(
@@ -152,7 +152,6 @@ BACKUPS = (
         "The moment, in Unix seconds, to which the newest backup brings the network back; 0 where `shoal backup` made none",
     ),
 )
-"""Metrics of backups."""
 
 _PLACE = ("engine", "place")
 
@@ -188,7 +187,7 @@ ENGINES = (
     DescribedMetric("shoal_engine_jobs_set_aside", "gauge", _PLACE, "Jobs that wait for a person (RabbitMQ)"),
     DescribedMetric("shoal_engine_workers", "gauge", _PLACE, "Consumers of the queue of jobs (RabbitMQ)"),
 )
-"""Metrics that engines tell of themselves."""
+"""Metrics reported by engines."""
 
 SECTIONS = {
     "Every process": PROCESS,
@@ -198,20 +197,19 @@ SECTIONS = {
     "Backups": BACKUPS,
     "Engines": ENGINES,
 }
-"""All metrics, by the heading under which `docs/metrics.md` shows them."""
+"""All metrics by their heading in `docs/metrics.md`."""
 
 METRICS = {metric.name: metric for metrics in SECTIONS.values() for metric in metrics}
-"""All metrics by name."""
 
 
 class Families:
-    """Samples by metric. A name or label that the catalogue does not have is a `KeyError` or `ValueError`."""
+    """Samples by metric. Raises `KeyError` or `ValueError` for a name or label that is not in the catalogue."""
 
     def __init__(self) -> None:
         self._made: dict[str, Metric] = {}
 
     def add(self, name: str, value: float, *labels: str) -> None:
-        """Add a sample of a counter or gauge, with the values of its labels in the order of the catalogue."""
+        """Add a sample of a counter or gauge, with its label values in the order of the catalogue."""
         self._of(name).add_sample(name, _labelled(name, labels), value)
 
     def add_histogram(
@@ -219,8 +217,8 @@ class Families:
     ) -> None:
         """Add a histogram.
 
-        `steps` has the number of values up to each of the `edges` and above the edge before, and at its end the number
-        of those above all edges; `total` is the sum of all values.
+        `steps` has the number of values up to each of the `edges` and above the previous one, and finally the number of values
+        above all edges; `total` is the sum of all values.
         """
         family, labelled = self._of(name), _labelled(name, labels)
         counts = [*accumulate(steps)]

@@ -1,4 +1,4 @@
-"""Requests and jobs as spans of OpenTelemetry, sent over OTLP as the standard variables `OTEL_*` say.
+"""Export of requests and jobs as OpenTelemetry spans over OTLP, configured by the standard variables `OTEL_*`.
 
 Only a process with the setting `opentelemetry` imports this; it needs `pip install -e '.[otel]'`.
 """
@@ -28,13 +28,13 @@ from shoal.observability.request_log import summary_of
 from shoal.observability.tracing import SAMPLED, Record, TraceContext
 
 _SYSTEMS = {"postgres": "postgresql", "dynamodb": "aws.dynamodb"}
-"""Names of engines in the semantic conventions, where they differ from ours."""
+"""Names of engines in the semantic conventions that differ from ours."""
 _CLOSE_MS = 5_000
 _SERVICE = "shoal"
 
 
 class OpenTelemetrySpans:
-    """Sends spans in the background. A queue that is full drops them: `OTEL_BSP_MAX_QUEUE_SIZE`."""
+    """Exports spans in the background. A full queue drops them: `OTEL_BSP_MAX_QUEUE_SIZE`."""
 
     def __init__(self) -> None:
         resource = Resource.create()
@@ -47,7 +47,7 @@ class OpenTelemetrySpans:
     def begin(
         self, name: str, parent: TraceContext | None, state: str, *, job: bool
     ) -> tuple[Span, TraceContext | None]:
-        """Begin a span, and return it with its ids; None where `OTEL_SDK_DISABLED` says that there are none."""
+        """Begin a span. Return it with its ids, or with None if `OTEL_SDK_DISABLED` is set."""
         kind = SpanKind.CONSUMER if job else SpanKind.SERVER
         span = self._tracer.start_span(name, _context_of(parent, state), kind)
         ids = span.get_span_context()
@@ -57,7 +57,7 @@ class OpenTelemetrySpans:
         return span, made
 
     def end(self, record: Record, name: str, attributes: dict[str, str | int]) -> None:
-        """End the span of a record that is closed, with its stages and statements."""
+        """End the span of a closed record, with its stages and statements."""
         span: Any = record.span
         if not span.is_recording():
             return
@@ -83,13 +83,13 @@ class OpenTelemetrySpans:
         span.end(at(record.ended))
 
     def close(self) -> None:
-        """Send what waits, for a few seconds at most."""
+        """Export pending spans, for at most five seconds."""
         self._provider.force_flush(_CLOSE_MS)
         self._provider.shutdown()
 
 
 def _context_of(parent: TraceContext | None, state: str) -> Context:
-    # Never the one of whoever runs: an application around this may have spans of its own.
+    # Never the current context: an application around this one may have spans of its own.
     if parent is None:
         return Context()
     ids = SpanContext(

@@ -1,9 +1,8 @@
 """Log entries of requests and jobs, and the log formats (text and JSON).
 
-No entry contains a name, an address, a token, a path or a query: a route stands for all its paths, and a member is an id.
-Each entry begins a line, and no logged value can begin another: control characters, line separators and marks that change
-the direction of text are escaped. A traceback has lines of its own in text, each with a bar in front; in JSON it is a
-field.
+No entry contains a name, an address, a token, a path or a query: a request is logged with its route, and a member with their
+id. No logged value can begin a line: control characters, line separators and direction marks are escaped. In text, the lines of
+a traceback begin with a bar; in JSON it is a field.
 """
 
 from __future__ import annotations
@@ -18,10 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from shoal.observability.tracing import (
-    Record,
-    recording,
-)
+from shoal.observability.tracing import Record, recording
 
 _TARGET = re.compile(r"\b(?:FROM|INTO|JOIN|UPDATE)\s+(?:shoal\.)?(\w+)(?!\w|\s*\()", re.IGNORECASE)
 _CALLED = re.compile(r"\bshoal\.(\w+)\s*\(")
@@ -31,14 +27,14 @@ _LONGEST = 60
 
 
 class StoreTotal(NamedTuple):
-    """Statements sent to the stores of one kind, and their milliseconds together."""
+    """Number of statements sent to one kind of store, and their total milliseconds."""
 
     number: int
     ms: float
 
 
 class TimedSpan(NamedTuple):
-    """A stage (`store` is empty) or a statement, and the milliseconds after the beginning at which it began."""
+    """A stage (`store` is empty) or a statement, with its offset and duration in milliseconds."""
 
     store: str
     what: str
@@ -47,97 +43,94 @@ class TimedSpan(NamedTuple):
 
 
 class _Entry(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The fields of both kinds."""
+    """Fields of both kinds of entries."""
 
     time: str
-    """When it ended: UTC, to the millisecond."""
+    """Time of the end: UTC, to the millisecond."""
     ms: float
     statements: dict[str, StoreTotal] = {}
     """By the kind of store."""
     trace: str = ""
     span: str = ""
     parent: str = ""
-    """The span that it follows from."""
+    """The parent span."""
     spans: list[TimedSpan] = []
-    """Its stages and statements one by one, of what was slow."""
+    """Stages and statements one by one, if it was slow."""
 
 
 class LoggedRequest(_Entry, omit_defaults=True, kw_only=True, tag="request", tag_field="kind"):
-    """A request that was answered, or given up."""
+    """A request with its response, or aborted."""
 
     id: str
     method: str
     route: str
     status: int
-    """499 where the client went before an answer had begun."""
+    """499 if the client disconnected before the response began."""
     bytes: int = 0
-    """Bytes of the answer's body."""
+    """Bytes of the response body."""
     stages: dict[str, float] = {}
-    """Milliseconds by stage; together they are `ms`."""
+    """Milliseconds by stage; their sum is `ms`."""
     member: str = ""
     aborted: bool = False
-    """Whether the answer was not sent to its end."""
+    """Whether the response was not sent completely."""
 
     @property
     def summary(self) -> str:
-        """Return what was asked and what came of it."""
         return f"{self.method} {self.route} {self.status}"
 
     def __str__(self) -> str:
-        return _joined(
+        parts = (
             self.summary,
             f"{self.ms:.1f}ms",
             *(["aborted"] if self.aborted else []),
             f"id={self.id}",
-            *_said("member", self.member),
+            *_optional("member", self.member),
             f"bytes={self.bytes}",
             *(f"{name}={ms:.1f}" for name, ms in self.stages.items()),
             *_stores(self.statements),
-            *_said("trace", self.trace),
+            *_optional("trace", self.trace),
         )
+        return " ".join(parts)
 
 
 class LoggedJob(_Entry, omit_defaults=True, kw_only=True, tag="job", tag_field="kind"):
-    """One run of a job."""
+    """A run of a job."""
 
     job: str
-    """The store and the number of the job, as `shoal jobs` shows it."""
+    """The store and the number of the job, as shown by `shoal jobs`."""
     event: str
     attempt: int
-    """Which attempt this was, from 1 on."""
+    """The number of the attempt, from 1."""
     outcome: str
-    """`done`, `page` (more is to come), `waits` (for a write that many jobs share), `later` (a store is away, or its turn has
-    not come), `failed` or `buried`."""
+    """`done`, `page` (there is more to do), `waits` (for a write shared by many jobs), `later` (a store is unavailable, or
+    other work comes first), `failed` or `buried`."""
 
     @property
     def summary(self) -> str:
-        """Return which event it was and what came of it."""
         return f"{self.event} {self.outcome}"
 
     def __str__(self) -> str:
-        return _joined(
+        parts = (
             self.summary,
             f"{self.ms:.1f}ms",
             f"job={self.job}",
             f"attempt={self.attempt}",
             *_stores(self.statements),
-            *_said("trace", self.trace),
+            *_optional("trace", self.trace),
         )
+        return " ".join(parts)
 
 
 AnyEntry = LoggedRequest | LoggedJob
 
 
 def request_entry(record: Record, *, slow: bool) -> LoggedRequest:
-    """Return the entry of a request that is closed."""
+    """Return the log entry of a closed request."""
     stages: dict[str, float] = {}
     for stage, began, ended in record.spans():
         stages[stage] = stages.get(stage, 0.0) + ended - began
     return LoggedRequest(
-        time=_ended(record),
-        ms=_ms(record.ended - record.began),
-        statements=_totals(record),
-        spans=_spans(record) if slow else [],
+        **_common(record, slow=slow),
         id=record.id,
         method=record.method,
         route=record.route,
@@ -146,31 +139,23 @@ def request_entry(record: Record, *, slow: bool) -> LoggedRequest:
         stages={stage: _ms(seconds) for stage, seconds in stages.items()},
         member=str(record.member) if record.member else "",
         aborted=not record.complete,
-        **_trace(record),
     )
 
 
 def job_entry(record: Record, attempt: int, *, slow: bool) -> LoggedJob:
-    """Return the entry of a run of a job that is closed."""
+    """Return the log entry of a closed job run."""
     return LoggedJob(
-        time=_ended(record),
-        ms=_ms(record.ended - record.began),
-        statements=_totals(record),
-        spans=_spans(record) if slow else [],
+        **_common(record, slow=slow),
         job=record.id,
         event=record.route,
         attempt=attempt,
         outcome=record.outcome,
-        **_trace(record),
     )
 
 
 @lru_cache(1024)
 def summary_of(statement: str) -> str:
-    """Return the verb and the table of an SQL statement; anything else as it is.
-
-    `SELECT association`, as OpenTelemetry has it in `db.query.summary`.
-    """
+    """Return the verb and the table of an SQL statement, as in OpenTelemetry's `db.query.summary`; other texts unchanged."""
     verb = _VERB.search(statement)
     if verb is None:
         return statement[:_LONGEST]
@@ -182,16 +167,23 @@ def summary_of(statement: str) -> str:
 
 
 def moment(seconds: float) -> str:
-    """Return a Unix time as lines of the log say it: UTC, to the millisecond."""
+    """Format a Unix time for log entries: UTC, to the millisecond."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _ended(record: Record) -> str:
-    return moment(record.began_ns / 1e9 + record.ended - record.began)
-
-
-def _totals(record: Record) -> dict[str, StoreTotal]:
-    return {store: StoreTotal(number, _ms(seconds)) for store, (number, seconds) in record.totals().items()}
+def _common(record: Record, *, slow: bool) -> dict[str, Any]:
+    """Return the fields of both kinds of entries."""
+    seconds = record.ended - record.began
+    fields: dict[str, Any] = {
+        "time": moment(record.began_ns / 1e9 + seconds),
+        "ms": _ms(seconds),
+        "statements": {store: StoreTotal(number, _ms(total)) for store, (number, total) in record.totals().items()},
+        "spans": _spans(record) if slow else [],
+    }
+    if record.trace is not None:
+        fields |= {"trace": record.trace.trace_id.hex(), "span": record.trace.span_id.hex()}
+        fields |= {"parent": record.parent.span_id.hex()} if record.parent else {}
+    return fields
 
 
 def _spans(record: Record) -> list[TimedSpan]:
@@ -202,22 +194,11 @@ def _spans(record: Record) -> list[TimedSpan]:
     return spans
 
 
-def _trace(record: Record) -> dict[str, str]:
-    if record.trace is None:
-        return {}
-    ids = {"trace": record.trace.trace_id.hex(), "span": record.trace.span_id.hex()}
-    return {**ids, "parent": record.parent.span_id.hex()} if record.parent else ids
-
-
 def _ms(seconds: float) -> float:
     return round(seconds * 1e3, 3)
 
 
-def _joined(*parts: str) -> str:
-    return " ".join(parts)
-
-
-def _said(name: str, value: str) -> tuple[str, ...]:
+def _optional(name: str, value: str) -> tuple[str, ...]:
     return (f"{name}={value}",) if value else ()
 
 
@@ -230,7 +211,7 @@ LogFormat = Literal["text", "json"]
 
 
 def one_line(text: str) -> str:
-    """Return the text without characters that end a line, move the cursor or turn the direction: `\\n`, `\\u202e`."""
+    """Escape characters that end a line, move the cursor or change the text direction: `\\n`, `\\u202e`."""
     return _UNSAFE.sub(_escaped, text)
 
 
@@ -243,13 +224,12 @@ def _in_json(found: re.Match[str]) -> str:
 
 
 class TextFormat(logging.Formatter):
-    """Lines for people: moment, severity, part, and what happened."""
+    """Lines for people: time, level, logger and message."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the entry; a traceback follows it in lines that begin with a bar."""
         record.message = one_line(record.getMessage())
         record.asctime = self.formatTime(record)
         lines = [self.formatMessage(record)]
@@ -259,10 +239,12 @@ class TextFormat(logging.Formatter):
 
 
 class JsonFormat(logging.Formatter):
-    """One JSON object a line. An entry of the request log has its own fields; others say in which request they were made."""
+    """One JSON object per line.
+
+    Entries of the request log have their own fields; other entries have the id of their request.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the entry."""
         entry: Any = record.msg if isinstance(record.msg, LoggedRequest | LoggedJob) else None
         fields: dict[str, object] = {
             "time": moment(record.created),
@@ -295,7 +277,7 @@ def log_to_stderr(level: str, format_: LogFormat) -> None:
 
 
 def read_entry(line: bytes) -> AnyEntry | None:
-    """Return the request or job that a line of a JSON log tells of; None for any other line."""
+    """Return the request or job in a line of a JSON log; None for any other line."""
     try:
         return _entry.decode(line)
     except msgspec.MsgspecError:
@@ -306,5 +288,5 @@ _entry: msgspec.json.Decoder[AnyEntry] = msgspec.json.Decoder(AnyEntry)
 
 
 def _encodable(text: str) -> str:
-    """Return the text without halves of characters, which JSON cannot have."""
+    """Escape surrogates, which JSON cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,9 +1,9 @@
-"""Requests of this process: a recorder of single requests and jobs for `shoal why-slow`, and figures of all of them.
+"""Measurement of requests and jobs: a recorder of single ones for `shoal why-slow`, and figures of all requests.
 
-`Meter` counts how many requests there were, how long they took, and which were slow, for the last ten minutes and since the process
-began. A latency is counted in one of 80 steps, each a fifth longer than the one before, from 0.1 ms on: a percentile read from
-them is right to a tenth. A request costs a microsecond, and is counted once: every ten seconds the newest counts are added to those
-since the beginning, which have 14 steps, in 200 bytes a route.
+`Meter` has the number, latency and failures of requests for the last ten minutes and since the start of the process, and the
+latest slow ones. A latency is counted in one of 80 steps from 0.1 ms, each 21 % longer than the one before, so percentiles are
+accurate to a tenth. A request takes a microsecond and is counted once: every ten seconds, the newest counts are added to the
+totals, which have 14 steps in 200 bytes per route.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import logging
 import math
 import time
 from array import array
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple, Protocol
 
-from shoal.observability.request_log import AnyEntry, LoggedJob, LoggedRequest, job_entry, request_entry
+from shoal.observability.request_log import LoggedJob, LoggedRequest, job_entry, request_entry
 from shoal.observability.tracing import (
     HANDLE,
     Record,
@@ -30,32 +33,32 @@ from shoal.observability.tracing import (
 )
 
 _log = logging.getLogger("shoal.requests")
-# Its lines are asked for by a setting of their own, whatever the lowest severity of others is.
+# The request log has a setting of its own, and does not depend on `log_level`.
 _log.setLevel(logging.INFO)
 
 KEPT = 1_000
-"""Slow requests, and runs of jobs, that a process remembers."""
+"""Maximum number of remembered slow requests, and of job runs."""
 _ABORTED, _FAILED = 499, 500
 
 RequestLog = Literal["off", "slow", "all"]
 
 
 class SpanSink(Protocol):
-    """Tells another program of requests and jobs: see `spans`."""
+    """An exporter of spans."""
 
     def begin(
         self, name: str, parent: TraceContext | None, state: str, *, job: bool
     ) -> tuple[Any, TraceContext | None]:
-        """Begin a span, and return it with its ids, if it has any."""
+        """Begin a span. Return it with its ids, or with None if it has none."""
         ...
 
     def end(self, record: Record, name: str, attributes: dict[str, str | int]) -> None:
-        """End the span of a record that is closed, with its stages and statements."""
+        """End the span of a closed record, with its stages and statements."""
         ...
 
 
 class Recorder:
-    """Records requests and jobs as the settings say; with `off` and without a trace, nothing at all."""
+    """Records requests and jobs as the settings say; nothing with `off` and without a trace."""
 
     def __init__(self, log: RequestLog = "off", slow_ms: float = 500.0, spans: SpanSink | None = None) -> None:
         self.log = log
@@ -63,14 +66,14 @@ class Recorder:
         self._slow_seconds = slow_ms / 1_000
         self._spans = spans
         self.slow: deque[LoggedRequest] = deque(maxlen=KEPT)
-        """The newest slow requests, the oldest first."""
+        """Latest slow requests, oldest first."""
         self.jobs: deque[LoggedJob] = deque(maxlen=KEPT)
-        """The newest runs of jobs that were slow or belong to a trace, the oldest first."""
+        """Latest job runs that were slow or belong to a trace, oldest first."""
 
     def begin(
         self, id_: str, method: str, headers: Sequence[tuple[bytes, bytes]], *, traced: bool = True
     ) -> Record | None:
-        """Begin to record a request, if that is wanted. Without a `traceparent` among the headers it is not `traced`."""
+        """Begin the record of a request, if it is to be recorded. `traced`: the headers have a `traceparent`."""
         parent = trace_of(headers) if traced else None
         if self.log == "off" and parent is None and self._spans is None:
             return None
@@ -78,7 +81,7 @@ class Recorder:
         return self._begun(id_, method, parent, state, job=False)
 
     def end(self, record: Record, failure: BaseException | None = None) -> None:
-        """Write the line of a request that is over, if one is wanted; `failure` is what nobody answered."""
+        """Close the record of a request, and log it if required. `failure` is an unhandled error."""
         if not record.status:
             record.status = _FAILED if isinstance(failure, Exception) else _ABORTED
         record.close()
@@ -87,13 +90,13 @@ class Recorder:
             entry = request_entry(record, slow=slow)
             if slow:
                 self.slow.append(entry)
-            self._write(entry)
+            _log.info(entry)
         if self._spans is not None:
             self._spans.end(record, f"{record.method} {record.route}", _request_attributes(record))
 
     @contextmanager
     def job(self, id_: str, event: str, attempt: int, trace: bytes) -> Iterator[Record | None]:
-        """Record a run of a job inside the block, which says the `outcome`."""
+        """Record a run of a job inside the block, which sets the `outcome`."""
         parent = unpack(trace)
         if self.log == "off" and parent is None and self._spans is None:
             yield None
@@ -113,7 +116,7 @@ class Recorder:
                 if slow or parent is not None:
                     self.jobs.append(entry)
                 if slow or self.log == "all":
-                    self._write(entry)
+                    _log.info(entry)
             if self._spans is not None:
                 self._spans.end(record, event, {"messaging.message.id": id_, "shoal.outcome": record.outcome})
 
@@ -125,9 +128,6 @@ class Recorder:
         record = Record(id_, method, parent, trace)
         record.span = span
         return record
-
-    def _write(self, entry: AnyEntry) -> None:
-        _log.info(entry)
 
 
 def _request_attributes(record: Record) -> dict[str, str | int]:
@@ -146,7 +146,7 @@ _SLOTS = 60
 _STEPS = 80
 _FIRST_MS = 0.1
 _TO_TEN = 12
-"""Steps until a latency is ten times as long."""
+"""Steps per factor of ten."""
 _FACTOR = math.log(10) / _TO_TEN
 _SLOW_KEPT = 40
 _EVERY = 4
@@ -154,12 +154,12 @@ _FROM = _TO_TEN
 EDGES_MS = tuple(
     float(f"{_FIRST_MS * math.exp(step * _FACTOR):.3g}") for step in range(_FROM, _FROM + 4 * _TO_TEN + 1, _EVERY)
 )
-"""Upper ends, in milliseconds, of the steps in which latencies are counted since the process began: three to ten times as long,
-from 1 ms to 10 s. Each is the end of one of the finer steps, to three digits."""
+"""Upper ends, in milliseconds, of the steps of the totals, from 1 ms to 10 s. Each is the end of one of the finer steps, to
+three digits."""
 
 
 class Stages(NamedTuple):
-    """Milliseconds of a request by stage: until it was let in, until there was an answer, until that was sent."""
+    """Duration of a request in milliseconds: until it was admitted, until its response was ready, and until that was sent."""
 
     admitted: float
     handled: float
@@ -167,12 +167,11 @@ class Stages(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Milliseconds of all of it."""
         return self.admitted + self.handled + self.sent
 
 
 class SlowRequest(NamedTuple):
-    """A request that took long, and where."""
+    """A slow request with the durations of its stages."""
 
     at_ms: int
     """Unix milliseconds."""
@@ -183,59 +182,50 @@ class SlowRequest(NamedTuple):
 
 
 class RouteFigures(NamedTuple):
-    """Requests of one route in the last ten minutes; milliseconds."""
+    """Requests of a route in the last ten minutes, with latencies in milliseconds."""
 
     route: str
     number: int
     failed: int
-    """Answers with a status from 500 on."""
+    """Responses with a status of 500 or above."""
     p50: float
     p99: float
 
 
 class Slot(NamedTuple):
-    """Requests of ten seconds; milliseconds."""
+    """Requests of ten seconds, with latencies in milliseconds."""
 
     number: int
     failed: int
     refused: int
-    """Answers 429 and 503."""
+    """Responses 429 and 503."""
     p50: float
     p99: float
 
 
-class RouteTotals:
-    """Requests of one route since the process began: these numbers never fall."""
+@dataclass(slots=True)
+class RequestCounts:
+    """Counts of requests, with a histogram of their latencies."""
 
-    __slots__ = ("milliseconds", "statuses", "steps")
+    steps: MutableSequence[int]
+    """Number of requests per step of latency; the last step has no upper end."""
+    milliseconds: float = 0.0
+    """Sum of the latencies."""
+    statuses: dict[int, int] = field(default_factory=dict)
 
-    def __init__(self) -> None:
-        self.milliseconds = 0.0
-        """The latencies of all of them together."""
-        self.statuses: dict[int, int] = {}
-        """How many were answered with each status."""
-        self.steps = array("Q", [0] * (len(EDGES_MS) + 1))
-        """How many took at most as long as each of `EDGES_MS` and longer than the edge before; last, those beyond all."""
-
-    def copy(self) -> RouteTotals:
-        """Return the numbers as they are now."""
-        copied = RouteTotals()
-        copied.milliseconds, copied.statuses, copied.steps = self.milliseconds, dict(self.statuses), self.steps[:]
-        return copied
-
-
-class _Tally:
-    __slots__ = ("milliseconds", "statuses", "steps")
-
-    def __init__(self) -> None:
-        self.milliseconds = 0.0
-        self.statuses: dict[int, int] = {}
-        self.steps = [0] * _STEPS
+    def copy(self) -> RequestCounts:
+        return RequestCounts(self.steps[:], self.milliseconds, self.statuses.copy())
 
     def add(self, step: int, status: int, milliseconds: float) -> None:
         self.milliseconds += milliseconds
         self.steps[step] += 1
         self.statuses[status] = self.statuses.get(status, 0) + 1
+
+    def include(self, more: RequestCounts) -> None:
+        """Add the latencies and statuses of other counts, without their histogram."""
+        self.milliseconds += more.milliseconds
+        for status, number in more.statuses.items():
+            self.statuses[status] = self.statuses.get(status, 0) + number
 
     @property
     def count(self) -> int:
@@ -250,97 +240,95 @@ class _Tally:
         return self.statuses.get(429, 0) + self.statuses.get(503, 0)
 
 
-class Meter:
-    """The requests of the last ten minutes in figures, and totals since the process began.
+def _recent() -> RequestCounts:
+    return RequestCounts([0] * _STEPS)
 
-    Both are kept by route. A route is named by its template, so there are never more of them than in the route table.
+
+def _total() -> RequestCounts:
+    return RequestCounts(array("Q", [0] * (len(EDGES_MS) + 1)))
+
+
+class Meter:
+    """Figures of requests by route, for the last ten minutes and since the start of the process.
+
+    Routes are named by their templates, so their number is bounded by the route table.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, slow_ms: float = 500.0) -> None:
         self._clock = clock
         self._slow_ms = slow_ms
-        self._slots: deque[tuple[int, _Tally, dict[str, _Tally]]] = deque(maxlen=_SLOTS)
+        self._slots: deque[tuple[int, RequestCounts, dict[str, RequestCounts]]] = deque(maxlen=_SLOTS)
         self.slow: deque[SlowRequest] = deque(maxlen=_SLOW_KEPT)
-        """The newest requests that took longer than `slow_ms`, the oldest first."""
-        # Of all slots but the newest.
-        self._totals: dict[str, RouteTotals] = {}
+        """Latest requests that took longer than `slow_ms`, oldest first."""
+        # Excludes the newest slot.
+        self._totals: dict[str, RequestCounts] = {}
 
     def note(self, route: str, status: int, stages: Stages, request_id: str) -> None:
-        """Count a request that was answered."""
         total = stages.total
         step = min(_STEPS - 1, math.ceil(math.log(total / _FIRST_MS) / _FACTOR)) if total > _FIRST_MS else 0
         slot = int(self._clock()) // _SLOT_SECONDS
         if not self._slots or self._slots[-1][0] != slot:
             self._totals = self.totals()
-            self._slots.append((slot, _Tally(), {}))
+            self._slots.append((slot, _recent(), {}))
         _, everything, routes = self._slots[-1]
         everything.add(step, status, total)
         held = routes.get(route)
         if held is None:
-            held = routes[route] = _Tally()
+            held = routes[route] = _recent()
         held.add(step, status, total)
         if total > self._slow_ms:
             self.slow.append(SlowRequest(time.time_ns() // 1_000_000, route, status, request_id, stages))
 
-    def totals(self) -> dict[str, RouteTotals]:
-        """Return the requests since the process began, by route. Nothing changes these values any more."""
+    def totals(self) -> dict[str, RequestCounts]:
+        """Return the requests since the start of the process, by route. The returned counts do not change."""
         summed = {route: totals.copy() for route, totals in self._totals.items()}
         for route, tally in self._slots[-1][2].items() if self._slots else ():
-            _add_up(summed.setdefault(route, RouteTotals()), tally)
+            _add_to_total(summed.setdefault(route, _total()), tally)
         return summed
 
     def history(self) -> list[Slot]:
-        """Return the last ten minutes, ten seconds each, the oldest first; quiet ones too."""
+        """Return the last ten minutes in slots of ten seconds, oldest first, including those without requests."""
         now = int(self._clock()) // _SLOT_SECONDS
         found = {slot: tally for slot, tally, _ in self._slots}
         return [_slot(found.get(slot)) for slot in range(now - _SLOTS + 1, now + 1)]
 
     def routes(self) -> list[RouteFigures]:
-        """Return the routes that were asked for in the last ten minutes, those that took the most time together first."""
+        """Return the routes of the last ten minutes, those with the highest total time first."""
         now = int(self._clock()) // _SLOT_SECONDS
-        sums: dict[str, _Tally] = {}
+        sums: dict[str, RequestCounts] = {}
         for slot, _, routes in self._slots:
             if slot > now - _SLOTS:
                 for name, tally in routes.items():
-                    _merge(sums.setdefault(name, _Tally()), tally)
-        figures = [_figures(name, tally) for name, tally in sums.items()]
+                    _merge(sums.setdefault(name, _recent()), tally)
+        figures = [
+            RouteFigures(name, counts.count, counts.failed, *_percentiles(counts.steps))
+            for name, counts in sums.items()
+        ]
         return sorted(figures, key=lambda one: -one.number * one.p50)
 
 
-def _add_up(into: RouteTotals, more: _Tally) -> None:
-    into.milliseconds += more.milliseconds
-    for status, number in more.statuses.items():
-        into.statuses[status] = into.statuses.get(status, 0) + number
+def _add_to_total(into: RequestCounts, more: RequestCounts) -> None:
+    into.include(more)
     for step, number in enumerate(more.steps):
         if number:
             into.steps[min(max(0, -((_FROM - step) // _EVERY)), len(EDGES_MS))] += number
 
 
-def _merge(into: _Tally, more: _Tally) -> None:
-    for status, number in more.statuses.items():
-        into.statuses[status] = into.statuses.get(status, 0) + number
+def _merge(into: RequestCounts, more: RequestCounts) -> None:
+    into.include(more)
     into.steps = [mine + theirs for mine, theirs in zip(into.steps, more.steps, strict=True)]
 
 
-def _slot(tally: _Tally | None) -> Slot:
-    if tally is None:
+def _slot(counts: RequestCounts | None) -> Slot:
+    if counts is None:
         return Slot(0, 0, 0, 0.0, 0.0)
-    return Slot(tally.count, tally.failed, tally.refused, *_percentiles(tally.steps, (0.5, 0.99)))
+    return Slot(counts.count, counts.failed, counts.refused, *_percentiles(counts.steps))
 
 
-def _figures(name: str, tally: _Tally) -> RouteFigures:
-    return RouteFigures(name, tally.count, tally.failed, *_percentiles(tally.steps, (0.5, 0.99)))
-
-
-def _percentiles(steps: Sequence[int], parts: Iterable[float]) -> list[float]:
-    """Return the upper ends of the steps in which these parts of all requests are reached, in milliseconds."""
-    total = sum(steps)
-    found = []
-    for part in parts:
-        wanted, seen = part * total, 0
-        for step, count in enumerate(steps):
-            seen += count
-            if seen >= wanted:
-                found.append(_FIRST_MS * math.exp(step * _FACTOR))
-                break
-    return found
+def _percentiles(steps: Sequence[int]) -> tuple[float, float]:
+    """Return the median and the 99th percentile of the latencies, in milliseconds."""
+    cumulative = [*accumulate(steps)]
+    p50, p99 = (
+        _FIRST_MS * math.exp(bisect_left(cumulative, fraction * cumulative[-1]) * _FACTOR) for fraction in (0.5, 0.99)
+    )
+    return p50, p99

@@ -19,6 +19,7 @@ import time
 from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
@@ -39,30 +40,24 @@ class TraceContext(NamedTuple):
     flags: int = 0
 
     def child(self) -> TraceContext:
-        """Return a new span of this trace."""
         return self._replace(span_id=secrets.token_bytes(8))
 
     def pack(self) -> bytes:
-        """Return it in the 25 bytes that an event carries."""
+        """Return the 25 bytes that an event carries."""
         return self.trace_id + self.span_id + bytes([self.flags])
-
-    @property
-    def traceparent(self) -> str:
-        """Return it as the header says it."""
-        return f"00-{self.trace_id.hex()}-{self.span_id.hex()}-{self.flags:02x}"
 
 
 def unpack(packed: bytes) -> TraceContext | None:
-    """Return the span that an event carries; None for an event that carries none."""
+    """Return the span that an event carries, or None."""
     if len(packed) != _PACKED_BYTES:
         return None
     return TraceContext(packed[:16], packed[16:24], packed[24])
 
 
 def parse(value: bytes) -> TraceContext | None:
-    """Return the span of a `traceparent`, or None for one that is malformed.
+    """Return the span of a `traceparent`, or None if it is malformed.
 
-    A later version may have more behind a dash, and only the flag that is known of it counts.
+    A later version may have more fields after a dash; of its flags only the known one counts.
     """
     found = _TRACEPARENT.fullmatch(value.strip(b" \t"))
     if found is None:
@@ -76,13 +71,13 @@ def parse(value: bytes) -> TraceContext | None:
 
 
 def trace_of(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
-    """Return the span of the caller. A `traceparent` that comes twice is malformed."""
+    """Return the caller's span. A repeated `traceparent` is malformed."""
     given = [value for name, value in headers if name == b"traceparent"]
     return parse(given[0]) if len(given) == 1 else None
 
 
 def state_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the `tracestate`, its headers joined; empty where there is none, or more than 512 characters or 32 members."""
+    """Return the joined `tracestate` headers; empty if there are none, or more than 512 characters or 32 members."""
     joined = b",".join(value for name, value in headers if name == b"tracestate")
     if len(joined) > _TRACESTATE_CHARACTERS or joined.count(b",") >= _TRACESTATE_MEMBERS:
         return ""
@@ -93,9 +88,9 @@ T = TypeVar("T")
 
 _MOST_STAGES = 64
 _MOST_STATEMENTS = 100
-"""Statements that are kept one by one, however short."""
+"""Maximum number of statements that are kept one by one regardless of their duration."""
 _LONG_SECONDS = 0.01
-"""A later statement that takes longer than this is kept too, until there are twice as many."""
+"""Longer statements are kept beyond that, up to twice the number."""
 WAIT, AUTHENTICATE, READ, HANDLE, RENDER, ENCODE, SEND = (
     "wait",
     "authenticate",
@@ -105,78 +100,59 @@ WAIT, AUTHENTICATE, READ, HANDLE, RENDER, ENCODE, SEND = (
     "encode",
     "send",
 )
-"""The stages of a request: waits for a place; caller, rights and rate limit; body and parameters; the work; a page made of a
-template; JSON; the answer goes out."""
+"""Stages of a request: waiting for a slot; authentication and rate limit; body and parameters; handler; HTML template; JSON;
+sending."""
 
 
 class TimedStatement(NamedTuple):
-    """A statement that was sent to a store, and when, in seconds of `time.perf_counter`."""
+    """A statement sent to a store, with its times by `time.perf_counter`."""
 
     store: str
-    """The kind of the store: sqlite, postgres, dynamodb or redis."""
+    """The kind of store: sqlite, postgres, dynamodb or redis."""
     what: str
     """The statement, or the name of the operation."""
     began: float
     ended: float
 
 
+@dataclass(slots=True, eq=False)
 class Record:
-    """One request or one run of a job. Nothing is added to it once it is closed."""
+    """One request or one run of a job. It is not changed once it is closed."""
 
-    __slots__ = (
-        "began",
-        "began_ns",
-        "bytes",
-        "closed",
-        "complete",
-        "ended",
-        "id",
-        "member",
-        "method",
-        "more",
-        "outcome",
-        "parent",
-        "route",
-        "span",
-        "stages",
-        "statements",
-        "status",
-        "trace",
-    )
+    id: str
+    method: str
+    parent: TraceContext | None
+    trace: TraceContext | None
+    """Its own span."""
+    span: Any = None
+    """The span of OpenTelemetry, if that is enabled."""
+    member: int = 0
+    route: str = "(refused)"
+    status: int = 0
+    outcome: str = ""
+    bytes: int = 0
+    complete: bool = False
+    """Whether the response was sent to its end, or the WebSocket was accepted."""
+    began_ns: int = field(default_factory=time.time_ns)
+    began: float = field(default_factory=perf_counter)
+    ended: float = 0.0
+    stages: list[tuple[str, float]] = field(default_factory=list)
+    """Each stage and when it began. A stage may be entered several times."""
+    statements: list[TimedStatement] = field(default_factory=list)
+    more: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Statements that are not kept one by one: their number and seconds by store."""
+    closed: bool = False
 
-    def __init__(self, id_: str, method: str, parent: TraceContext | None, trace: TraceContext | None) -> None:
-        self.id = id_
-        self.method = method
-        self.parent = parent
-        """The span that this follows from."""
-        self.trace = trace
-        """The span that this is."""
-        self.span: Any = None
-        """Span of OpenTelemetry, where it is told of this."""
-        self.member = 0
-        self.route = "(refused)"
-        self.status = 0
-        self.outcome = ""
-        self.bytes = 0
-        self.complete = False
-        """Whether the answer was sent to its end; a WebSocket that was accepted has no other."""
-        self.began_ns = time.time_ns()
-        self.began = self.ended = perf_counter()
-        self.stages: list[tuple[str, float]] = [(WAIT, self.began)]
-        """Each stage and when it began; a stage may come again."""
-        self.statements: list[TimedStatement] = []
-        self.more: dict[str, tuple[int, float]] = {}
-        """Statements that are not kept one by one: their number and seconds by store."""
-        self.closed = False
-        """Whether it is over: work that an old task still does is no part of it."""
+    def __post_init__(self) -> None:
+        self.stages.append((WAIT, self.began))
 
     def enter(self, stage: str) -> None:
-        """Begin another stage, which ends the one before."""
+        """Begin a stage, which ends the previous one."""
         if len(self.stages) < _MOST_STAGES and not self.closed:
             self.stages.append((stage, perf_counter()))
 
     def add(self, store: str, what: str, began: float) -> None:
-        """Note a statement that began at this moment and has ended now."""
+        """Add a statement that began at this time and ends now."""
         if self.closed:
             return
         ended = perf_counter()
@@ -188,15 +164,14 @@ class Record:
             self.more[store] = (count + 1, seconds + ended - began)
 
     def close(self) -> None:
-        """End it."""
         self.closed, self.ended = True, perf_counter()
 
     def before_sending(self) -> float:
-        """Return the seconds until the answer began: how long a client takes to read it is not the server's time."""
+        """Return the seconds until the response began: sending it depends on the client."""
         return next((began for stage, began in self.stages if stage == SEND), self.ended) - self.began
 
     def totals(self) -> dict[str, tuple[int, float]]:
-        """Return the number of statements and their seconds together, by store."""
+        """Return the number of statements and their total seconds, by store."""
         sums = dict(self.more)
         for store, _, began, ended in self.statements:
             count, seconds = sums.get(store, (0, 0.0))
@@ -204,7 +179,7 @@ class Record:
         return sums
 
     def spans(self) -> Iterator[tuple[str, float, float]]:
-        """Yield each stage with the moments when it began and ended."""
+        """Yield each stage with its begin and end."""
         ends = [began for _, began in self.stages[1:]]
         for (stage, began), ended in zip(self.stages, [*ends, self.ended], strict=True):
             yield stage, began, ended
@@ -213,17 +188,17 @@ class Record:
 _CURRENT: ContextVar[Record | None] = ContextVar("shoal_record", default=None)
 
 recording = _CURRENT.get
-"""Return the record of what is under way here; None where nothing is recorded."""
+"""Return the record of the current context; None if nothing is recorded."""
 
 
 begin_recording = _CURRENT.set
-"""Make this the record of what is under way here, and return a token for `end_recording`."""
+"""Set the record of the current context, and return a token for `end_recording`."""
 end_recording = _CURRENT.reset
 
 
 @contextmanager
 def for_many() -> Iterator[None]:
-    """Inside the block, tasks are begun that work for many callers and so belong to no record; each caller notes its own wait."""
+    """Begin tasks inside the block that work for many callers, and so belong to no record. Each caller records its own wait."""
     token: Token[Record | None] = _CURRENT.set(None)
     try:
         yield
@@ -232,34 +207,34 @@ def for_many() -> Iterator[None]:
 
 
 def enter(stage: str) -> None:
-    """Begin another stage of the request under way."""
+    """Begin a stage of the current request."""
     record = recording()
     if record is not None:
         record.enter(stage)
 
 
 def name_route(route: str) -> None:
-    """Say which route the request under way is for."""
+    """Set the route of the current request."""
     record = recording()
     if record is not None:
         record.route = route
 
 
 def name_member(member_id: int | None) -> None:
-    """Say whose request is under way."""
+    """Set the member of the current request."""
     record = recording()
     if record is not None:
         record.member = member_id or 0
 
 
 def carried() -> bytes:
-    """Return the span under way in the form that an event carries; empty outside any trace."""
+    """Return the current span in the form that an event carries; empty outside any trace."""
     record = recording()
     return b"" if record is None or record.trace is None else record.trace.pack()
 
 
 async def timed(store: str, what: str, work: Awaitable[T]) -> T:
-    """Await an answer of a store, and note how long that took."""
+    """Await a reply of a store, and record the time it took."""
     record = recording()
     if record is None:
         return await work

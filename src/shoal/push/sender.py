@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from shoal.backoff import Rests
+from shoal.backoff import Backoff
 from shoal.core.errors import NotYet
-from shoal.locks import TurnLimits, Turns, Work
+from shoal.locks import ConcurrencyLimits, KeyedQueue, Work
 from shoal.push.encryption import ServerKey, seal
 from shoal.push.messages import PushSubscription
 
@@ -142,13 +142,13 @@ def open_pool(allowed: Sequence[Network] = ()) -> httpcore.AsyncConnectionPool:
 
 _log = logging.getLogger("shoal.push")
 
-_LIMITS = TurnLimits(at_once=32, of_one=16, held=1_024, held_of_one=512, patience=20.0)
+_LIMITS = ConcurrencyLimits(at_once=32, of_one=16, held=1_024, held_of_one=512, patience=20.0)
 """Limits of all messages, and of those to one push service."""
 _SECONDS = 10.0
 """Timeout of a message: with the wait for a slot, less than the lease of its job."""
 _TTL_SECONDS = 48 * 3_600
 """How long a push service keeps a message for an app that is offline."""
-_FIRST_REST, _LONGEST_REST = 2.0, 600.0
+_FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 600.0
 _REMEMBERED = 1_000
 """Maximum number of push services with a backoff."""
 
@@ -172,8 +172,8 @@ class Courier:
         self.root = root
         """Root of the network's URLs, such as `https://example.org`."""
         self._pool = open_pool(allowed)
-        self._turns = Turns(_LIMITS, "other messages come first")
-        self._rests = Rests(_FIRST_REST, _LONGEST_REST, _REMEMBERED)
+        self._queue = KeyedQueue(_LIMITS, "other messages come first")
+        self._backoff = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED)
         self.outcomes: Counter[Sent] = Counter()
         """Final outcomes since the start of the process."""
         self.put_off = 0
@@ -185,15 +185,15 @@ class Courier:
         Raises `NotYet` if the queue is full, or during the backoff of the push service; so does the future.
         """
         service = origin_of(endpoint)
-        return self._turns.begin(service, lambda: self._check_rest(service), work)
+        return self._queue.begin(service, lambda: self._check_backoff(service), work)
 
     @property
     def under_way(self) -> int:
         """Number of messages being sent or waiting."""
-        return len(self._turns)
+        return len(self._queue)
 
-    def _check_rest(self, service: str) -> None:
-        if self._rests.is_resting(service):
+    def _check_backoff(self, service: str) -> None:
+        if self._backoff.is_active(service):
             raise NotYet("the push service could not be reached a moment ago")
 
     async def deliver(self, subscription: PushSubscription, plain: bytes) -> Sent:
@@ -209,12 +209,12 @@ class Courier:
             httpcore.TimeoutException,
             httpcore.ProtocolError,
         ) as error:
-            self._let_rest(service)
+            self._postpone(service)
             raise NotYet(f"a push service could not be reached: {type(error).__name__}") from error
         if status in {408, 429} or status >= 500:
-            self._let_rest(service)
+            self._postpone(service)
             raise NotYet(f"a push service answered {status}")
-        self._rests.end(service)
+        self._backoff.reset(service)
         found = _outcome(status)
         if found is Sent.REFUSED:
             _log.warning("a push service refused a message: %s answered %d", service, status)
@@ -236,13 +236,13 @@ class Courier:
             # The body is irrelevant, and may be endless.
             return int(answer.status)
 
-    def _let_rest(self, service: str) -> None:
+    def _postpone(self, service: str) -> None:
         self.put_off += 1
-        self._rests.lengthen(service)
+        self._backoff.extend(service)
 
     async def close(self) -> None:
         """Cancel pending messages: they are sent after the next start."""
-        await self._turns.close()
+        await self._queue.close()
         await self._pool.aclose()
 
 

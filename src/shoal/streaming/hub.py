@@ -38,6 +38,7 @@ from shoal.streaming.updates import (
     Told,
     decode,
 )
+from shoal.tasks import cancel
 from shoal.throttled_log import ThrottledLog
 
 
@@ -423,9 +424,7 @@ class Hub:
         self._moved.set()
         for connection in self._matching.everybody():
             connection.end()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
 
 
 def _who(update: OfListening) -> int:

@@ -163,7 +163,7 @@ _MEMBER = {"Authorization": "Bearer member", "Content-Type": "application/json"}
 
 @in_loop
 async def test_who_waits_for_what_is_done_elsewhere_holds_no_place() -> None:
-    async with behind(Gate(places=2, waiting=4, seconds=5)) as (works, client):
+    async with behind(Gate(slots=2, waiting=4, seconds=5)) as (works, client):
         waiting = [asyncio.create_task(client.get("/api/v1/wait")) for _ in range(6)]
 
         async def how_many() -> int:

@@ -9,8 +9,8 @@ import pytest
 from shoal.core import errors
 from shoal.graph.failover import Histories
 from shoal.http import errors as api_errors
-from shoal.http.application import Context, Route
 from shoal.http.errors import TABLE, reply_for
+from shoal.http.routes import Context, Route
 from tests.api.harness import ask, make_app
 
 

@@ -84,7 +84,7 @@ async def test_what_is_larger_than_the_budget_takes_all_of_it() -> None:
 async def test_a_small_file_stays_in_memory_and_a_large_one_lies_on_disk_until_it_is_loaded() -> None:
     memory = Memory()
     async with Intake(memory, {}) as taken:
-        small, large = taken.file(), taken.file()
+        small, large = taken.file(""), taken.file("")
         small.write(b"abc")
         small.write(b"def")
         large.write(LARGE[:1000])
@@ -105,7 +105,7 @@ async def test_a_small_file_stays_in_memory_and_a_large_one_lies_on_disk_until_i
 async def test_small_files_go_to_disk_as_well_when_many_come() -> None:
     memory = Memory(coming=1_000)
     async with Intake(memory, {}) as taken:
-        files = [taken.file() for _ in range(10)]
+        files = [taken.file("") for _ in range(10)]
         for file in files:
             file.write(b"x" * 100)
             await taken.settle()
@@ -120,7 +120,7 @@ async def test_files_of_a_request_are_loaded_together_or_not_at_all() -> None:
     memory = Memory(loaded=3 * SPOOL_BYTES, seconds=0.05)
     async with Intake(memory, {}) as one, Intake(memory, {}) as other:
         for taken in (one, one, other, other):
-            taken.file().write(LARGE)
+            taken.file("").write(LARGE)
             await taken.settle()
         await one.load()
         with pytest.raises(Unavailable):

@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 from shoal.app.network import open_network
+from shoal.health.readiness import Readiness
 from shoal.http.application import build_app
 from shoal.http.middleware import Gate
 from shoal.http.rate_limits import UNLIMITED, MemoryLimiter, RateRule
 from shoal.http.routes import Body, Route
 from shoal.mastodon_api.instance import health, ready
-from shoal.observability.readiness import Readiness
 from shoal.settings import build
 from tests.api.harness import authenticate
 from tests.api.live.streams import a_place

@@ -14,9 +14,11 @@ from msgspec import Meta
 from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
-from shoal.http.application import Context, Reply, Route, Trie
+from shoal.http.application import Trie
 from shoal.http.params import Id
 from shoal.http.rate_limits import DEFAULTS, MemoryLimiter
+from shoal.http.responses import Reply
+from shoal.http.routes import Context, Route
 from tests.api.harness import ask, call, echo, make_app
 
 

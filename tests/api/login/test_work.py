@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from shoal.core.model import Role
-from shoal.core.signup import find_proof, is_proof
+from shoal.core.signup import is_proof
 from tests.api.visitor import Client
 from tests.api.world import BASE, World, world
+from tests.proof_of_work import find_proof
 
 BITS = 6
 DOMAIN = httpx.URL(BASE).netloc.decode()

@@ -86,7 +86,7 @@ def test_what_is_taken_in_the_path_and_in_the_query_is_told_apart() -> None:
     assert found["id"]["in"] == "path"
     assert found["id"]["required"]
     assert found["max_id"]["in"] == "query"
-    assert found["max_id"]["description"] == "Only what is older than this."
+    assert found["max_id"]["description"] == "Only items older than this."
     assert OPERATIONS["GET", "/api/v1/accounts"]["parameters"][0]["name"] == "id[]"
 
 

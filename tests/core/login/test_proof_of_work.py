@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.signup import GOOD_SECONDS, MAX_BITS, find_proof, is_proof
+from shoal.core.signup import GOOD_SECONDS, MAX_BITS, is_proof
+from tests.proof_of_work import find_proof
 
 NOW = 1_764_086_400
 BITS = 5

@@ -229,8 +229,8 @@ async def test_an_avatar_that_is_replaced_is_removed() -> None:
 
 async def files_of(shoal: Shoal) -> set[str]:
     """The keys of all stored files."""
-    lists = [shoal.network.media._store.list(media_path(name)) for name in ("ann", "ben")]
-    return {key for keys in lists async for key in keys}
+    lists = [shoal.network.media._store.files(media_path(name)) for name in ("ann", "ben")]
+    return {file.key for pages in lists async for page in pages for file in page}
 
 
 async def sweep(shoal: Shoal, hours: float) -> int:

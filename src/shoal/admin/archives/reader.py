@@ -2,7 +2,7 @@
 
 Archives are untrusted, so all of an archive is read in this process, under limits, and never in the server. The process
 recognizes the format from the archive's contents. It reads a `Job` from stdin, saves the plan in the job's folder, and then
-answers requests for photos until stdin is closed. Messages are MessagePack with a length prefix of four bytes.
+answers requests for photos until stdin is closed (`multiprocess/frames.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 import msgspec
 
@@ -31,6 +31,7 @@ from shoal.admin.archives.records import ArchiveReader, ArchiveReport
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.ids import now_ms
 from shoal.media.confined import confine
+from shoal.multiprocess.frames import read_frame, write_frame
 
 _UNKNOWN = (
     "file: no archive that can be read; send the ZIP of Mastodon, Instagram (as JSON), X or Shoal, pixelfed-statuses.json of"
@@ -75,8 +76,6 @@ def _of_several(entries: Entries, folder: Path) -> ArchiveReader:
     raise InvalidInput(_AS_PAGES if entries.root(*PAGES) else _UNKNOWN, field="file")
 
 
-PREFIX = 4
-"""Bytes of the big-endian message length."""
 _NICENESS = 10
 """Requests to the server have priority."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -126,13 +125,6 @@ class Refusal(msgspec.Struct, frozen=True, tag=True):
 
 Message = PostsRead | Planned | PhotoData | Refusal
 
-_ENCODER = msgspec.msgpack.Encoder()
-
-
-def frame(message: Message | Job | PhotoRequest) -> bytes:
-    data = _ENCODER.encode(message)
-    return len(data).to_bytes(PREFIX, "big") + data
-
 
 def main() -> None:
     """Read the archive, then send photos until the server closes the pipe."""
@@ -140,7 +132,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     server = os.getppid()
-    job = msgspec.msgpack.decode(_received(sys.stdin.buffer), type=Job)
+    job = msgspec.msgpack.decode(read_frame(sys.stdin.buffer), type=Job)
     # The repacked tar is slightly larger than its files.
     confine(job.seconds, job.memory, 2 * job.most_bytes)
     # It starts no process. The limit has no effect on root.
@@ -148,8 +140,7 @@ def main() -> None:
     os.nice(_NICENESS)
 
     def send(message: Message) -> None:
-        answers.write(frame(message))
-        answers.flush()
+        write_frame(answers, message)
 
     def check_server() -> None:
         if os.getppid() != server:
@@ -162,7 +153,7 @@ def main() -> None:
         plan.save()
         del plan
         send(Planned(report))
-        while request := _received(sys.stdin.buffer):
+        while request := read_frame(sys.stdin.buffer):
             with _refusals(send):
                 photo = msgspec.msgpack.decode(request, type=PhotoRequest)
                 send(PhotoData(entries.read(photo.file, photo.most_bytes)))
@@ -184,13 +175,6 @@ def _refusals(send: Callable[[Message], None]) -> Iterator[None]:
         send(Refusal("full" if error.errno in _FULL else "os", str(error.strerror), error.errno or 0))
     except Exception:  # noqa: BLE001  # the server logs it
         send(Refusal("internal", traceback.format_exc()[-_MOST_TRACEBACK:]))
-
-
-def _received(source: BinaryIO) -> bytes:
-    """Return the next message; empty once the server has closed the pipe."""
-    size = int.from_bytes(source.read(PREFIX), "big")
-    data = source.read(size)
-    return data if len(data) == size else b""
 
 
 if __name__ == "__main__":

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, Self, cast
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
 from shoal.admin.archives.plan import MOST_POSTS
 from shoal.admin.archives.reader import (
-    PREFIX,
     Job,
     Message,
     PhotoData,
@@ -23,22 +21,18 @@ from shoal.admin.archives.reader import (
     Planned,
     PostsRead,
     Refusal,
-    frame,
 )
 from shoal.admin.archives.records import ArchiveReport
 from shoal.core.errors import InvalidInput, ShoalError, StorageFull, TooLarge, Unavailable
+from shoal.multiprocess.child_process import ChildDied, ChildProcess
 
 _BYTES_PER_SECOND: Final = 1 << 20
 """Archive bytes per additional processor second; one core reads several times as much."""
 _WALL: Final = 5
 """Wall-clock seconds per processor second."""
 _PHOTO_SECONDS: Final = 60.0
-_END_SECONDS: Final = 5.0
-"""Wall-clock seconds for the pipes of a killed process to close."""
 _MAX_REPORT: Final = 1 << 20
 """Maximum size of a message without a photo."""
-_PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG"})
-"""Environment variables that are passed on; others may hold secrets."""
 _MESSAGES: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
 _log = logging.getLogger(__name__)
 
@@ -63,14 +57,10 @@ DEFAULT_LIMITS: Final = ProcessLimits()
 class ArchiveProcess:
     """A process that reads one archive. It is killed at the end of `started`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, job: Job) -> None:
+    def __init__(self, process: ChildProcess, job: Job) -> None:
         self._process = process
         self._job = job
-        # Both are pipes, which asyncio's types cannot express.
-        self._stdin = cast("asyncio.StreamWriter", process.stdin)
-        self._stdout = cast("asyncio.StreamReader", process.stdout)
         self._asking = asyncio.Lock()
-        self._killed = False
 
     @classmethod
     @asynccontextmanager
@@ -84,11 +74,11 @@ class ArchiveProcess:
         size = (await asyncio.to_thread(path.stat)).st_size
         seconds = limits.seconds + size // _BYTES_PER_SECOND
         job = Job(os.fsencode(path), os.fsencode(folder), seconds, limits.memory, most_bytes)
-        process = cls(await _spawned(), job)
+        process = await _spawned()
         try:
-            yield process
+            yield cls(process, job)
         finally:
-            await process._end()
+            await process.end()
 
     async def plan(self, progress: Callable[[int], None]) -> ArchiveReport:
         """Read the archive, save its plan, and return the report. `progress` is called with the number of posts so far.
@@ -96,11 +86,11 @@ class ArchiveProcess:
         Raises `InvalidInput` for a file that is no archive or is damaged, `ArchiveLimitsExceeded`, and `StorageFull`.
         """
         async with self._limited(_WALL * self._job.seconds):
-            await self._send(self._job)
+            await self._process.send(self._job)
             count = 0
-            while isinstance(message := await self._heard(_MAX_REPORT), PostsRead):
+            while isinstance(message := await self._process.receive(_MESSAGES, _MAX_REPORT), PostsRead):
                 if not count < message.count <= MOST_POSTS:
-                    raise ConnectionError(f"{message.count} posts after {count}")
+                    raise ChildDied(f"{message.count} posts after {count}")
                 count = message.count
                 progress(count)
         if isinstance(message, Planned):
@@ -110,8 +100,8 @@ class ArchiveProcess:
     async def read(self, file: str, most_bytes: int) -> bytes:
         """Return a photo. Raises `InvalidInput` if it is damaged or larger than `most_bytes`, and `ArchiveLimitsExceeded`."""
         async with self._asking, self._limited(_PHOTO_SECONDS):
-            await self._send(PhotoRequest(file, most_bytes))
-            message = await self._heard(most_bytes + _MAX_REPORT)
+            await self._process.send(PhotoRequest(file, most_bytes))
+            message = await self._process.receive(_MESSAGES, most_bytes + _MAX_REPORT)
         if isinstance(message, PhotoData):
             return message.data
         raise self._error_of(message)
@@ -121,26 +111,11 @@ class ArchiveProcess:
         try:
             async with asyncio.timeout(seconds):
                 yield
-        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError) as error:
+        except (TimeoutError, ChildDied) as error:
             # A late answer must not be taken for the next one.
-            self._kill()
+            self._process.kill()
             _log.warning("the process that reads an archive exceeded its limits or died: %r", error)
             raise self._past_limits() from error
-
-    async def _send(self, message: Job | PhotoRequest) -> None:
-        # A dead process is detected by its missing answer.
-        with suppress(ConnectionError):
-            self._stdin.write(frame(message))
-            await self._stdin.drain()
-
-    async def _heard(self, most_bytes: int) -> Message:
-        size = int.from_bytes(await self._stdout.readexactly(PREFIX), "big")
-        if size > most_bytes:
-            raise ConnectionError(f"a message of {size} bytes")
-        try:
-            return _MESSAGES.decode(await self._stdout.readexactly(size))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ConnectionError("a malformed message") from error
 
     def _past_limits(self) -> ArchiveLimitsExceeded:
         return ArchiveLimitsExceeded(
@@ -162,41 +137,10 @@ class ArchiveProcess:
             case _:
                 return self._past_limits()
 
-    async def _end(self) -> None:
-        self._kill()
-        self._stdin.close()
-        try:
-            async with asyncio.timeout(_END_SECONDS):
-                with suppress(ConnectionError):
-                    await self._stdin.wait_closed()
-                # The transport closes itself once the pipe has been read to its end.
-                while await self._stdout.read(1 << 20):
-                    pass
-                await self._process.wait()
-        except TimeoutError:
-            # A process that it started holds the pipes.
-            _log.warning("a process that read an archive did not close its pipes")
-            self._process._transport.close()  # type: ignore[attr-defined]  # asyncio has no other way
 
-    def _kill(self) -> None:
-        if not self._killed:
-            # A second signal would reap the process before asyncio does.
-            self._killed = True
-            with suppress(ProcessLookupError):
-                self._process.kill()
-
-
-async def _spawned() -> asyncio.subprocess.Process:
+async def _spawned() -> ChildProcess:
     try:
-        return await asyncio.create_subprocess_exec(
-            # -P: nothing is imported from the directory the server was started in.
-            *(sys.executable, "-P", "-W", "ignore", "-m", "shoal.admin.archives.reader"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={name: value for name, value in os.environ.items() if name in _PASSED_ON},
-            start_new_session=True,
-        )
+        return await ChildProcess.start("shoal.admin.archives.reader", stderr=asyncio.subprocess.DEVNULL)
     except OSError as error:
         _log.exception("the process that reads an archive cannot be started")
         raise Unavailable("archives cannot be read right now") from error

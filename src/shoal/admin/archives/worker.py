@@ -20,6 +20,7 @@ from shoal.admin.contract import AnyNetwork
 from shoal.core.errors import ShoalError, StorageFull, Unavailable
 from shoal.core.ids import now_ms
 from shoal.graph.access import members_by_id
+from shoal.tasks import BackgroundWorker
 
 _log = logging.getLogger(__name__)
 
@@ -36,8 +37,10 @@ _KILLED = "the server was stopped by force while it read this archive; discard i
 _TOO_MANY_ATTEMPTS = "this archive was begun several times, and the server ended each time"
 
 
-class ArchiveDesk:
-    """Works in the background between `start` and `stop`."""
+class ArchiveDesk(BackgroundWorker):
+    """Works in the background between `start` and `stop`. Interrupted imports can be resumed."""
+
+    task_name = "shoal-archives"
 
     def __init__(
         self,
@@ -55,17 +58,6 @@ class ArchiveDesk:
         self._save_every = noted_every
         self._rest = rest
         self._retry_at: dict[int, float] = {}
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="shoal-archives")
-
-    async def stop(self) -> None:
-        """Stop the task. Interrupted imports can be resumed."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
 
     async def once(self) -> None:
         for member_id in await asyncio.to_thread(self.shelf.waiting):

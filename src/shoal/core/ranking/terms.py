@@ -248,12 +248,49 @@ def reason_of(name: str, value: float, recipe: Recipe, reactions: int) -> Reason
     """Return the reason for a term's value for a post with this many likes and shares; None for a value of 0."""
     if not value:
         return None
-    return _reactions(reactions) if name == "reactions" else _WORDS[name](value, recipe)
+    if name == "reactions":
+        return _reactions(reactions)
+    if name in _BY_VALUE:
+        threshold, above, below = _BY_VALUE[name]
+        return above if value >= threshold else below
+    return _WITH_NUMBER[name](value, recipe)
 
 
 def spoken(number: float) -> str:
     """Format a number in English: whole from 10 on, otherwise to a tenth unless it is whole."""
     return f"{number:,.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
+
+
+_RISING = ReasonWords("one of its tags is used more than usual")
+_VELOCITY = ReasonWords("it is getting more reactions than its author usually gets")
+_COMMON = ReasonWords("you and its author have followers or followed accounts in common")
+_BY_VALUE: Mapping[str, tuple[float, ReasonWords, ReasonWords]] = {
+    "tags": (
+        0.0,
+        ReasonWords("you follow, like, share or use its tags, or asked for more of them"),
+        ReasonWords("you asked for less of its tags, or reported posts with them"),
+    ),
+    "author": (
+        0.0,
+        ReasonWords("you follow its author, reacted to their posts, or asked for more of them"),
+        ReasonWords("you asked for less by its author, or reported posts by them"),
+    ),
+    # One followee who likes the post gives 1/2, one who follows its author less.
+    "friends": (
+        0.5,
+        ReasonWords("people you follow like it, or follow its author"),
+        ReasonWords("someone you follow follows its author"),
+    ),
+    "quality": (
+        0.5,
+        ReasonWords("its pictures are described, or it says a whole sentence"),
+        ReasonWords("it says a few words"),
+    ),
+    "rising": (0.0, _RISING, _RISING),
+    "velocity": (0.0, _VELOCITY, _VELOCITY),
+    "common": (0.0, _COMMON, _COMMON),
+}
+"""Reasons without a number: a threshold, the reason for values from it on, and the reason for lower values."""
 
 
 def _reactions(number: int) -> ReasonWords:
@@ -262,40 +299,9 @@ def _reactions(number: int) -> ReasonWords:
     return ReasonWords("%(n)s likes and shares", {"n": number})
 
 
-def _tags(value: float, _recipe: Recipe) -> ReasonWords:
-    if value < 0:
-        return ReasonWords("you asked for less of its tags, or reported posts with them")
-    return ReasonWords("you follow, like, share or use its tags, or asked for more of them")
-
-
-def _author(value: float, _recipe: Recipe) -> ReasonWords:
-    if value < 0:
-        return ReasonWords("you asked for less by its author, or reported posts by them")
-    return ReasonWords("you follow its author, reacted to their posts, or asked for more of them")
-
-
 def _nearby(value: float, recipe: Recipe) -> ReasonWords:
     far = recipe.near_km * math.sqrt(max(0.0, 1.0 / value - 1.0))
     return ReasonWords("made about %(n)s km from where you post", {"n": far})
-
-
-def _friends(value: float, _recipe: Recipe) -> ReasonWords:
-    # One followee who likes the post gives 1/2, one who follows its author less.
-    if value < 0.5:
-        return ReasonWords("someone you follow follows its author")
-    return ReasonWords("people you follow like it, or follow its author")
-
-
-def _rising(_value: float, _recipe: Recipe) -> ReasonWords:
-    return ReasonWords("one of its tags is used more than usual")
-
-
-def _velocity(_value: float, _recipe: Recipe) -> ReasonWords:
-    return ReasonWords("it is getting more reactions than its author usually gets")
-
-
-def _common(_value: float, _recipe: Recipe) -> ReasonWords:
-    return ReasonWords("you and its author have followers or followed accounts in common")
 
 
 def _seen(value: float, _recipe: Recipe) -> ReasonWords:
@@ -316,21 +322,8 @@ def _freshness(value: float, recipe: Recipe) -> ReasonWords:
     return ReasonWords("posted %(n)s days ago", {"n": round(hours / 24)})
 
 
-def _quality_words(value: float, _recipe: Recipe) -> ReasonWords:
-    if value >= 0.5:
-        return ReasonWords("its pictures are described, or it says a whole sentence")
-    return ReasonWords("it says a few words")
-
-
-_WORDS: Mapping[str, Callable[[float, Recipe], ReasonWords]] = {
-    "tags": _tags,
-    "author": _author,
+_WITH_NUMBER: Mapping[str, Callable[[float, Recipe], ReasonWords]] = {
     "nearby": _nearby,
-    "friends": _friends,
-    "rising": _rising,
-    "velocity": _velocity,
-    "common": _common,
     "seen": _seen,
     "freshness": _freshness,
-    "quality": _quality_words,
 }

@@ -27,6 +27,7 @@ from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import connect, goodbye
 from shoal.graph.postgres.primary import LOST, lost_if_closed
 from shoal.graph.postgres.schema import MIGRATIONS
+from shoal.tasks import cancel
 
 SESSION = "shoal schema "
 """Prefix of the session name of a process that uses the store; the schema version of its code follows."""
@@ -259,8 +260,7 @@ async def _make_beside(
                 progress(f"{part.what}, {row['phase']}", row["done"], row["total"])
     except BaseException:
         # Cancel the build on the server instead of waiting for it.
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cancel(task)
         raise
     await task
     progress(part.what, 1, 1)

@@ -26,6 +26,7 @@ from shoal.core.ids import shard_of
 from shoal.core.placement import SHARDS
 from shoal.graph.cache.coherence import MarkedChange, Renewal
 from shoal.graph.redis.client import KEY_BYTES, Batching, Nodes, Script, keys_of, shards_of
+from shoal.tasks import cancel
 
 _log = logging.getLogger(__name__)
 
@@ -332,9 +333,7 @@ class RedisStamps:
         for batching in (self._reading, self._beginning, self._ending):
             await batching.close()
         if self._telling is not None:
-            self._telling.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._telling
+            await cancel(self._telling)
             with contextlib.suppress(Unavailable):
                 await self._tell_owed()
 

@@ -1,6 +1,6 @@
-"""Whether the parts that this process needs answer, for a proxy or a supervisor that asks again and again.
+"""Readiness of the engines that this process needs, for proxies and supervisors that poll it.
 
-The answer is kept for a second and shared by all who ask meanwhile, so asking costs next to nothing however often it is done.
+Results are cached for a second and shared by concurrent callers, so frequent polling is cheap.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from shoal.throttled_log import ThrottledLog
 _log = logging.getLogger(__name__)
 
 Probe = Callable[[], Awaitable[object]]
-"""Asks a part for something small; raises when it does not answer."""
+"""Sends a small query to an engine; raises if there is no reply."""
 
 
 class Readiness:
-    """Asks the parts, each for at most `patience` seconds; an answer is good for `keep` seconds."""
+    """Queries the engines, with a timeout of `patience` seconds each; results are valid for `keep` seconds."""
 
     def __init__(self, probes: Mapping[str, Probe], *, patience: float = 2.0, keep: float = 1.0) -> None:
         self._probes = probes
@@ -30,10 +30,10 @@ class Readiness:
         self._asking: asyncio.Task[dict[str, bool]] | None = None
 
     async def parts(self) -> dict[str, bool]:
-        """Which parts answer, by their kind."""
+        """Return which engines reply, by their kind."""
         if self._asking is None or (self._asking.done() and time.monotonic() >= self._until):
             self._asking = asyncio.create_task(self._ask(), name="shoal-ready")
-        # A caller that stops waiting must not cancel the answer for the others.
+        # A caller that disconnects must not cancel the query for the others.
         return await asyncio.shield(self._asking)
 
     async def _ask(self) -> dict[str, bool]:
