@@ -31,8 +31,8 @@ from msgspec import structs
 
 from shoal.core.filters import Compiled, Filter, FilterContext, Text, compiled
 from shoal.core.model import Member, Post
+from shoal.graph.cache.dependencies import good_until
 from shoal.graph.cache.lru import Recent
-from shoal.graph.cache.responses import good_until
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.payloads.members import filters_of
 from shoal.graph.schema import SHARED_BY

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.text import check_tag
-from shoal.graph.cache.responses import compared, good_until, not_noted
+from shoal.graph.cache.dependencies import compared, good_until, not_noted
 from shoal.graph.schema import tag_id
 from shoal.tagcloud import rules as ruling
 from shoal.tagcloud.cloud import (

@@ -21,7 +21,7 @@ from shoal.commands import sessions
 from shoal.core.errors import NotAllowed, Unauthenticated
 from shoal.core.model import Member
 from shoal.core.tokens import Origin
-from shoal.graph.cache.responses import good_until
+from shoal.graph.cache.dependencies import good_until
 from shoal.http.authentication import origin_of_request
 from shoal.http.routes import ANONYMOUS, Caller
 from shoal.i18n import LANGUAGES, Translated, When, language_for, words_in

@@ -19,10 +19,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from shoal.core.errors import SecondFactorNeeded
-from shoal.graph.cache.responses import Answers
 from shoal.http.responses import MAX_QUERY, NOT_MODIFIED, Reply, encode
 from shoal.http.routes import Body, Route
 from shoal.mastodon_api.context import Context
+from shoal.response_cache import ResponseCache
 from shoal.web.assets import pack
 from shoal.web.errors import error_page
 from shoal.web.layout import look_of
@@ -58,7 +58,7 @@ def is_short(request: Request) -> bool:
 
 
 async def remembered_page(
-    visit: Visit, context: Context, answers: Answers[Reply], handler: Callable[[Visit], Awaitable[Response]]
+    visit: Visit, context: Context, answers: ResponseCache[Reply], handler: Callable[[Visit], Awaitable[Response]]
 ) -> Response:
     """Return the current page, from the cache or from its handler. Raises the handler's errors."""
 
