@@ -158,8 +158,8 @@ async def test_a_process_that_has_never_seen_a_stamp_of_an_object_asks_for_it_fi
 async def test_an_author_is_recalled_as_far_as_the_post_is_remembered() -> None:
     _, _, one, two = two_processes()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
-    assert (one.recalled_author(POST_OF_BEN), two.recalled_author(POST_OF_BEN)) == (BEN, 0)
-    assert one.recalled_author(BEN) == 0
+    assert (one.cached_author(POST_OF_BEN), two.cached_author(POST_OF_BEN)) == (BEN, 0)
+    assert one.cached_author(BEN) == 0
 
 
 async def loud(graph: CachedGraph) -> set[int]:

@@ -193,13 +193,7 @@ class SqliteIndex:
         await self._write(lambda write: _write(write, change if isinstance(change, IndexChange) else change()))
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
-        values = {
-            "before": ask.before,
-            "after": ask.after,
-            "since": ask.since,
-            "until": ask.until,
-            "limit": limit,
-        }
+        values = {"before": ask.before, "after": ask.after, "since": ask.since, "until": ask.until, "limit": limit}
 
         def read(connection: sqlite3.Connection) -> list[int]:
             found: set[int] = set()

@@ -25,11 +25,7 @@ Rules = Mapping[str, TagRule]
 
 
 async def amend(
-    store: CloudStore,
-    decide: Callable[[Rules], Amendment],
-    *,
-    clock: Callable[[], int] = now_ms,
-    sizes: Sizes = SIZES,
+    store: CloudStore, decide: Callable[[Rules], Amendment], *, clock: Callable[[], int] = now_ms, sizes: Sizes = SIZES
 ) -> Amendment:
     """Call `decide` with the current rules, and write the change that it returns; `NOTHING` writes none.
 

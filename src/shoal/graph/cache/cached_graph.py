@@ -239,8 +239,8 @@ class CachedGraph:
             return {atype: {} for atype in atypes}
         if (guard := self._stamp_guard) is not None and len(id2s) <= FEW and self.prefetches_links(id1, atypes):
             query = asyncio.gather(self._store.assoc_count((id1,), atypes), self._store.assoc_get(id1, atypes, id2s))
-            (counts, found), ticket = await guard.enter_beside((id1,), query)
-            self._keep_counts((id1,), counts, ticket)
+            (lengths, found), ticket = await guard.enter_beside((id1,), query)
+            self._keep_counts((id1,), lengths, ticket)
             return found
         ticket = await self._guard.enter((id1,))
         if self._head and (not self._guard.keeps(ticket, id1) or self._is_one_of_many(id1, atypes, id2s)):
