@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -20,7 +20,6 @@ from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, Connection
 from shoal.graph.postgres.migrations import VersionLedger, check_version, migrate
 from shoal.search import postgres_sql as sql
 from shoal.search.contract import (
-    PUBLIC,
     Ask,
     FillState,
     IndexChange,
@@ -29,8 +28,7 @@ from shoal.search.contract import (
     Order,
     PostRow,
     TagUses,
-    by,
-    to,
+    ways,
 )
 
 _READERS = 4
@@ -104,8 +102,8 @@ class PostgresIndex:
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
         found: set[int] = set()
-        for own, ways in _ways(ask):
-            values = (_match(ask, ways), ask.before, ask.after, ask.since, ask.until, own)
+        for own, marks in ways(ask):
+            values = (_match(ask, marks), ask.before, ask.after, ask.since, ask.until, own)
             # A member has few posts: look them up directly.
             found.update(await self._newest(None if own else sql.NEWEST_POSTS, sql.POSTS, values, limit))
         return sorted(found, reverse=True)[:limit]
@@ -228,17 +226,9 @@ def _vector(words: Sequence[str], marks: Iterable[str] = ()) -> str:
     return " ".join(f"'{word}'{':' if at else ''}{','.join(at)}" for word, at in places.items())
 
 
-def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield groups of marks of which a post must have one, and whether the author's shyness is ignored."""
-    if ask.public:
-        yield False, (PUBLIC,)
-    if ask.viewer is not None:
-        yield True, (by(ask.viewer), to(ask.viewer))
-
-
-def _match(ask: Ask, ways: Sequence[str]) -> str:
+def _match(ask: Ask, marks: Sequence[str]) -> str:
     """Return the query as a tsquery."""
-    groups = map(_either, (ways, *ask.some))
+    groups = map(_either, (marks, *ask.some))
     return " & ".join((*groups, *map(_clause, ask.every), *(f"!{_clause(clause)}" for clause in ask.none)))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
@@ -29,7 +29,6 @@ from shoal.graph.sqlite.writer import asked, reader
 from shoal.observability.tracing import timed
 from shoal.search import sqlite_sql as sql
 from shoal.search.contract import (
-    PUBLIC,
     Ask,
     FillState,
     IndexChange,
@@ -40,7 +39,7 @@ from shoal.search.contract import (
     TagUses,
     by,
     says,
-    to,
+    ways,
 )
 
 NEWEST = 256
@@ -106,7 +105,7 @@ def _among(read: sqlite3.Connection, words: _Words, question: MemberQuestion, am
         "name": question.name,
         "limit": question.limit,
         "match": every(question.clauses),
-        "among": _ids_json(among),
+        "among": _json(among),
     }
     return [id_ for (id_,) in read.execute(sql.MEMBERS_AMONG.format(words=words.table), values)]
 
@@ -123,12 +122,12 @@ def _candidates(read: sqlite3.Connection, words: _Words, clauses: Sequence[Claus
 
 
 def _ranked(read: sqlite3.Connection, ids: Iterable[int], question: MemberQuestion) -> list[int]:
-    values = {"name": question.name, "limit": question.limit, "ids": _ids_json(ids)}
+    values = {"name": question.name, "limit": question.limit, "ids": _json(ids)}
     return [id_ for (id_,) in read.execute(sql.MEMBERS_RANKED, values)]
 
 
 def _rows(read: sqlite3.Connection, ids: Iterable[int]) -> list[MemberRow]:
-    return [_member_row(data) for _, data in read.execute(sql.HELD.format(table="member"), (_ids_json(ids),))]
+    return [_member_row(data) for _, data in read.execute(sql.HELD.format(table="member"), (_json(ids),))]
 
 
 def _have(words: Sequence[str], clauses: Sequence[Clause]) -> bool:
@@ -143,10 +142,6 @@ def every(clauses: Iterable[Clause]) -> str:
 def one(clause: Clause) -> str:
     """Return an FTS5 query for a clause. Words contain no quotation marks."""
     return f'"{" ".join(clause.words)}"{" *" if clause.open else ""}'
-
-
-def _ids_json(ids: Iterable[int]) -> str:
-    return msgspec.json.encode(list(ids)).decode()
 
 
 T = TypeVar("T")
@@ -197,8 +192,8 @@ class SqliteIndex:
 
         def read(connection: sqlite3.Connection) -> list[int]:
             found: set[int] = set()
-            for own, ways in _ways(ask):
-                match = _match(ask, ways)
+            for own, marks in ways(ask):
+                match = _match(ask, marks)
                 found.update(id_ for (id_,) in connection.execute(sql.POSTS, {**values, "match": match, "own": own}))
             return sorted(found, reverse=True)[:limit]
 
@@ -292,17 +287,13 @@ def _write_posts(
     connection.executemany(sql.POST_DROP, [(row.id,) for row in old])
     _put(connection, sql.POST_PUT, [(row.id, row.author_id, row.written, row.public, _encode(row)) for row in new], 5)
     _put(connection, sql.WORDS_PUT, [(row.id, _text(row)) for row in new], 2)
-    newest = {row.author_id: row.id for row in sorted(new, key=_id) if row.public}
+    newest = {row.author_id: row.id for row in sorted(new, key=lambda row: row.id) if row.public}
     return newest, {row.author_id for row in old}
 
 
 def _put(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]], width: int) -> None:
     for prepared, values in in_rows(statement, rows, width):
         connection.execute(prepared, values)
-
-
-def _id(row: PostRow) -> int:
-    return row.id
 
 
 def _write_members(connection: sqlite3.Connection, change: IndexChange) -> set[int]:
@@ -336,17 +327,9 @@ def _text(row: PostRow) -> str:
     return " ".join((*row.marks, *row.words))
 
 
-def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield groups of marks of which a post must have one, and whether the author's shyness is ignored."""
-    if ask.public:
-        yield False, (PUBLIC,)
-    if ask.viewer is not None:
-        yield True, (by(ask.viewer), to(ask.viewer))
-
-
-def _match(ask: Ask, ways: Sequence[str]) -> str:
+def _match(ask: Ask, marks: Sequence[str]) -> str:
     """Return the query in FTS5 syntax. Words contain no quotation marks."""
-    every = " AND ".join((*map(_either, (ways, *ask.some)), *map(one, ask.every)))
+    every = " AND ".join((*map(_either, (marks, *ask.some)), *map(one, ask.every)))
     return f"({every}) NOT ({' OR '.join(map(one, ask.none))})" if ask.none else every
 
 

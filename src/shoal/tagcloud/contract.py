@@ -311,6 +311,16 @@ def rows_of(found: Iterable[Any]) -> list[TagRow]:
     return [TagRow(id_, name, n, *_rest_decoder.decode(rest)) for id_, name, n, rest in found]
 
 
+def rank_in(row: TagRow, window: int) -> tuple[float, int]:
+    """Return the sort key of a row in `CloudStore.top`."""
+    return (-row.n if window < 0 else -row.heats[window].rank, row.id)
+
+
+def authors_of(found: Iterable[tuple[int, int, int, int]]) -> dict[AuthorKey, int]:
+    """Return counts by author from their tag, day, member and count."""
+    return {(tag, day, member): n for tag, day, member, n in found}
+
+
 class Parts:
     """The changes of a merge to each table, in key order: neighbors share a page, and concurrent writers cannot deadlock."""
 

@@ -45,12 +45,6 @@ def heats_of(written: int) -> tuple[Heat, Heat, Heat]:
     )
 
 
-def heated(heat: Heat, window: int, written: int, by: int) -> Heat:
-    """Return the heat after `by` uses of a post written at this time (Unix ms) were added or removed."""
-    one = heats_of(written)[window]
-    return joined(heat, Heat(by * one.value, one.step))
-
-
 def joined(one: Heat, other: Heat) -> Heat:
     if one.value == 0.0:
         return other

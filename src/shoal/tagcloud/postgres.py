@@ -29,6 +29,7 @@ from shoal.tagcloud.contract import (
     Parts,
     TagRow,
     TagRule,
+    authors_of,
     rows_of,
 )
 
@@ -36,7 +37,7 @@ _READERS = 4
 _WRITERS = 4
 """A merge occupies one of them for a while; the others serve locks and increments."""
 _SLICE = 2_000
-_FORGOTTEN_AT_ONCE = 50_000
+_DELETED_AT_ONCE = 50_000
 """Maximum of authors of past days that a merge deletes; reads ignore the rest, which is left to the next merges."""
 
 LEDGER = VersionLedger("the tag cloud", "tag_version", sql.MIGRATIONS)
@@ -103,11 +104,11 @@ class PostgresCloud:
 
     async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
         wanted = sorted((day, tag, member) for tag, day, member in keys)
-        return _authors(await self._reading.ask(sql.AUTHORS, *_columns(wanted, 3)))
+        return authors_of(await self._reading.ask(sql.AUTHORS, *_columns(wanted, 3)))
 
     async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
         wanted = sorted((day, tag) for tag, day in days)
-        return _authors(await self._reading.ask(sql.CROWDS, *_columns(wanted, 2)))
+        return authors_of(await self._reading.ask(sql.CROWDS, *_columns(wanted, 2)))
 
     async def top(self, window: int, limit: int) -> list[TagRow]:
         statement = sql.TOP.format(column=ORDER_COLUMNS[window])
@@ -177,7 +178,7 @@ def _statements(merge: Merge) -> Iterator[tuple[str, Sequence[Any]]]:
         yield sql.INBOX_FORGET, [parts.increments]
     if parts.marks:
         yield sql.MARK_PUT, [head.version, *_columns(parts.marks, 2)]
-    yield sql.AUTHORS_FORGET, [merge.before_day, _FORGOTTEN_AT_ONCE]
+    yield sql.AUTHORS_FORGET, [merge.before_day, _DELETED_AT_ONCE]
     yield sql.INCREMENT_FORGET, [head.at - KEEP_INCREMENTS_MS]
     yield sql.CLOUD_PUT, [head.version, head.at, head.cloud]
     yield sql.CLOUD_FORGET, [head.version - KEEP_CLOUDS]
@@ -186,7 +187,3 @@ def _statements(merge: Merge) -> Iterator[tuple[str, Sequence[Any]]]:
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
-
-
-def _authors(found: Sequence[Any]) -> dict[AuthorKey, int]:
-    return {(tag, day, member): n for tag, day, member, n in found}

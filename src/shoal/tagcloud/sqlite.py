@@ -39,6 +39,7 @@ from shoal.tagcloud.contract import (
     Parts,
     TagRow,
     TagRule,
+    authors_of,
     rows_of,
 )
 
@@ -116,11 +117,11 @@ class SqliteCloud:
 
     async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
         wanted = sorted((day, tag, member) for tag, day, member in keys)
-        return _authors(await self._aside(lambda read: _in_slices(read, sql.AUTHORS, wanted, 3)))
+        return authors_of(await self._aside(lambda read: _in_slices(read, sql.AUTHORS, wanted, 3)))
 
     async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
         wanted = sorted((day, tag) for tag, day in days)
-        return _authors(await self._aside(lambda read: _in_slices(read, sql.CROWDS, wanted, 2)))
+        return authors_of(await self._aside(lambda read: _in_slices(read, sql.CROWDS, wanted, 2)))
 
     async def top(self, window: int, limit: int) -> list[TagRow]:
         statement = sql.TOP.format(column=ORDER_COLUMNS[window])
@@ -227,10 +228,6 @@ def _in_slices(
     for prepared, values in in_rows(statement, rows, width):
         found += connection.execute(prepared, values)
     return found
-
-
-def _authors(found: Sequence[tuple[int, int, int, int]]) -> dict[AuthorKey, int]:
-    return {(tag, day, member): n for tag, day, member, n in found}
 
 
 def _json(values: Collection[int] | Collection[str]) -> str:

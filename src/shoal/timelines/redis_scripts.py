@@ -12,15 +12,13 @@ Positive 64-bit integers have the order of the floating-point numbers with the s
 
 from __future__ import annotations
 
-from shoal.graph.redis.client import KEY_BYTES, Script
+from shoal.graph.redis.client import Script
 
 HEAD_BYTES = 32
 MARK_AT, MARK_BYTES = 16, 2
 FLOOR_AT = 24
 
-_HERE = (
-    f"local KEY = {KEY_BYTES}\n"
-    + r"""
+_HERE = r"""
 local function order(data, at) return struct.unpack('<d', data, at) end
 
 local MANY = '<' .. string.rep('d', 50)
@@ -53,7 +51,6 @@ local function write(key, head, slots, from, half)
   redis.call('APPEND', key, string.sub(slots, before + half + 1))
 end
 """
-)
 
 PUSH = Script(
     "timelines.push",
@@ -215,12 +212,11 @@ return {refused, 1}
 
 READ = Script(
     "timelines.read",
-    f"local KEY = {KEY_BYTES}\n"
-    + r"""
+    r"""
 -- ARGV: keys, and seconds; each as it is, of the filled, which live on for so long. Those of another history go.
 local found, now = {}, history()
 for i = 1, #ARGV[1] / KEY do
-  local key = string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY)
+  local key = key_at(i)
   local data = first(i, 'GETEX', key, 'EX', ARGV[2])
   if data and string.sub(data, 1, 16) ~= now then
     redis.call('UNLINK', key)
@@ -245,9 +241,8 @@ return {refused, data and string.sub(data, 1, 16) == history() and data or false
 
 DROP = Script(
     "timelines.drop",
-    f"local KEY = {KEY_BYTES}\n"
-    + r"""
-for i = 1, #ARGV[1] / KEY do first(i, 'UNLINK', string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY)) end
+    r"""
+for i = 1, #ARGV[1] / KEY do first(i, 'UNLINK', key_at(i)) end
 return {refused, true}
 """,
     grows=False,
@@ -255,12 +250,11 @@ return {refused, true}
 
 WARM = Script(
     "timelines.warm",
-    f"local KEY = {KEY_BYTES}\n"
-    + r"""
+    r"""
 -- ARGV: keys, the mark; whether each can be read.
 local warm, now = {}, history()
 for i = 1, #ARGV[1] / KEY do
-  local head = first(i, 'GETRANGE', string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY), 0, 31)
+  local head = first(i, 'GETRANGE', key_at(i), 0, 31)
   local ours = head and string.sub(head, 1, 16) == now and string.sub(head, 17, 18) == ARGV[2]
   warm[i] = ours and string.sub(head, 24, 24) == 'f' and 1 or 0
 end
@@ -271,11 +265,10 @@ return {refused, warm}
 
 DROP_IDLE = Script(
     "timelines.drop_idle",
-    f"local KEY = {KEY_BYTES}\n"
-    + r"""
+    r"""
 -- ARGV: keys, seconds; those that have fewer seconds left go.
 for i = 1, #ARGV[1] / KEY do
-  local key = string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY)
+  local key = key_at(i)
   local left = first(i, 'TTL', key)
   if left and left < tonumber(ARGV[2]) then redis.call('UNLINK', key) end
 end

@@ -35,8 +35,8 @@ from shoal.graph.contract import AssocRow, Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, user_name_key
 from shoal.outbox.runner import Runner
 from shoal.queries import home
-from shoal.search.contract import NoIndex
 from shoal.search.indexing import Filler
+from shoal.search.memory import NoIndex
 from shoal.settings import Settings
 from shoal.timelines.memory import MemoryTimelines
 from shoal_planner.measuring.meters import Elapsed, Stopwatch, line_through, written_to

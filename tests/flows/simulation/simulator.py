@@ -781,8 +781,8 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.ERROR)
     try:
         with (
-            patch("shoal.outbox.runner._BREATH_SECONDS", -1.0),
-            patch("shoal.outbox.runner._LONGEST_BREATH_SECONDS", -1.0),
+            patch("shoal.outbox.runner._SLICE_SECONDS", -1.0),
+            patch("shoal.outbox.runner._LONGEST_PAUSE_SECONDS", -1.0),
             patch("shoal.consumers.cleanup._PAGE", 2),
             patch("shoal.graph.postgres.writer._SETTLE_SECONDS", 0.05),
         ):
