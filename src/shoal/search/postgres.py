@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import AsyncExitStack
-from functools import partial
 
 import asyncpg
 import msgspec
 
-from shoal.core.errors import ShoalError
 from shoal.core.tokenizer import Clause
-from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
-from shoal.graph.postgres.migrations import VersionLedger, check_version, migrate
+from shoal.graph.postgres.connections import LONG_PATIENCE
+from shoal.graph.postgres.derived import DerivedStore
+from shoal.graph.postgres.migrations import VersionLedger
 from shoal.search import postgres_sql as sql
 from shoal.search.contract import (
     Ask,
@@ -31,8 +29,6 @@ from shoal.search.contract import (
     ways,
 )
 
-_READERS = 4
-_WRITERS = 2
 _LAST_CHARACTER = "\U0010ffff"
 # A rare word is looked up in the index of words, a common one by scanning the newest posts. The server can choose by its
 # statistics only if it plans with the words.
@@ -55,32 +51,15 @@ _member_row = msgspec.msgpack.Decoder(MemberRow).decode
 LEDGER = VersionLedger("the search index", "search_version", sql.MIGRATIONS)
 
 
-class PostgresIndex:
-    """A search index in PostgreSQL. Create it with `open`."""
+class PostgresIndex(DerivedStore):
+    """A search index in PostgreSQL."""
 
+    ledger = LEDGER
+    title = "the search index"
+    readers = 4
+    writers = 2
+    planner = _PLANNED
     keeps = True
-
-    def __init__(self, reading: ConnectionPool, writing: ConnectionPool | None) -> None:
-        self._reading = reading
-        self._writing = writing
-
-    @classmethod
-    async def open(cls, url: str, *, read_only: bool = False, patience: float = PATIENCE) -> PostgresIndex:
-        """Open the index in this database, or create it there; concurrent calls are safe. Raises `Unavailable`."""
-        async with AsyncExitStack() as undo:
-            settings = {"default_transaction_read_only": "on"} if read_only else {}
-            reading = ConnectionPool(url, _READERS, {**_PLANNED, **settings}, patience)
-            undo.push_async_callback(reading.close)
-            writing = None
-            if not read_only:
-                writing = ConnectionPool(url, _WRITERS, {"synchronous_commit": "on"}, patience)
-                undo.push_async_callback(writing.close)
-                # The main schema is created with everything that Shoal stores, by one process at a time.
-                await writing.use(migrate, patience=LONG_PATIENCE)
-                await writing.use(partial(migrate, ledger=LEDGER), patience=LONG_PATIENCE)
-            await reading.use(partial(check_version, ledger=LEDGER))
-            undo.pop_all()
-        return cls(reading, writing)
 
     async def write(self, change: IndexChange | Making) -> None:
         made = change if isinstance(change, IndexChange) else await asyncio.to_thread(change)
@@ -165,16 +144,6 @@ class PostgresIndex:
 
     async def clear(self) -> None:
         await self._durable().ask(sql.CLEAR, patience=LONG_PATIENCE)
-
-    async def close(self) -> None:
-        if self._writing is not None:
-            await self._writing.close()
-        await self._reading.close()
-
-    def _durable(self) -> ConnectionPool:
-        if self._writing is None:
-            raise ShoalError("the search index was opened for reading only")
-        return self._writing
 
 
 async def _write_posts(connection: asyncpg.Connection, change: IndexChange, uses: Counter[str]) -> set[int]:

@@ -21,6 +21,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
@@ -33,9 +34,9 @@ from shoal.streaming.updates import (
     ListChanged,
     MemberSuspended,
     OfEntry,
-    OfListening,
     SessionsEnded,
-    Told,
+    SubscriptionChange,
+    ViewerUpdate,
     decode,
 )
 from shoal.throttled_log import ThrottledLog
@@ -43,7 +44,7 @@ from shoal.throttled_log import ThrottledLog
 
 class PlacedUpdate(NamedTuple):
     position: Position
-    update: Told
+    update: ViewerUpdate
 
 
 class UpdateHistory:
@@ -101,7 +102,7 @@ class UpdateHistory:
     def _heard_at(self, numbers: Iterable[int]) -> Iterator[tuple[int, PlacedUpdate]]:
         for number in sorted(numbers):
             position, update = self._heard[number - self.first]
-            if update is not None and not isinstance(update, OfListening):
+            if update is not None and not isinstance(update, SubscriptionChange):
                 yield number, PlacedUpdate(position, update)
 
 
@@ -115,29 +116,29 @@ class Missed(NamedTuple):
     position: Position
 
 
+@dataclass(eq=False)
 class Connection:
     """A connected viewer. At most `room` updates wait; for a slower viewer, one `Missed` replaces them."""
 
-    def __init__(self, viewer: int, interest: Interest, room: int, since: int, session: int = 0) -> None:
-        self.viewer = viewer
-        self.interest = interest
-        self.since = since
-        """The number of the first update to offer."""
-        self.session = session
-        """The id of the token of the connection; 0 for none."""
-        self.sources: set[int] = set()
-        self.loaded = False
-        self.loading = asyncio.Lock()
-        self.ended = False
-        self.dismissed = False
-        """Whether it ended because the viewer lost access."""
-        self._room = room
-        self._waiting: deque[PlacedUpdate] = deque()
-        self._missed: Missed | None = None
-        self._wake = asyncio.Event()
+    viewer: int
+    interest: Interest
+    room: int
+    since: int
+    """The number of the first update to offer."""
+    session: int = 0
+    """The id of the token of the connection; 0 for none."""
+    sources: set[int] = field(default_factory=set)
+    loaded: bool = False
+    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    ended: bool = False
+    dismissed: bool = False
+    """Whether it ended because the viewer lost access."""
+    _waiting: deque[PlacedUpdate] = field(default_factory=deque)
+    _missed: Missed | None = None
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def offer(self, heard: PlacedUpdate) -> None:
-        if len(self._waiting) >= self._room:
+        if len(self._waiting) >= self.room:
             self.miss(heard.position)
         elif not self.dismissed:
             self._waiting.append(heard)
@@ -188,7 +189,7 @@ class Matching:
     def of(self, viewer: int) -> Collection[Connection]:
         return self._by_viewer.get(viewer, _NONE)
 
-    def concerned(self, update: Told) -> Collection[Connection]:
+    def concerned(self, update: ViewerUpdate) -> Collection[Connection]:
         """Return the connections that follow a source of the update, or whose viewer it names if they want it, each once."""
         found = [self._by_source.get(source, _NONE) for source in update.sources()]
         # Connections that still load their sources are left out: they get everything in order afterwards.
@@ -342,7 +343,7 @@ class Hub:
 
     def _deliver(self, position: Position, update: AnyUpdate | None) -> None:
         self._at = position
-        if isinstance(update, OfListening):
+        if isinstance(update, SubscriptionChange):
             self._apply_change(update)
         elif update is not None:
             heard = PlacedUpdate(position, update)
@@ -350,7 +351,7 @@ class Hub:
                 connection.offer(heard)
         self._moved.set()
 
-    def _apply_change(self, update: OfListening) -> None:
+    def _apply_change(self, update: SubscriptionChange) -> None:
         for connection in list(self._matching.of(_member_of(update))):
             if isinstance(update, MemberSuspended) or (
                 isinstance(update, SessionsEnded) and connection.session in update.token_ids
@@ -428,7 +429,7 @@ class Hub:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def _member_of(update: OfListening) -> int:
+def _member_of(update: SubscriptionChange) -> int:
     if isinstance(update, FollowChanged):
         return update.follower_id
     return update.owner_id if isinstance(update, ListChanged) else update.member_id

@@ -60,10 +60,9 @@ from shoal.tagcloud.dynamodb_items import (
     change,
     day_at,
     done_at,
-    done_spot,
     inbox_at,
-    inbox_spot,
     increment_of,
+    increment_spot,
     part_of,
     piece_at,
     pieces,
@@ -142,7 +141,9 @@ class Intents:
         for bucket, marks in merge.marks.items():
             changes += whole(f"tagmarks#{bucket}", digits(head.version), marks)
         increments = list(dict.fromkeys(merge.increments))
-        changes += [change(done_at(id_), {"at": head.at}, done_spot(id_, head.at, spread)) for id_ in increments]
+        changes += [
+            change(done_at(id_), {"at": head.at}, increment_spot("tagdone", id_, head.at, spread)) for id_ in increments
+        ]
         changes += [change(address, None) for address in await self.inbox_pieces(increments)]
         changes += whole("tagcloud", digits(head.version), head.cloud, at=head.at)
         changes += whole("tagranks", digits(head.version), head.state)
@@ -463,10 +464,7 @@ class DynamoCloud:
 
     async def write(self, merge: Merge) -> None:
         # If the caller is cancelled, the write continues.
-        await self._finished(self._intents.write(merge))
-
-    async def _finished(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(self._intents.write(merge))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         await asyncio.shield(task)
@@ -477,7 +475,9 @@ class DynamoCloud:
         for number, piece in enumerate(others, 1):
             item = item_of(inbox_at(id_, number), {"data": piece, "of": count})
             await self._service.write("put_item", Item=item)
-        item = item_of(inbox_at(id_), {"data": first, "of": count}, inbox_spot(id_, time.time_ns(), self._spread))
+        item = item_of(
+            inbox_at(id_), {"data": first, "of": count}, increment_spot("taginbox", id_, time.time_ns(), self._spread)
+        )
         with suppress(ConditionFailed):
             await self._service.write("put_item", Item=item, **ABSENT.parameters())
 
@@ -490,11 +490,12 @@ class DynamoCloud:
         for item in more:
             bodies[item["ID"]["S"]].append(item)
         oldest = sorted(items.values(), key=lambda item: str(item["place"]["S"]))
-        return [
-            (increment_of(item), _joined(parts))
-            for item in oldest
-            if len(parts := bodies[item["ID"]["S"]]) == typed(item, "of")
-        ]
+        found: list[tuple[bytes, bytes]] = []
+        for item in oldest:
+            parts = sorted(bodies[item["ID"]["S"]], key=lambda part: str(part["sort"]["S"]))
+            if len(parts) == typed(item, "of"):
+                found.append((increment_of(item), b"".join(typed(part, "data") for part in parts)))
+        return found
 
     async def _oldest_in_inbox(self, limit: int) -> list[ItemKey]:
         """Return the keys of the first pieces of the oldest increments in the inbox."""
@@ -520,7 +521,3 @@ class DynamoCloud:
     async def _all(self, id_: str, beginning: str) -> list[Item]:
         """Return all items of one `ID` whose sort key has this prefix."""
         return await self._service.stretch(ItemKey(id_, f"{beginning}#"), ItemKey(id_, f"{beginning}#{END}"), ALL)
-
-
-def _joined(parts: Iterable[Item]) -> bytes:
-    return b"".join(typed(part, "data") for part in sorted(parts, key=lambda part: str(part["sort"]["S"])))

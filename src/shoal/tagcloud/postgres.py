@@ -7,15 +7,13 @@ finds it written. Its rows are written in slices, one statement each.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any
 
 import asyncpg
 
-from shoal.core.errors import ShoalError
-from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
-from shoal.graph.postgres.migrations import VersionLedger, check_version, migrate
+from shoal.graph.postgres.connections import LONG_PATIENCE
+from shoal.graph.postgres.derived import DerivedStore
+from shoal.graph.postgres.migrations import VersionLedger
 from shoal.tagcloud import postgres_sql as sql
 from shoal.tagcloud.contract import (
     KEEP_CLOUDS,
@@ -33,9 +31,6 @@ from shoal.tagcloud.contract import (
     rows_of,
 )
 
-_READERS = 4
-_WRITERS = 4
-"""A merge occupies one of them for a while; the others serve locks and increments."""
 _SLICE = 2_000
 _DELETED_AT_ONCE = 50_000
 """Maximum of authors of past days that a merge deletes; reads ignore the rest, which is left to the next merges."""
@@ -43,30 +38,14 @@ _DELETED_AT_ONCE = 50_000
 LEDGER = VersionLedger("the tag cloud", "tag_version", sql.MIGRATIONS)
 
 
-class PostgresCloud:
-    """See `contract.CloudStore`. Make one with `open`."""
+class PostgresCloud(DerivedStore):
+    """See `contract.CloudStore`."""
 
-    def __init__(self, reading: ConnectionPool, writing: ConnectionPool | None) -> None:
-        self._reading = reading
-        self._writing = writing
-
-    @classmethod
-    async def open(cls, url: str, *, read_only: bool = False, patience: float = PATIENCE) -> PostgresCloud:
-        """Open or create the cloud in this database; safe to run concurrently. Raises `Unavailable`."""
-        async with AsyncExitStack() as undo:
-            settings = {"default_transaction_read_only": "on"} if read_only else {}
-            reading = ConnectionPool(url, _READERS, settings, patience)
-            undo.push_async_callback(reading.close)
-            writing = None
-            if not read_only:
-                writing = ConnectionPool(url, _WRITERS, {"synchronous_commit": "on"}, patience)
-                undo.push_async_callback(writing.close)
-                # The migration of the graph creates the schema, under a lock.
-                await writing.use(migrate, patience=LONG_PATIENCE)
-                await writing.use(partial(migrate, ledger=LEDGER), patience=LONG_PATIENCE)
-            await reading.use(partial(check_version, ledger=LEDGER))
-            undo.pop_all()
-        return cls(reading, writing)
+    ledger = LEDGER
+    title = "the store"
+    readers = 4
+    writers = 4
+    """A merge occupies one of them for a while; the others serve locks and increments."""
 
     @property
     def round_trips(self) -> int:
@@ -145,16 +124,6 @@ class PostgresCloud:
 
     async def waiting(self) -> int:
         return int((await self._reading.ask(sql.INBOX_SIZE))[0][0])
-
-    async def close(self) -> None:
-        if self._writing is not None:
-            await self._writing.close()
-        await self._reading.close()
-
-    def _durable(self) -> ConnectionPool:
-        if self._writing is None:
-            raise ShoalError("the store was opened for reading only")
-        return self._writing
 
 
 def _statements(merge: Merge) -> Iterator[tuple[str, Sequence[Any]]]:

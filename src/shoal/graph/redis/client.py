@@ -47,8 +47,7 @@ local function first(i, ...)
   return reply
 end
 
--- Which history this server's data belong to: another one after every restart, and when it took over from a master.
--- Either may have lost writes that had been acknowledged.
+-- The history of this server's data: a new one after every restart and failover, since either may lose acknowledged writes.
 local function history()
   return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x)')
 end

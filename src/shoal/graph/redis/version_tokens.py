@@ -50,10 +50,11 @@ local function now()
   return tonumber(time[1]) + tonumber(time[2]) / 1000000
 end
 
--- The marks that still hold, without this one. A value is 's' and a stamp, or marks: token (8), deadline (8). They follow
--- an 'o' if there has been one alone since the last stamp, otherwise an 'm'.
+-- A value is 's' and a stamp, or marks: token (8), deadline (8). Marks follow an 'o' if only one change began since the last
+-- stamp, otherwise an 'm'.
 local function kind(value) return value and string.sub(value, 1, 1) end
 
+-- The unexpired marks other than this one.
 local function others(value, token)
   local left = {}
   if value and kind(value) ~= 's' then
@@ -74,7 +75,7 @@ _READ = Script(
     "stamps.read",
     _MARKS
     + r"""
--- ARGV: keys, a stamp for those that have none.
+-- ARGV: keys, a stamp for keys without one.
 local stamps, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
   local key = key_at(i)
@@ -97,8 +98,8 @@ _BEGIN = Script(
     "stamps.begin",
     _MARKS
     + r"""
--- ARGV: keys, the token of each, a '1' for each that is read as well, otherwise a '0', and a stamp for those of them that have
--- none. Gives the stamp that each had, '' for one that was not there; false if others change it.
+-- ARGV: keys, the token of each, '1' for each that is also read (else '0'), and a stamp for those that are read and have none.
+-- Returns the previous stamp of each, '' for a missing key, false if it is being changed by others.
 local deadline = struct.pack('<d', now() + HOLDS)
 local before, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
@@ -123,7 +124,7 @@ _END = Script(
     "stamps.end",
     _MARKS
     + r"""
--- ARGV: keys, the token of each, a stamp for each in case that nobody else was changing it. Gives these stamps.
+-- ARGV: keys, the token of each, and a stamp for each that no other process was changing. Returns the stamps that were set.
 local stamps, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
   local key = key_at(i)
