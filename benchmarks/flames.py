@@ -239,9 +239,9 @@ async def _alone(name: str, checkout: Path) -> AsyncIterator[tuple[Child, Keys]]
             *("serve", "--port", str(port)),
         ]
         environ = {**path, "SHOAL_RATE_LIMITS": "false", "SHOAL_MEDIA": "memory://"}
-        cache = checkout / "src" / "shoal" / "graph" / "cache"
-        # Older checkouts have the cache of responses in `answers.py`, and those before them have none.
-        if _UNITS[name] == "page" and any((cache / file).exists() for file in ("responses.py", "answers.py")):
+        # Older checkouts have the response cache in `graph/cache`, and those before them have none.
+        files = ("response_cache.py", "graph/cache/responses.py", "graph/cache/answers.py")
+        if _UNITS[name] == "page" and any((checkout / "src" / "shoal" / file).exists() for file in files):
             environ["SHOAL_ANSWER_CACHE"] = "0"
         async with serving(command, port, "/api/v1/instance", environ) as child:
             yield child, keys

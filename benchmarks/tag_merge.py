@@ -139,7 +139,7 @@ class Watched(SqliteCloud):
         def one(_statement: str) -> None:
             self.statements += 1
 
-        for connection in (self._writing, self._reading, self._scanning):
+        for connection in (self._writing, self._quick, self._reading):
             assert connection is not None
             connection.set_trace_callback(one)
 

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from itertools import islice
 
-from shoal.streaming.contract import Channel, Position, Told
+from shoal.streaming.contract import Channel, ChannelMessage, Position
 
 
-async def told(channel: Channel, after: Position, count: int) -> list[Told]:
+async def told(channel: Channel, after: Position, count: int) -> list[ChannelMessage]:
     """The next so many messages after a position. Raises as `follow` does."""
-    found: list[Told] = []
+    found: list[ChannelMessage] = []
     async with aclosing(channel.follow(after)) as messages:
         while len(found) < count:
             found.append(await anext(messages))

@@ -109,24 +109,24 @@ class Link:
         self._prepare = prepare
         self._lost = lost
         self._out: aiormq.Channel | None = None
-        self._over: asyncio.Future[None] | None = None
-        self._tried = asyncio.Event()
-        self._stale = asyncio.Event()
+        self._ended: asyncio.Future[None] | None = None
+        self._attempted = asyncio.Event()
+        self._renewal = asyncio.Event()
         self._opened = False
         self._refusal: MisconfiguredEngine | None = None
         """The permanent refusal by the broker in the last attempt, if any."""
-        self._said = ""
+        self._last_reason = ""
         self._refusing: dict[tuple[str, str], _Refusing] = {}
         """By exchange and routing key."""
-        self._keeper: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Start connecting; return after the first attempt. A broker that is away may come back later.
 
         Raises `MisconfiguredEngine` if the broker refuses us, or is not trusted.
         """
-        self._keeper = asyncio.create_task(self._keep(), name="shoal-broker")
-        await self._tried.wait()
+        self._task = asyncio.create_task(self._keep_connected(), name="shoal-broker")
+        await self._attempted.wait()
         if self._refusal is not None:
             await self.close()
             raise self._refusal
@@ -138,18 +138,18 @@ class Link:
 
     def renew(self) -> None:
         """Reconnect, because channels or consumers are not as `prepare` left them."""
-        self._stale.set()
+        self._renewal.set()
 
     @property
     def up(self) -> bool:
-        return self._over is not None
+        return self._ended is not None
 
     async def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`, which uses a channel here. Raises `Unavailable` if the connection ends first.
 
         On a lost connection the library leaves some tasks waiting and cancels others: neither may reach the caller.
         """
-        task, over = asyncio.ensure_future(work), self._over
+        task, over = asyncio.ensure_future(work), self._ended
         try:
             if over is not None:
                 await asyncio.wait((task, over), timeout=_PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -176,7 +176,7 @@ class Link:
         if self._out is None:
             raise Unavailable("the message broker cannot be reached")
         confirmed = await asyncio.gather(
-            *[_put(self._out, exchange, queue, body) for body in bodies], return_exceptions=True
+            *[_publish_one(self._out, exchange, queue, body) for body in bodies], return_exceptions=True
         )
         self._look_for_refusals((exchange, queue), confirmed)
         for answer in confirmed:
@@ -203,19 +203,19 @@ class Link:
         elif not any(isinstance(answer, BaseException) for answer in answers):
             self._refusing.pop(place, None)
 
-    async def _keep(self) -> None:
+    async def _keep_connected(self) -> None:
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
-                await self._once()
+                await self._connect_once()
                 pause = _FIRST_PAUSE_SECONDS
             except Exception as error:  # noqa: BLE001  # whatever it was, the next attempt may succeed
-                await self._note(error)
-            self._tried.set()
+                await self._log_failure(error)
+            self._attempted.set()
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
-    async def _note(self, error: Exception) -> None:
+    async def _log_failure(self, error: Exception) -> None:
         """Log the reason of a failure, if it changed. A permanent failure of the first attempt is raised by `open` instead."""
         url = self._urls[0]
         place, reason = place_of(url), await _reason(url, error)
@@ -223,30 +223,30 @@ class Link:
         if reason == _WANTS_TLS or is_lasting(error) or isinstance(error, _REFUSALS) or "OpenOk" in str(error):
             self._refusal = MisconfiguredEngine("the message broker cannot be used as it is set up")
             self._refusal.__cause__ = UnreachableEngine(f"{place}: {reason}")
-        if self._said != reason and (self._opened or self._refusal is None):
+        if self._last_reason != reason and (self._opened or self._refusal is None):
             _log.warning("the message broker cannot be reached: %s: %s", place, reason)
-            self._said = reason
+            self._last_reason = reason
         self._urls.append(self._urls.pop(0))
 
-    async def _once(self) -> None:
+    async def _connect_once(self) -> None:
         async with asyncio.timeout(_CONNECT_SECONDS):
             connection = await aiormq.connect(self._urls[0])
-        self._stale.clear()
-        stale = asyncio.ensure_future(self._stale.wait())
+        self._renewal.clear()
+        stale = asyncio.ensure_future(self._renewal.wait())
         over = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 out = cast("aiormq.Channel", await connection.channel())
                 channels = [out, *await self._prepare(connection)]
-            self._out, self._over, self._refusal, self._said = out, over, None, ""
-            self._tried.set()
+            self._out, self._ended, self._refusal, self._last_reason = out, over, None, ""
+            self._attempted.set()
             ends = [stale, connection.closing, *[channel.closing for channel in channels]]
             ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             errors = [one.exception() for one in ended if not one.cancelled()]
             reason = next((f": {why(error)}" for error in errors if isinstance(error, Exception)), "")
             _log.warning("the connection to the message broker has ended%s", reason)
         finally:
-            self._out = self._over = None
+            self._out = self._ended = None
             over.set_result(None)
             stale.cancel()
             self._lost()
@@ -255,7 +255,7 @@ class Link:
                     await connection.close(ConnectionError("closed"))
 
 
-async def _put(channel: aiormq.Channel, exchange: str, queue: str, body: bytes) -> None:
+async def _publish_one(channel: aiormq.Channel, exchange: str, queue: str, body: bytes) -> None:
     # The library would draw a random id, and wait for the socket for each message: this saves a fifth of the time.
     properties = aiormq.spec.Basic.Properties(delivery_mode=2, message_id=str(next(_numbers)))
     # Mandatory: a message to a deleted queue must not be dropped silently.
@@ -346,11 +346,11 @@ class RollCall(Generic[T]):
 
     async def prepare(self, channel: AbstractChannel) -> None:
         """Subscribe to replies, and to queries if this process answers."""
-        await channel.basic_consume(_REPLIES, self._hear, no_ack=True)
+        await channel.basic_consume(_REPLIES, self._on_reply, no_ack=True)
         if self._own is not None:
             queue = (await channel.queue_declare("", exclusive=True, auto_delete=True)).queue or ""
             await channel.queue_bind(queue, self._exchange)
-            await channel.basic_consume(queue, self._answer, no_ack=True)
+            await channel.basic_consume(queue, self._on_query, no_ack=True)
         self._channel = channel
 
     async def take(self, expected: int) -> Roll[T]:
@@ -362,17 +362,17 @@ class RollCall(Generic[T]):
             if expected and self._channel is not None:
                 properties = aiormq.spec.Basic.Properties(reply_to=_REPLIES, correlation_id=question)
                 await self._channel.basic_publish(b"", exchange=self._exchange, properties=properties)
-                await self._collect(question, expected, found)
-            return Roll(found, self._still_there(max(0, expected - len(found))))
+                await self._collect_replies(question, expected, found)
+            return Roll(found, self._silent_processes(max(0, expected - len(found))))
 
-    def _still_there(self, silent: int) -> int:
+    def _silent_processes(self, silent: int) -> int:
         """Return how many of the silent consumers may be processes."""
         now, before = self._clock(), self._silence
         known = silent == before.many and now - before.seen < _FORGOTTEN_SECONDS
         self._silence = _Silence(silent, before.since if known else now, now)
         return 0 if now - self._silence.since >= _GONE_SECONDS else silent
 
-    async def _collect(self, question: str, expected: int, found: list[T]) -> None:
+    async def _collect_replies(self, question: str, expected: int, found: list[T]) -> None:
         try:
             async with asyncio.timeout(_REPLY_SECONDS):
                 while len(found) < expected:
@@ -385,11 +385,11 @@ class RollCall(Generic[T]):
         except TimeoutError:
             return
 
-    async def _hear(self, message: DeliveredMessage) -> None:
+    async def _on_reply(self, message: DeliveredMessage) -> None:
         properties = message.header.properties
         self._answers.put_nowait((properties.correlation_id, self._decoder.decode(message.body)))
 
-    async def _answer(self, message: DeliveredMessage) -> None:
+    async def _on_query(self, message: DeliveredMessage) -> None:
         asked = message.header.properties
         if self._own is not None and asked.reply_to:
             properties = aiormq.spec.Basic.Properties(correlation_id=asked.correlation_id)

@@ -97,3 +97,12 @@ class NamedTurns:
                     lock = self._locks[name] = asyncio.Lock()
                 await stack.enter_async_context(lock)
             yield
+
+
+async def set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Return True when the event is set, or False after `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False

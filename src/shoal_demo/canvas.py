@@ -6,7 +6,7 @@ pixels. Drawing happens at 0.64 of the final size and is enlarged at the end, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from io import BytesIO
 from typing import Any
@@ -118,6 +118,15 @@ class Canvas:
         sheet = Image.new("L", (self.width * 2, self.height * 2))
         draw(ImageDraw.Draw(sheet), 2.0)
         return np.asarray(sheet.reduce(2), np.float32) / 255
+
+    def polygons(self, *shapes: Sequence[tuple[float, float]]) -> Array:
+        """Return a smooth mask of these shapes, given in pixels."""
+
+        def draw(pen: ImageDraw.ImageDraw, zoom: float) -> None:
+            for shape in shapes:
+                pen.polygon([(x * zoom, y * zoom) for x, y in shape], fill=255)
+
+        return self.stencil(draw)
 
     # Light and matter
 

@@ -154,26 +154,16 @@ def _cabin(canvas: Canvas, x: float, field: Array, near: Array) -> None:
     foot = float(field[int(left) : int(left + wide)].max()) + 4
     wall, roof = foot - wide * 0.42, foot - wide * 0.8
 
-    def body(pen: ImageDraw.ImageDraw, zoom: float) -> None:
-        shape = [(left, foot), (left, wall), (left + wide / 2, roof), (left + wide, wall), (left + wide, foot)]
-        pen.polygon([(a * zoom, b * zoom) for a, b in shape], fill=255)
-
-    def cap(pen: ImageDraw.ImageDraw, zoom: float) -> None:
-        shape = [
-            (left - 7, wall + 3),
-            (left + wide / 2, roof - 9),
-            (left + wide + 7, wall + 3),
-            (left + wide / 2, roof + 1),
-        ]
-        pen.polygon([(a * zoom, b * zoom) for a, b in shape], fill=255)
+    body = [(left, foot), (left, wall), (left + wide / 2, roof), (left + wide, wall), (left + wide, foot)]
+    cap = [(left - 7, wall + 3), (left + wide / 2, roof - 9), (left + wide + 7, wall + 3), (left + wide / 2, roof + 1)]
 
     def panes(pen: ImageDraw.ImageDraw, zoom: float) -> None:
         for at in (0.2, 0.6):
             box = [left + wide * at, wall + wide * 0.1, left + wide * (at + 0.2), wall + wide * 0.3]
             pen.rectangle([value * zoom for value in box], fill=255)
 
-    canvas.cover(canvas.stencil(body), mix(near, colour("5a3626"), 0.6))
-    canvas.cover(canvas.stencil(cap), colour("f6f8fb"))
+    canvas.cover(canvas.polygons(body), mix(near, colour("5a3626"), 0.6))
+    canvas.cover(canvas.polygons(cap), colour("f6f8fb"))
     canvas.cover(canvas.stencil(panes), colour("ffd27a"))
     canvas.glow(x + wide / canvas.width / 2, (wall + wide * 0.2) / canvas.height, 0.07, colour("ffb45a"), 0.35)
 
@@ -201,16 +191,15 @@ def forest(canvas: Canvas, mood: Mood) -> None:
 
 
 def _trunks(canvas: Canvas, floor: Array, depth: float, count: int) -> Array:
-    def draw(pen: ImageDraw.ImageDraw, zoom: float) -> None:
-        for _ in range(count):
-            x, lean = canvas.between(0, 1) * (canvas.width - 1), canvas.between(-0.04, 0.04) * canvas.height
-            half = canvas.height * canvas.between(0.004, 0.009) * (0.5 + depth * depth * 3)
-            foot = float(floor[int(x)]) + half
-            shape = [(x - half * 1.5, foot), (x - half, foot - half * 3), (x + lean - half * 0.7, 0)]
-            shape += [(x + lean + half * 0.7, 0), (x + half, foot - half * 3), (x + half * 1.5, foot)]
-            pen.polygon([(a * zoom, b * zoom) for a, b in shape], fill=255)
-
-    return canvas.stencil(draw)
+    trunks = []
+    for _ in range(count):
+        x, lean = canvas.between(0, 1) * (canvas.width - 1), canvas.between(-0.04, 0.04) * canvas.height
+        half = canvas.height * canvas.between(0.004, 0.009) * (0.5 + depth * depth * 3)
+        foot = float(floor[int(x)]) + half
+        trunk = [(x - half * 1.5, foot), (x - half, foot - half * 3), (x + lean - half * 0.7, 0)]
+        trunk += [(x + lean + half * 0.7, 0), (x + half, foot - half * 3), (x + half * 1.5, foot)]
+        trunks.append(trunk)
+    return canvas.polygons(*trunks)
 
 
 def _rays(canvas: Canvas, sun: float, light: Array) -> None:
@@ -279,16 +268,10 @@ def _to_and_fro(at: Array, size: int) -> Array:
 
 def _sail(canvas: Canvas, x: float, horizon: float, near: Array) -> None:
     size, left, foot = canvas.height * canvas.between(0.06, 0.1), x * canvas.width, (horizon + 0.03) * canvas.height
-
-    def draw(pen: ImageDraw.ImageDraw, zoom: float) -> None:
-        for shape in (
-            ((-0.42, -0.1), (0.42, -0.1), (0.3, 0.06), (-0.3, 0.06)),
-            ((0.02, -0.14), (0.02, -1.1), (0.36, -0.14)),
-            ((-0.04, -0.14), (-0.04, -0.95), (-0.3, -0.14)),
-        ):
-            pen.polygon([((left + a * size) * zoom, (foot + b * size) * zoom) for a, b in shape], fill=255)
-
-    canvas.cover(canvas.stencil(draw), near * 0.8)
+    hull = ((-0.42, -0.1), (0.42, -0.1), (0.3, 0.06), (-0.3, 0.06))
+    sails = ((0.02, -0.14), (0.02, -1.1), (0.36, -0.14)), ((-0.04, -0.14), (-0.04, -0.95), (-0.3, -0.14))
+    shapes = [[(left + a * size, foot + b * size) for a, b in shape] for shape in (hull, *sails)]
+    canvas.cover(canvas.polygons(*shapes), near * 0.8)
 
 
 def aurora(canvas: Canvas, mood: Mood) -> None:
@@ -353,11 +336,7 @@ def stars(canvas: Canvas, mood: Mood) -> None:
 def _tent(canvas: Canvas, x: float, line: Array) -> None:
     left, size = x * canvas.width, canvas.height * 0.11
     foot = float(line[int(left)]) + size * 0.12
-
-    def draw(pen: ImageDraw.ImageDraw, zoom: float) -> None:
-        shape = [(-0.75, 0), (-0.08, -0.72), (0.1, -0.72), (0.75, 0)]
-        pen.polygon([((left + a * size) * zoom, (foot + b * size) * zoom) for a, b in shape], fill=255)
-
+    shape = [(left + a * size, foot + b * size) for a, b in ((-0.75, 0), (-0.08, -0.72), (0.1, -0.72), (0.75, 0))]
     glow = np.clip(1.25 - np.abs(canvas.columns - left) / (size * 0.9), 0.45, 1.2)[..., None]
     canvas.glow(x, foot / canvas.height, 0.1, colour("ff9a3c"), 0.3)
-    canvas.cover(canvas.stencil(draw), colour("ffa84a") * glow)
+    canvas.cover(canvas.polygons(shape), colour("ffa84a") * glow)

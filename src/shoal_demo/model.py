@@ -213,8 +213,9 @@ SHAPES = ((1280, 853),) * 15 + ((1024, 1280),) * 3 + ((1080, 1080),) * 2
 WIDE_KINDS = ("mountains", "sea", "desert", "snow", "stars", "aurora", "city", "forest", "abstract")
 
 
-def scene(dice: Random, kind: str, mood: str) -> Scene:
-    width, height = dice.choice(SHAPES)
+def scene(dice: Random, kind: str, mood: str, size: tuple[int, int] | None = None) -> Scene:
+    """Return a photo; without a size, one of the usual shapes."""
+    width, height = size or dice.choice(SHAPES)
     alt = f"{ALTS[kind]}, {MOOD_ALTS[mood]}."
     return Scene(kind=kind, mood=mood, seed=dice.randrange(1 << 31), width=width, height=height, alt=alt)
 
@@ -223,15 +224,7 @@ def header(dice: Random, interests: tuple[str, ...]) -> Scene:
     """Return a header picture of 1500 by 500 pixels that suits the interests."""
     liked = [kind for interest in interests for kind in KINDS[interest] if kind in WIDE_KINDS]
     kind = dice.choice(liked or WIDE_KINDS)
-    mood = dice.choice(tuple(MOODS[kind]))
-    return Scene(
-        kind=kind,
-        mood=mood,
-        seed=dice.randrange(1 << 31),
-        width=1500,
-        height=500,
-        alt=f"{ALTS[kind]}, {MOOD_ALTS[mood]}.",
-    )
+    return scene(dice, kind, dice.choice(tuple(MOODS[kind])), (1500, 500))
 
 
 def whereabouts(dice: Random, kind: str, home: Place) -> Place:

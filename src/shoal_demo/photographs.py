@@ -367,22 +367,16 @@ def _leaf(canvas: Canvas, x: float, y: float, radius: float) -> None:
     along = np.linspace(0, 1, 22)
     bulge = np.sin(along * np.pi) ** 0.8 * 0.24
 
-    def outline(side: float, zoom: float) -> list[tuple[float, float]]:
+    def outline(side: float) -> list[tuple[float, float]]:
         u, v = along * 1.15, bulge * side - along**2 * 0.12
         px = cx + (u * math.cos(angle) - v * math.sin(angle)) * reach
         py = cy + (u * math.sin(angle) + v * math.cos(angle)) * reach
-        return [(float(a) * zoom, float(b) * zoom) for a, b in zip(px, py, strict=True)]
+        return [(float(a), float(b)) for a, b in zip(px, py, strict=True)]
 
-    def draw(pen: ImageDraw.ImageDraw, zoom: float) -> None:
-        pen.polygon(outline(1, zoom) + outline(-1, zoom)[::-1], fill=255)
-
-    def lower(pen: ImageDraw.ImageDraw, zoom: float) -> None:
-        pen.polygon(outline(1, zoom) + outline(0, zoom)[::-1], fill=255)
-
-    mask = canvas.stencil(draw)
+    mask = canvas.polygons(outline(1) + outline(-1)[::-1])
     canvas.px *= 1 - np.roll(mask, (9, 8), (0, 1))[..., None] * np.float32(0.3)
     canvas.cover(mask, colour("5d9448"))
-    canvas.cover(canvas.stencil(lower), colour("437537"))
+    canvas.cover(canvas.polygons(outline(1) + outline(0)[::-1]), colour("437537"))
 
 
 def flowers(canvas: Canvas, mood: Mood) -> None:

@@ -46,6 +46,11 @@ def _between(a: float, b: float, c: float, d: float, t: float) -> float:
     return 0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t * t + (3 * b - a - 3 * c + d) * t**3)
 
 
+def points(text: str) -> list[Point]:
+    """Parse a list of points as in the `points` attribute of SVG: `x,y x,y`."""
+    return [(float(x), float(y)) for x, _, y in (pair.partition(",") for pair in text.split())]
+
+
 def mirrored(points: Sequence[Point]) -> list[Point]:
     """Return a symmetric shape from its right half, given from top to bottom, without doubling points on the middle line."""
     return [*points, *((SIZE - x, y) for x, y in reversed(points) if x != SIZE / 2)]
@@ -129,57 +134,15 @@ def wrapped(sketch: Sketch, look: Look) -> None:
     cloth = look.clothing_colour
     if look.hat == "scarf":
         sketch.shape(
-            mirrored(
-                (
-                    (200, 68),
-                    (250, 78),
-                    (282, 120),
-                    (284, 190),
-                    (268, 250),
-                    (232, 290),
-                    (252, 244),
-                    (262, 200),
-                    (258, 150),
-                    (236, 122),
-                    (200, 114),
-                )
-            ),
+            mirrored(points("200,68 250,78 282,120 284,190 268,250 232,290 252,244 262,200 258,150 236,122 200,114")),
             cloth,
         )
-        sketch.shape(
-            (
-                (136, 236),
-                (168, 266),
-                (200, 276),
-                (234, 266),
-                (266, 236),
-                (286, 290),
-                (268, 336),
-                (200, 350),
-                (130, 336),
-                (114, 290),
-            ),
-            cloth,
-        )
+        sketch.shape(points("136,236 168,266 200,276 234,266 266,236 286,290 268,336 200,350 130,336 114,290"), cloth)
         for bend in (0, 18, 36):
             sketch.stroke([(140, 262 + bend), (196, 294 + bend), (262, 262 + bend)], shade(cloth, -0.16), 3, taper=True)
         sketch.stroke([(150, 118), (188, 88), (240, 92)], shade(cloth, 0.2), 4, taper=True)
         return
-    sketch.shape(
-        (
-            (128, 150),
-            (118, 110),
-            (150, 66),
-            (206, 52),
-            (258, 70),
-            (284, 112),
-            (272, 150),
-            (236, 124),
-            (200, 112),
-            (162, 126),
-        ),
-        cloth,
-    )
+    sketch.shape(points("128,150 118,110 150,66 206,52 258,70 284,112 272,150 236,124 200,112 162,126"), cloth)
     for bend in (0, 14, 28):
         sketch.stroke(
             [(130 + bend * 0.6, 136 - bend), (186, 98 - bend), (258 - bend * 0.4, 82 - bend * 0.2)],
@@ -195,83 +158,47 @@ def wrapped(sketch: Sketch, look: Look) -> None:
 def hat(sketch: Sketch, look: Look) -> None:
     paint = shade(look.clothing_colour, -0.08)
     if look.hat == "beanie":
-        sketch.shape(mirrored(((200, 50), (244, 60), (272, 96), (278, 134), (200, 132))), paint)
+        sketch.shape(mirrored(points("200,50 244,60 272,96 278,134 200,132")), paint)
         sketch.polygon([(122, 118), (278, 118), (281, 146), (119, 146)], shade(paint, -0.14))
         for x in range(128, 280, 12):
             sketch.stroke([(x, 121), (x - 1, 143)], shade(paint, -0.28), 2.2)
         sketch.oval(200, 48, 17, 16, shade(paint, 0.3))
     elif look.hat == "cap":
-        sketch.shape(mirrored(((200, 58), (244, 66), (272, 100), (276, 136), (200, 128))), paint)
-        sketch.shape(
-            ((126, 128), (200, 116), (274, 128), (296, 150), (262, 150), (200, 140), (140, 148), (108, 152)),
-            shade(paint, -0.2),
-        )
+        sketch.shape(mirrored(points("200,58 244,66 272,100 276,136 200,128")), paint)
+        sketch.shape(points("126,128 200,116 274,128 296,150 262,150 200,140 140,148 108,152"), shade(paint, -0.2))
         sketch.oval(200, 60, 6, 4, shade(paint, -0.2))
     elif look.hat == "straw":
         straw = "#e3bf7d"
         sketch.oval(200, 128, 122, 25, shade(straw, -0.1))
-        sketch.shape(mirrored(((200, 52), (240, 58), (262, 88), (268, 128), (200, 134))), straw)
+        sketch.shape(mirrored(points("200,52 240,58 262,88 268,128 200,134")), straw)
         sketch.shape(mirrored(((200, 108), (266, 104), (269, 126), (200, 132))), shade(look.clothing_colour, -0.1))
-        sketch.stroke([(82, 132), (140, 148), (200, 152), (260, 148), (318, 132)], shade(straw, -0.22), 3, taper=True)
+        sketch.stroke(points("82,132 140,148 200,152 260,148 318,132"), shade(straw, -0.22), 3, taper=True)
 
 
-CAP: tuple[Point, ...] = (
-    (200, 78),
-    (238, 84),
-    (266, 108),
-    (276, 150),
-    (271, 186),
-    (263, 186),
-    (262, 160),
-    (250, 138),
-    (226, 128),
-    (200, 126),
-)
+CAP = points("200,78 238,84 266,108 276,150 271,186 263,186 262,160 250,138 226,128 200,126")
 """Short hair with an even hairline."""
 
-FRINGE: tuple[Point, ...] = (
-    (200, 76), (242, 84), (270, 112), (278, 160), (274, 196), (264, 190), (262, 166), (246, 150), (222, 156), (198, 150),
-    (176, 156), (152, 148), (139, 166), (136, 190), (126, 196), (122, 160), (130, 112), (158, 84),
-)  # fmt: skip
-PARTED: tuple[Point, ...] = (
-    (214, 74), (250, 86), (274, 118), (279, 168), (272, 204), (265, 188), (262, 158), (246, 134), (222, 116), (200, 134),
-    (170, 146), (148, 158), (137, 184), (128, 204), (121, 168), (128, 118), (160, 84),
-)  # fmt: skip
-SWEPT: tuple[Point, ...] = (
-    (186, 70), (228, 66), (262, 84), (276, 122), (274, 178), (265, 186), (262, 156), (254, 134), (228, 132), (196, 126),
-    (166, 114), (148, 134), (140, 160), (136, 186), (127, 180), (123, 130), (146, 90),
-)  # fmt: skip
-QUIFF: tuple[Point, ...] = (
-    (168, 72), (196, 54), (238, 58), (266, 82), (277, 128), (272, 182), (264, 184), (262, 154), (250, 132), (222, 120),
-    (190, 124), (160, 122), (144, 140), (138, 162), (135, 184), (127, 180), (124, 130), (140, 92),
-)  # fmt: skip
+FRINGE = points(
+    "200,76 242,84 270,112 278,160 274,196 264,190 262,166 246,150 222,156 198,150 176,156 "
+    "152,148 139,166 136,190 126,196 122,160 130,112 158,84"
+)
+PARTED = points(
+    "214,74 250,86 274,118 279,168 272,204 265,188 262,158 246,134 222,116 200,134 170,146 "
+    "148,158 137,184 128,204 121,168 128,118 160,84"
+)
+SWEPT = points(
+    "186,70 228,66 262,84 276,122 274,178 265,186 262,156 254,134 228,132 196,126 166,114 "
+    "148,134 140,160 136,186 127,180 123,130 146,90"
+)
+QUIFF = points(
+    "168,72 196,54 238,58 266,82 277,128 272,182 264,184 262,154 250,132 222,120 190,124 "
+    "160,122 144,140 138,162 135,184 127,180 124,130 140,92"
+)
 
-LONG: tuple[Point, ...] = (
-    (200, 72),
-    (250, 82),
-    (284, 122),
-    (292, 190),
-    (296, 250),
-    (300, 312),
-    (276, 340),
-    (240, 330),
-    (200, 330),
-)
-BOB: tuple[Point, ...] = ((200, 72), (250, 82), (284, 124), (292, 190), (292, 244), (274, 268), (240, 262), (200, 262))
-WAVES: tuple[Point, ...] = (
-    (200, 70), (252, 80), (286, 118), (288, 160), (304, 196), (294, 232), (312, 268), (298, 306), (308, 340),
-    (270, 352), (200, 340),
-)  # fmt: skip
-SHAGGY: tuple[Point, ...] = (
-    (200, 72),
-    (248, 80),
-    (280, 116),
-    (286, 170),
-    (288, 214),
-    (276, 238),
-    (258, 244),
-    (200, 244),
-)
+LONG = points("200,72 250,82 284,122 292,190 296,250 300,312 276,340 240,330 200,330")
+BOB = points("200,72 250,82 284,124 292,190 292,244 274,268 240,262 200,262")
+WAVES = points("200,70 252,80 286,118 288,160 304,196 294,232 312,268 298,306 308,340 270,352 200,340")
+SHAGGY = points("200,72 248,80 280,116 286,170 288,214 276,238 258,244 200,244")
 
 FRONTS = {
     "fringe": FRINGE,
@@ -290,8 +217,7 @@ def behind(sketch: Sketch, look: Look) -> None:
     dark = shade(look.hair_colour, -0.22)
     if look.hat == "scarf":
         sketch.shape(
-            mirrored(((200, 66), (256, 78), (290, 124), (292, 200), (284, 262), (306, 330), (200, 350))),
-            shade(look.clothing_colour, -0.2),
+            mirrored(points("200,66 256,78 290,124 292,200 284,262 306,330 200,350")), shade(look.clothing_colour, -0.2)
         )
         return
     if look.hair in BACKS:
@@ -300,9 +226,7 @@ def behind(sketch: Sketch, look: Look) -> None:
         sketch.oval(200, 62, 36, 32, look.hair_colour)
         sketch.stroke([(176, 70), (200, 52), (222, 66)], shade(look.hair_colour, 0.14), 4, taper=True)
     if look.hair == "ponytail":
-        sketch.shape(
-            ((250, 110), (300, 128), (318, 190), (306, 262), (322, 310), (288, 300), (274, 236), (280, 170)), dark
-        )
+        sketch.shape(points("250,110 300,128 318,190 306,262 322,310 288,300 274,236 280,170"), dark)
     if look.hair == "braids":
         for side in (-1, 1):
             for at in range(9):
@@ -343,21 +267,7 @@ def before(sketch: Sketch, look: Look) -> None:
         sketch.stroke([(176, 120), (204, 104), (240, 108)], light, 3.5, taper=True)
     elif look.hair in {"bun", "ponytail", "braids"}:
         sketch.shape(
-            mirrored(
-                (
-                    (200, 76),
-                    (242, 84),
-                    (268, 112),
-                    (277, 156),
-                    (272, 190),
-                    (264, 182),
-                    (258, 150),
-                    (236, 126),
-                    (206, 116),
-                    (200, 114),
-                )
-            ),
-            paint,
+            mirrored(points("200,76 242,84 268,112 277,156 272,190 264,182 258,150 236,126 206,116 200,114")), paint
         )
         for x in (-36, -14, 14, 36):
             sketch.stroke([(200 + x * 0.5, 84), (200 + x * 1.1, 112)], shade(paint, -0.16), 2.4, taper=True)
@@ -367,22 +277,14 @@ def before(sketch: Sketch, look: Look) -> None:
         _ringlets(sketch, look)
     elif look.hair == "balding":
         for side in (-1, 1):
-            sketch.shape(
-                [(200 + side * x, y) for x, y in ((58, 128), (72, 146), (77, 180), (70, 200), (64, 182), (64, 156))],
-                paint,
-            )
+            sketch.shape([(200 + side * x, y) for x, y in points("58,128 72,146 77,180 70,200 64,182 64,156")], paint)
     if look.hat:
         hat(sketch, look)
 
 
 def _ringlets(sketch: Sketch, look: Look) -> None:
     paint = look.hair_colour
-    sketch.shape(
-        mirrored(
-            ((200, 70), (242, 78), (272, 108), (280, 150), (272, 182), (264, 176), (258, 146), (232, 128), (200, 130))
-        ),
-        paint,
-    )
+    sketch.shape(mirrored(points("200,70 242,78 272,108 280,150 272,182 264,176 258,146 232,128 200,130")), paint)
     for at in range(15):
         angle = math.pi * (0.98 + 1.04 * at / 14)
         x, y = 200 + math.cos(angle) * 70, 150 + math.sin(angle) * 70
@@ -397,8 +299,8 @@ def _ringlets(sketch: Sketch, look: Look) -> None:
         )
 
 
-HEAD: tuple[Point, ...] = ((200, 92), (238, 99), (262, 132), (267, 176), (259, 214), (238, 246), (214, 262), (200, 264))
-SHOULDERS: tuple[Point, ...] = ((200, 290), (236, 296), (290, 314), (326, 350), (340, 430), (200, 440))
+HEAD = points("200,92 238,99 262,132 267,176 259,214 238,246 214,262 200,264")
+SHOULDERS = points("200,290 236,296 290,314 326,350 340,430 200,440")
 
 
 def portrait(person: Person) -> bytes:
@@ -435,7 +337,7 @@ def _body(sketch: Sketch, look: Look) -> None:
     neck = tan(look.skin, 0.16)
     sketch.polygon([(172, 220), (228, 220), (230, 312), (170, 312)], neck)
     if look.clothing == "hood":
-        sketch.shape(mirrored(((200, 268), (246, 276), (276, 306), (262, 336), (200, 348))), shade(cloth, -0.24))
+        sketch.shape(mirrored(points("200,268 246,276 276,306 262,336 200,348")), shade(cloth, -0.24))
     body = mirrored(SHOULDERS)
     sketch.shape(body, cloth)
     mask = sketch.mask(body)
@@ -465,7 +367,7 @@ def _collar(sketch: Sketch, look: Look, cloth: str) -> None:
         sketch.polygon([(174, 300), (226, 300), (216, 420), (184, 420)], "#f4f1ea")
         for side in (-1, 1):
             sketch.polygon(
-                [(200 + side * x, y) for x, y in ((30, 284), (52, 300), (40, 352), (8, 420), (2, 420))],
+                [(200 + side * x, y) for x, y in points("30,284 52,300 40,352 8,420 2,420")],
                 shade(cloth, -0.22),
             )
     elif look.clothing == "hood":
@@ -480,7 +382,7 @@ def _collar(sketch: Sketch, look: Look, cloth: str) -> None:
 def _head(sketch: Sketch, look: Look) -> Image.Image:
     skin, dark = look.skin, tan(look.skin, 0.15)
     outline = mirrored(HEAD)
-    sketch.polygon([(172, 236), (228, 236), (229, 268), (200, 286), (171, 268)], tan(skin, 0.34), 150)
+    sketch.polygon(points("172,236 228,236 229,268 200,286 171,268"), tan(skin, 0.34), 150)
     if look.hat != "scarf":
         for side in (-1, 1):
             sketch.oval(200 + side * 68, 193, 13, 19, skin if side < 0 else dark)
@@ -490,13 +392,11 @@ def _head(sketch: Sketch, look: Look) -> Image.Image:
                 sketch.oval(200 + side * 70 - 1.5, 217.5, 1.8, 1.8, "#fff3cf")
     sketch.shape(outline, skin)
     face = sketch.mask(outline)
-    sketch.shape(
-        ((226, 84), (290, 90), (290, 280), (196, 276), (236, 250), (248, 190), (240, 130)), tan(skin, 0.4), 46, face
-    )
+    sketch.shape(points("226,84 290,90 290,280 196,276 236,250 248,190 240,130"), tan(skin, 0.4), 46, face)
     for side in (-1, 1):
         sketch.oval(200 + side * 40, 214, 17, 11, "#e8554e", 52 if look.soft else 38)
     if look.freckles:
-        for x, y in ((22, 207), (31, 203), (40, 209), (28, 213), (47, 204), (36, 216)):
+        for x, y in points("22,207 31,203 40,209 28,213 47,204 36,216"):
             for side in (-1, 1):
                 sketch.oval(200 + side * x, y, 1.7, 1.7, tan(skin, 0.34), 170)
     if look.elder:
@@ -534,12 +434,10 @@ def _mouth(sketch: Sketch, look: Look) -> None:
         sketch.polygon(_bowl(wide - 4, 6), "#fffaf4")
         sketch.stroke([(200 - wide, 228), (200, 231), (200 + wide, 228)], lip, 3, taper=True)
     elif look.soft:
-        sketch.shape(
-            ((180, 231), (192, 227), (200, 229), (208, 227), (220, 231), (209, 240), (200, 242), (191, 240)), "#c9545a"
-        )
+        sketch.shape(points("180,231 192,227 200,229 208,227 220,231 209,240 200,242 191,240"), "#c9545a")
         sketch.stroke([(178, 230), (200, 234), (222, 230)], "#8d2f3c", 2.4, taper=True)
     else:
-        sketch.stroke([(178, 230), (189, 237), (201, 239), (213, 236), (223, 229)], lip, 4.2, taper=True)
+        sketch.stroke(points("178,230 189,237 201,239 213,236 223,229"), lip, 4.2, taper=True)
 
 
 def _bowl(wide: float, deep: float) -> list[Point]:
@@ -549,9 +447,7 @@ def _bowl(wide: float, deep: float) -> list[Point]:
 def _beard(sketch: Sketch, look: Look, face: Image.Image) -> None:
     paint = look.hair_colour
     if look.beard == "stubble":
-        sketch.shape(
-            mirrored(((200, 214), (232, 218), (264, 192), (272, 240), (240, 270), (200, 274))), paint, 46, face
-        )
+        sketch.shape(mirrored(points("200,214 232,218 264,192 272,240 240,270 200,274")), paint, 46, face)
         return
     if look.beard in {"full", "long"}:
         drop = 34 if look.beard == "long" else 12
@@ -566,12 +462,10 @@ def _beard(sketch: Sketch, look: Look, face: Image.Image) -> None:
             (200, 272 + drop),
         )
         sketch.shape(mirrored(shape), paint)
-        sketch.shape(mirrored(((200, 226), (222, 226), (228, 236), (216, 250), (200, 252))), tan(look.skin, 0.08))
+        sketch.shape(mirrored(points("200,226 222,226 228,236 216,250 200,252")), tan(look.skin, 0.08))
     if look.beard == "goatee":
         sketch.shape(mirrored(((200, 246), (216, 248), (220, 262), (200, 276))), paint)
-    sketch.shape(
-        ((166, 232), (180, 220), (200, 218), (220, 220), (234, 232), (218, 229), (200, 227), (182, 229)), paint
-    )
+    sketch.shape(points("166,232 180,220 200,218 220,220 234,232 218,229 200,227 182,229"), paint)
 
 
 def _glasses(sketch: Sketch, look: Look) -> None:

@@ -291,14 +291,11 @@ def _start_engines(folder: Path, ports: Ports) -> Engines:
         try:
             return Engines([database.result() for database in databases], cache.result(), broker.result())
         except BaseException:
-            _stop_started([*databases, broker, cache])
+            starting: list[Future[Any]] = [*databases, broker, cache]
+            for started in starting:
+                if started.exception() is None:
+                    started.result().stop()
             raise
-
-
-def _stop_started(starting: Sequence[Future[Any]]) -> None:
-    for started in starting:
-        if started.exception() is None:
-            started.result().stop()
 
 
 def _settings(folder: Path, engines: Engines, through: Through, values: dict[str, Any]) -> Settings:

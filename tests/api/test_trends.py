@@ -15,6 +15,7 @@ from shoal.tagcloud.cloud import Word
 from shoal.tagcloud.contract import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reader import TagCloud
+from shoal.tagcloud.rules import denying, merging
 from tests.api.http.test_bad_input import refused
 from tests.api.world import Someone, World, world
 from tests.tagcloud.filled import NOW, a_cloud, uses
@@ -39,8 +40,8 @@ def filled() -> Iterator[World]:
                 ]
             )
         )
-        made.run(tags.deny("spam"))
-        made.run(tags.merge("sunsets", "sunset"))
+        made.run(tags.rule(denying("spam")))
+        made.run(tags.rule(merging("sunsets", "sunset")))
         made.show(tags)
         yield made
 
@@ -242,7 +243,7 @@ def test_a_picture_that_is_remembered_loses_what_is_denied(shoal: World) -> None
     tags = shoal.run(a_cloud(uses("dawn spam", 2)))
     shoal.show(tags)
     assert "spam" in shoal.ask("GET", f"{CLOUD}.svg").text
-    shoal.run(tags.deny("spam"))
+    shoal.run(tags.rule(denying("spam")))
     assert "spam" not in shoal.ask("GET", f"{CLOUD}.svg").text
 
 

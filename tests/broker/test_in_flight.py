@@ -64,7 +64,7 @@ def test_after_the_connection_has_ended_nothing_of_it_is_acknowledged() -> None:
 def test_a_lease_that_ended_gives_the_job_again_as_it_was_kept() -> None:
     clock = Clock()
     hands = holding(delivery(1), delivery(2), clock=clock, lease=10.0)
-    hands.take_up(job(2)._replace(mark=5), hands.lay_down(job(2)), 30.0)
+    hands.restore(job(2)._replace(mark=5), hands.take_out(job(2)), 30.0)
     clock.now = 9.0
     assert hands.due(9, 10.0) == []
     clock.now = 10.0

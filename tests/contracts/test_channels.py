@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from redis import Redis
 
 from shoal.graph.redis.client import Nodes
-from shoal.streaming.contract import Channel, Gap, MemoryChannel, Position, Told
+from shoal.streaming.contract import Channel, ChannelMessage, Gap, MemoryChannel, Position
 from shoal.streaming.redis import RedisChannel
 from tests.engines import redis
 from tests.examples import examples
@@ -174,7 +174,7 @@ async def test_whoever_falls_too_far_behind_gets_a_gap_and_holds_up_nobody(backe
             await told(channel, start, 1)
 
 
-async def _exhaust(messages: AsyncIterator[Told]) -> None:
+async def _exhaust(messages: AsyncIterator[ChannelMessage]) -> None:
     async for _ in messages:
         pass
 

@@ -339,7 +339,7 @@ async def test_a_collector_that_is_given_nothing_though_something_waits_connects
                 await place.channel.basic_cancel(place._ticket)
             await send(emitter, *range(10))
             assert await heard(collector) == set()
-            monkeypatch.setattr("shoal.tagcloud.rabbitmq._STILL_SECONDS", 0.2)
+            monkeypatch.setattr("shoal.tagcloud.rabbitmq._STUCK_SECONDS", 0.2)
             await collector.done(await told(collector, *range(10)))
             await eventually(emitter.waiting, 0)
 

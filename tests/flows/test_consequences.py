@@ -16,9 +16,9 @@ from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.sqlite import SqliteGraph
-from shoal.search.contract import IndexChange, Making, NoIndex
+from shoal.search.contract import IndexChange, Making
 from shoal.search.indexing import AT_ONCE, Filler
-from shoal.search.memory import MemoryIndex
+from shoal.search.memory import MemoryIndex, NoIndex
 from shoal.settings import Settings
 from tests.running import in_loop
 

@@ -8,7 +8,7 @@ from contextvars import Context
 
 from shoal.core.events import InverseOp
 from shoal.core.model import Post
-from shoal.graph.cache.cached_graph import AheadGraph
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import MarkedChange, Renewal, one_request
 from shoal.graph.contract import Assoc, Batch, Job
 from shoal.graph.memory import MemoryGraph
@@ -76,12 +76,12 @@ class Links(MemoryGraph):
         return await super().assoc_count(id1s, atypes)
 
 
-def two_processes() -> tuple[Links, SlowReads, AheadGraph, AheadGraph]:
+def two_processes() -> tuple[Links, SlowReads, CachedGraph, CachedGraph]:
     store, stamps = Links(), SlowReads()
-    return store, stamps, AheadGraph(store, stamps=stamps), AheadGraph(store, stamps=stamps)
+    return store, stamps, CachedGraph(store, stamps=stamps), CachedGraph(store, stamps=stamps)
 
 
-async def blocked(graph: AheadGraph) -> bool:
+async def blocked(graph: CachedGraph) -> bool:
     with one_request():
         return BEN in (await graph.assoc_get(ANN, GUARDS, (BEN, CYD)))[BLOCKED_BY]
 
@@ -158,15 +158,15 @@ async def test_a_process_that_has_never_seen_a_stamp_of_an_object_asks_for_it_fi
 async def test_an_author_is_recalled_as_far_as_the_post_is_remembered() -> None:
     _, _, one, two = two_processes()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
-    assert (one.recalled_author(POST_OF_BEN), two.recalled_author(POST_OF_BEN)) == (BEN, 0)
-    assert one.recalled_author(BEN) == 0
+    assert (one.cached_author(POST_OF_BEN), two.cached_author(POST_OF_BEN)) == (BEN, 0)
+    assert one.cached_author(BEN) == 0
 
 
-async def loud(graph: AheadGraph) -> set[int]:
+async def loud(graph: CachedGraph) -> set[int]:
     return set((await graph.assoc_common(ANN, (FOLLOWS,), EVERYBODY, LOUD))[FOLLOWS])
 
 
-async def with_a_loud_ben() -> tuple[Links, SlowReads, AheadGraph, AheadGraph]:
+async def with_a_loud_ben() -> tuple[Links, SlowReads, CachedGraph, CachedGraph]:
     """One process remembers that Ann follows Ben, who is loud."""
     store, stamps, one, two = two_processes()
     await begin(two, EVERYBODY, LOUD, BEN, moment(1))
@@ -176,7 +176,7 @@ async def with_a_loud_ben() -> tuple[Links, SlowReads, AheadGraph, AheadGraph]:
     return store, stamps, one, two
 
 
-async def beside(graph: AheadGraph, asked: list[str]) -> tuple[str] | None:
+async def beside(graph: CachedGraph, asked: list[str]) -> tuple[str] | None:
     async def ask() -> str:
         asked.append("asked")
         return "answer"
@@ -254,7 +254,7 @@ async def test_a_change_of_the_viewer_alone_takes_nothing_from_the_answer() -> N
 
 @in_loop
 async def test_a_process_that_makes_every_change_itself_puts_nothing_beside() -> None:
-    graph = AheadGraph(MemoryGraph())
+    graph = CachedGraph(MemoryGraph())
     assert not await blocked(graph)
     with one_request():
         assert await beside(graph, []) is None

@@ -297,7 +297,7 @@ def test_a_value_that_is_put_again_takes_its_room_once() -> None:
 @in_loop
 async def test_what_lists_have_in_common_follows_each_of_them(short: int, shared: bool) -> None:
     store = MemoryGraph()
-    with patch.multiple(cached_graph, _SHORT=short, _SHORT_AFAR=short):
+    with patch.multiple(cached_graph, _SHORT=short, _SHORT_REMOTE=short):
         stamps = LocalStamps()
         one, two = (CachedGraph(store, stamps=stamps) for _ in range(2)) if shared else [CachedGraph(store)] * 2
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.graph.cache import cached_graph, lru
-from shoal.graph.cache.cached_graph import AheadGraph, CachedGraph
-from shoal.graph.cache.coherence import FollowedLog, OwnersLog, foreseen_change, one_request
+from shoal.graph.cache import cached_graph, entries
+from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache.change_log import FollowedLog, OwnersLog
+from shoal.graph.cache.coherence import foreseen_change, one_request
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, Reader
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, MUTES, POSTED, AssocType
@@ -116,7 +117,7 @@ def processes(store: MemoryGraph, shared: str) -> tuple[CachedGraph, CachedGraph
     """Return the one that changes the store, and one that reads it."""
     if shared == "stamps":
         stamps = LocalStamps()
-        return AheadGraph(store, stamps=stamps), AheadGraph(store, stamps=stamps)
+        return CachedGraph(store, stamps=stamps), CachedGraph(store, stamps=stamps)
     if shared == "log":
         memory = SharedMemory.create(2, 1, 1)
         ours = CachedGraph(store, log=OwnersLog(memory, POSITION, barrier))
@@ -155,6 +156,6 @@ def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: str, s
             for graph in (one, two):
                 assert await in_common(graph) == await in_common_by_definition(store)
 
-    short_lists = patch.multiple(cached_graph, _SHORT=short, _SHORT_AFAR=short, HEAD=head)
-    with short_lists, patch.object(lru, "HEAD", head):
+    short_lists = patch.multiple(cached_graph, _SHORT=short, _SHORT_REMOTE=short, HEAD=head)
+    with short_lists, patch.object(entries, "HEAD", head):
         asyncio.run(run())

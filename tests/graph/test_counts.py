@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from shoal.graph.cache.lru import KnownCounts
+from shoal.graph.cache.entries import KnownCounts
 
 IDS = st.integers(1, 4)
 TYPES = range(1, 6)

@@ -7,8 +7,8 @@ from unittest.mock import patch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shoal.graph.cache import lru as heads
-from shoal.graph.cache.lru import ListHead
+from shoal.graph.cache import entries as heads
+from shoal.graph.cache.entries import ListHead
 from shoal.graph.contract import Assoc
 
 times = st.dictionaries(st.integers(1, 9), st.integers(1, 20), max_size=9)

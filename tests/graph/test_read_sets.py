@@ -16,22 +16,14 @@ from hypothesis import strategies as st
 from shoal.core.errors import Unavailable
 from shoal.core.ids import compose
 from shoal.core.model import Member, Post
-from shoal.graph.cache.cached_graph import NotedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache.change_log import ChangeLog, list_mark, name_marks
 from shoal.graph.cache.coherence import StampGuard, one_request
-from shoal.graph.cache.responses import (
-    Answers,
-    ChangeLog,
-    ReadSet,
-    being_made,
-    compared,
-    depends_on,
-    list_mark,
-    name_marks,
-    reading,
-)
+from shoal.graph.cache.dependencies import ReadSet, being_made, compared, depends_on, reading
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, LOGGED_IN, PUBLISHED, USER_NAME, AssocType, Key
+from shoal.response_cache import ResponseCache
 from tests.examples import examples
 from tests.graph.test_cached import Slow
 from tests.running import in_loop
@@ -39,7 +31,7 @@ from tests.stamps import LocalStamps
 
 MEMBERS = [compose(1_767_225_600_000 + n, 3) for n in range(4)]
 POSTS = [compose(1_767_225_700_000 + n, 3) for n in range(3)]
-Question = Callable[[NotedGraph], Awaitable[Any]]
+Question = Callable[[CachedGraph], Awaitable[Any]]
 
 
 def questions() -> list[Question]:
@@ -69,7 +61,7 @@ def acts() -> st.SearchStrategy[tuple[str, int, int]]:
     )
 
 
-async def act(graph: NotedGraph, number: int, verb: str, one: int, other: int) -> None:
+async def act(graph: CachedGraph, number: int, verb: str, one: int, other: int) -> None:
     batch = Batch(3)
     if verb == "join":
         held = (await graph.obj_get([one])).get(one)
@@ -90,7 +82,7 @@ async def act(graph: NotedGraph, number: int, verb: str, one: int, other: int) -
         await graph.commit(batch)
 
 
-async def kept(answers: Answers[Any], graph: NotedGraph, number: int) -> Any:
+async def kept(answers: ResponseCache[Any], graph: CachedGraph, number: int) -> Any:
     """Return the answer to a question, remembered if it may be."""
 
     async def ask() -> Any:
@@ -110,7 +102,7 @@ Story = list[tuple[str, int, int]]
 @given(st.lists(acts(), max_size=25))
 @in_loop
 async def test_an_answer_is_as_a_fresh_one_after_every_commit(story: Story) -> None:
-    graph = NotedGraph(store := MemoryGraph())
+    graph = CachedGraph(store := MemoryGraph())
     assert await told(story, graph, graph, store) == []
 
 
@@ -119,18 +111,18 @@ async def test_an_answer_is_as_a_fresh_one_after_every_commit(story: Story) -> N
 @in_loop
 async def test_so_it_is_where_another_process_commits(story: Story) -> None:
     store, stamps = MemoryGraph(), LocalStamps()
-    ours, other = (NotedGraph(store, stamps=stamps) for _ in range(2))
+    ours, other = (CachedGraph(store, stamps=stamps) for _ in range(2))
     assert await told(story, ours, other, store) == []
 
 
-async def told(story: Story, graph: NotedGraph, other: NotedGraph, store: MemoryGraph) -> list[str]:
+async def told(story: Story, graph: CachedGraph, other: CachedGraph, store: MemoryGraph) -> list[str]:
     """Have two processes commit in turn; return what one of them answered otherwise than a fresh one would."""
-    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     wrong = []
     for number, (verb, one, another) in enumerate([("join", MEMBERS[0], 0), *story], 1):
         await act(graph if number % 3 == 0 else other, number, verb, one, another)
         for question, ask in enumerate(questions()):
-            fresh = await ask(NotedGraph(store))
+            fresh = await ask(CachedGraph(store))
             for _ in range(3):
                 with one_request():
                     if await kept(answers, graph, question) != fresh:
@@ -163,9 +155,9 @@ async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_no
     async def always(_guard: object, _stamps: object) -> bool:
         return True
 
-    note = NotedGraph._note
+    note = CachedGraph._note
 
-    async def noted(graph: NotedGraph, read: ReadSet, ids: Sequence[int], atypes: Sequence[AssocType] = ()) -> None:
+    async def noted(graph: CachedGraph, read: ReadSet, ids: Sequence[int], atypes: Sequence[AssocType] = ()) -> None:
         if ("lists" if atypes else "objects") != left_out:
             await note(graph, read, ids, atypes)
 
@@ -179,9 +171,9 @@ async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_no
             return name_marks(keys) if being_made() is not None else []
 
         monkeypatch.setattr("shoal.graph.cache.cached_graph.name_marks", marks)
-    monkeypatch.setattr(NotedGraph, "_note", noted)
+    monkeypatch.setattr(CachedGraph, "_note", noted)
     store, stamps = MemoryGraph(), LocalStamps()
-    ours, other = (NotedGraph(store, stamps=stamps) for _ in range(2))
+    ours, other = (CachedGraph(store, stamps=stamps) for _ in range(2))
     wrong = await told(_EVERYTHING, ours, other, store)
     assert bool(wrong) is (left_out != "nothing")
 
@@ -189,9 +181,9 @@ async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_no
 @in_loop
 async def test_an_answer_that_is_good_costs_one_look_at_all_stamps_and_no_read() -> None:
     stamps = LocalStamps()
-    graph = NotedGraph(store := MemoryGraph(), stamps=stamps)
-    other = NotedGraph(store, stamps=stamps)
-    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    graph = CachedGraph(store := MemoryGraph(), stamps=stamps)
+    other = CachedGraph(store, stamps=stamps)
+    answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     for number, verb in enumerate(("join", "follow", "like"), 1):
         await act(graph, number, verb, MEMBERS[0], POSTS[0] if verb == "like" else MEMBERS[1])
 
@@ -237,8 +229,8 @@ async def test_an_answer_that_is_good_costs_one_look_at_all_stamps_and_no_read()
 @in_loop
 async def test_what_was_changed_while_an_answer_was_made_is_in_the_next_one(by_us: bool) -> None:
     store, stamps = MemoryGraph(), LocalStamps()
-    graph, other = (NotedGraph(store, stamps=stamps) for _ in range(2))
-    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    graph, other = (CachedGraph(store, stamps=stamps) for _ in range(2))
+    answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
 
     async def ask() -> list[int]:
         return [one.id2 for one in await graph.assoc_range(MEMBERS[0], FOLLOWS, Cursor(limit=5))]
@@ -261,8 +253,8 @@ async def test_what_was_changed_while_an_answer_was_made_is_in_the_next_one(by_u
 
 @in_loop
 async def test_what_is_read_beneath_the_memory_is_in_no_remembered_answer() -> None:
-    graph = NotedGraph(MemoryGraph(), stamps=LocalStamps())
-    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    graph = CachedGraph(MemoryGraph(), stamps=LocalStamps())
+    answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     beneath = graph.beneath()
 
     async def page() -> Any:
@@ -276,8 +268,8 @@ async def test_what_is_read_beneath_the_memory_is_in_no_remembered_answer() -> N
 
 @in_loop
 async def test_a_list_without_a_count_and_what_lists_have_in_common_are_noted_too() -> None:
-    graph = NotedGraph(MemoryGraph())
-    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    graph = CachedGraph(MemoryGraph())
+    answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     a, b, _, d = MEMBERS
     asked: dict[str, Question] = {
         "uncounted": lambda graph: graph.assoc_range(a, PUBLISHED, Cursor(limit=5)),
@@ -297,8 +289,8 @@ async def test_a_list_without_a_count_and_what_lists_have_in_common_are_noted_to
 
 @in_loop
 async def test_what_changes_elsewhere_leaves_an_answer_as_it_is() -> None:
-    graph = NotedGraph(MemoryGraph())
-    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    graph = CachedGraph(MemoryGraph())
+    answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     for _ in range(3):
         await kept(answers, graph, 0)
     assert (answers.asked, answers.missed) == (3, 2), "the first time its name alone is noted"
@@ -315,8 +307,8 @@ async def test_what_changes_elsewhere_leaves_an_answer_as_it_is() -> None:
 @in_loop
 async def test_what_is_made_while_a_commit_is_under_way_is_made_anew_after_it() -> None:
     store = Slow()
-    graph = NotedGraph(store)
-    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    graph = CachedGraph(store)
+    answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     await act(graph, 1, "follow", MEMBERS[0], MEMBERS[1])
     await kept(answers, graph, 3)
     for before, after in ((0.02, 0.0), (0.0, 0.02)):
@@ -337,8 +329,8 @@ async def test_what_is_made_while_a_commit_is_under_way_is_made_anew_after_it() 
 @in_loop
 async def test_nothing_is_remembered_without_room_or_past_its_end_or_when_another_part_says_otherwise() -> None:
     log = ChangeLog()
-    none: Answers[str] = Answers(log, 0, ready)
-    some: Answers[str] = Answers(log, 100, ready)
+    none: ResponseCache[str] = ResponseCache(log, 0, ready)
+    some: ResponseCache[str] = ResponseCache(log, 100, ready)
     says = "yes"
 
     async def other() -> str:
@@ -358,7 +350,7 @@ async def test_nothing_is_remembered_without_room_or_past_its_end_or_when_anothe
 @in_loop
 async def test_what_is_compared_may_move_as_long_as_its_answer_stays() -> None:
     graph, said = MemoryGraph(), {"asked": 0}
-    noted = NotedGraph(graph)
+    noted = CachedGraph(graph)
     await act(noted, 0, "join", MEMBERS[0], MEMBERS[0])
 
     async def even() -> bool:
@@ -369,7 +361,7 @@ async def test_what_is_compared_may_move_as_long_as_its_answer_stays() -> None:
     async def make() -> list[bool]:
         return [await compared(even), await compared(partial(compared, even))]
 
-    answers: Answers[list[bool]] = Answers(noted.changes, 100, lambda answer: (answer, 1))
+    answers: ResponseCache[list[bool]] = ResponseCache(noted.changes, 100, lambda answer: (answer, 1))
     for number, missed in ((0, 2), (2, 2), (4, 2), (5, 3)):
         await act(noted, number, "join", MEMBERS[0], MEMBERS[0])
         assert [await answers.get("a", make) for _ in range(3)] == [[number % 2 == 0] * 2] * 3
@@ -399,7 +391,7 @@ async def test_an_answer_made_while_a_question_failed_is_not_remembered() -> Non
         except Unavailable:
             return "no"
 
-    answers: Answers[str] = Answers(ChangeLog(), 100, lambda answer: (answer, 1))
+    answers: ResponseCache[str] = ResponseCache(ChangeLog(), 100, lambda answer: (answer, 1))
     assert [await answers.get("a", make) for _ in range(4)] == ["no"] * 4
     assert answers.missed == 4
     away = False
@@ -425,7 +417,7 @@ async def test_an_answer_that_has_changed_before_it_is_used_is_remembered_every_
         depends_on(other, says)
         return says
 
-    answers: Answers[int] = Answers(ChangeLog(), 100, noted)
+    answers: ResponseCache[int] = ResponseCache(ChangeLog(), 100, noted)
     for says in range(1, 12):
         assert await answers.get("a", make) == says
     assert remembered == [2, 6, 10]
@@ -439,7 +431,7 @@ async def test_an_answer_that_has_changed_before_it_is_used_is_remembered_every_
 
 @in_loop
 async def test_those_used_last_are_kept_and_never_more_than_there_is_room_for() -> None:
-    answers: Answers[int] = Answers(ChangeLog(), 10, lambda answer: (answer, 3_000))
+    answers: ResponseCache[int] = ResponseCache(ChangeLog(), 10, lambda answer: (answer, 3_000))
 
     async def ask(*names: int) -> int:
         """Ask for each twice, which has it remembered; return how many had to be made."""
@@ -463,7 +455,9 @@ async def test_those_used_last_are_kept_and_never_more_than_there_is_room_for() 
 
 @in_loop
 async def test_an_answer_that_is_larger_than_all_room_puts_no_other_out() -> None:
-    answers: Answers[int] = Answers(ChangeLog(), 10, lambda answer: (answer, 30_000 if answer == 2 else 3_000))
+    answers: ResponseCache[int] = ResponseCache(
+        ChangeLog(), 10, lambda answer: (answer, 30_000 if answer == 2 else 3_000)
+    )
 
     async def one() -> int:
         return 1
@@ -480,7 +474,7 @@ async def test_an_answer_that_is_larger_than_all_room_puts_no_other_out() -> Non
 
 @in_loop
 async def test_errors_are_not_remembered() -> None:
-    answers: Answers[str] = Answers(ChangeLog(), 100, ready)
+    answers: ResponseCache[str] = ResponseCache(ChangeLog(), 100, ready)
 
     async def fail() -> str:
         raise ValueError("no")
@@ -498,9 +492,9 @@ def test_the_log_is_bounded_and_what_it_has_forgotten_counts_as_changed() -> Non
     log = ChangeLog()
     began = log.position
     marks = [list_mark(MEMBERS[0], FOLLOWS.number)]
-    log.add([list_mark(MEMBERS[0], FOLLOWED_BY.number), MEMBERS[0]])
+    log.note([MEMBERS[0]], [(MEMBERS[0], FOLLOWED_BY.number)])
     assert log.unchanged(marks, began)
-    log.add(range(100_000))
+    log.note(range(100_000), ())
     assert log.position == began + 100_002
     assert not log.unchanged(marks, began)
     assert log.unchanged(marks, log.position)
@@ -512,7 +506,7 @@ def test_the_log_is_bounded_and_what_it_has_forgotten_counts_as_changed() -> Non
 
 def test_a_read_set_notes_what_is_asked_for_by_tasks_too() -> None:
     async def story() -> set[int]:
-        graph = NotedGraph(MemoryGraph())
+        graph = CachedGraph(MemoryGraph())
         with reading() as read:
             await asyncio.gather(graph.obj_get([1]), asyncio.create_task(graph.obj_get([2])))
         await graph.obj_get([3])

@@ -338,7 +338,7 @@ async def test_outage_with_more_changes_than_are_remembered_ends_every_stamp_of_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr(redis_stamps, "_OWED_OBJECTS", 1)
+    monkeypatch.setattr(redis_stamps, "_PENDING_OBJECTS", 1)
     program = redis.own()
     # On the shard of the last object another one lies that has not changed.
     ids = [*IDS[:3], IDS[2] + 1]
@@ -347,8 +347,8 @@ async def test_outage_with_more_changes_than_are_remembered_ends_every_stamp_of_
         program.pause()
         await stamps.end([ONE], None)
         await stamps.end([IDS[2]], None)
-        assert stamps._owed.keys() == {ONE}
-        assert stamps._owed_shards.keys() == {5_000}
+        assert stamps._pending.keys() == {ONE}
+        assert stamps._pending_shards.keys() == {5_000}
         program.resume()
 
         async def renewed() -> set[int]:
@@ -359,7 +359,7 @@ async def test_outage_with_more_changes_than_are_remembered_ends_every_stamp_of_
             return {id_ for id_ in ids if after.get(id_) != before[id_]}
 
         await eventually(renewed, {ONE, IDS[2], IDS[2] + 1})
-        assert stamps._owed == stamps._owed_shards == {}
+        assert stamps._pending == stamps._pending_shards == {}
     program.stop()
 
 
@@ -368,15 +368,15 @@ async def test_outage_with_more_changes_than_are_remembered_ends_every_stamp_of_
 async def test_reporting_a_whole_shard_leaves_marks_of_other_processes(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_stamps, "_OWED_OBJECTS", 0)
+    monkeypatch.setattr(redis_stamps, "_PENDING_OBJECTS", 0)
     url = getattr(redis, where)()
     same_shard = [*range(IDS[2] + 1, IDS[2] + 600)]
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await mine.read([*IDS, *same_shard])
         begun = await yours.begin([IDS[2]])
-        mine._owe(await mine.begin([TWO, IDS[2]]))
-        await mine._tell_owed()
-        assert mine._owed_shards == {}
+        mine._defer(await mine.begin([TWO, IDS[2]]))
+        await mine._report_pending()
+        assert mine._pending_shards == {}
         after = await mine.read([*IDS, *same_shard])
         assert {id_ for id_ in before if after.get(id_) == before[id_]} == {ONE, IDS[3]}
         assert IDS[2] not in after, "another process is changing it"
@@ -388,15 +388,15 @@ async def test_redis_outage_keeps_bounded_memory_and_logs_one_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.001)
-    monkeypatch.setattr(redis_stamps, "_OWED_OBJECTS", 10)
+    monkeypatch.setattr(redis_stamps, "_PENDING_OBJECTS", 10)
     with closed_port() as port:
         async with stamps_at(f"redis://127.0.0.1:{port}") as stamps:
             guard = StampGuard(stamps, 100, lambda _: None, lambda _: ())
             for n in range(50):
                 async with guard.change([n << 10, n << 10 | 1], lambda _: None):
                     pass
-            assert len(stamps._owed) == 10
-            assert len(stamps._owed_shards) == 45
+            assert len(stamps._pending) == 10
+            assert len(stamps._pending_shards) == 45
             warnings = [record for record in caplog.records if record.levelname == "WARNING"]
             assert [record.getMessage() for record in warnings] == [
                 "the stamps cannot be reached: changes are reported when they can be"

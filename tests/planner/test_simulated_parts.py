@@ -240,8 +240,8 @@ def test_a_log_is_full_sooner_when_groups_are_small_and_nothing_is_committed_whi
 def test_a_simulation_has_the_numbers_of_what_it_simulates() -> None:
     runner = inspect.signature(outbox.Runner).parameters
     assert (one_process._SHARE, one_process._LONGEST_SHARE) == (
-        queueing._BREATH_SECONDS,
-        queueing._LONGEST_BREATH_SECONDS,
+        queueing._SLICE_SECONDS,
+        queueing._LONGEST_PAUSE_SECONDS,
     )
     assert (one_process._SLOW, one_process._MOST_SHARES) == (queueing._SLOW_SECONDS, queueing._MOST_SHARES)
     assert (runner["batch"].default, runner["lease"].default) == (one_process._CLAIM, several._LEASE_SECONDS)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import Unavailable
-from shoal.graph.cache.coherence import FollowedLog, OwnersLog
+from shoal.graph.cache.change_log import FollowedLog, OwnersLog
 from shoal.graph.contract import Cursor
 from shoal.multiprocess.shared_memory import LOG_ENTRIES, NEWEST, POSITION, USED, VERSION, SharedMemory, barrier
 from shoal.timelines.memory import OwnersTimelines, ReadTimelines, SharedRows, TimelineRows

@@ -8,9 +8,15 @@ from collections.abc import Collection, Iterable, Mapping
 from shoal.graph.schema import tag_id
 from shoal.tagcloud.cloud import DAYS, ORDERS, ranks
 from shoal.tagcloud.contract import DAY_MS, CloudStore, Day, TagRow, Use
-from shoal.tagcloud.heat import COLD, Heat, heated, warmth
+from shoal.tagcloud.heat import COLD, Heat, heats_of, joined, warmth
 
 FIRST = -(2**63)
+
+
+def heated(heat: Heat, window: int, written: int, by: int) -> Heat:
+    """Return the heat after `by` uses of a post written at this time (Unix ms) were added or removed."""
+    one = heats_of(written)[window]
+    return joined(heat, Heat(by * one.value, one.step))
 
 
 def recounted(uses: Iterable[Use], horizon: int) -> dict[int, TagRow]:

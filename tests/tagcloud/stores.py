@@ -12,11 +12,12 @@ from typing import Any
 from shoal.graph.schema import tag_id
 from shoal.tagcloud.contract import DAY_MS, AuthorKey, CloudStore, Day, Head, Merge, TagRow, TagRule
 from shoal.tagcloud.dynamodb import DynamoCloud
-from shoal.tagcloud.heat import Heat, heated
+from shoal.tagcloud.heat import Heat
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.postgres import PostgresCloud
 from shoal.tagcloud.sqlite import SqliteCloud
 from tests.engines import dynamodb, postgres
+from tests.tagcloud.recount import heated
 
 CLOUDS = ["memory", "sqlite", "postgres", "dynamodb"]
 DURABLE_CLOUDS = CLOUDS[1:]

@@ -49,7 +49,7 @@ class Mortal:
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few rows are many of them, one after the other."""
     monkeypatch.setattr(dynamodb, "SLICE_CHANGES", 4)
-    monkeypatch.setattr(dynamodb, "_SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(dynamodb, "_CONCURRENT", 1)
 
 
 @asynccontextmanager

@@ -93,7 +93,7 @@ async def test_counting_increments_in_the_inbox_reads_nothing_on_the_event_loop(
         steps += 1
         return 0
 
-    store._reading.set_progress_handler(step, 1)
+    store._quick.set_progress_handler(step, 1)
     assert await store.waiting() == 50
     assert steps == 0
     await store.close()

@@ -13,6 +13,7 @@ from shoal.tagcloud.contract import DAY_MS, CloudStore, TagRule
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Sizes
 from shoal.tagcloud.reader import TagCloud
+from shoal.tagcloud.rules import allowing, denying, merging, unmerging
 from tests.flows.simulation.chaos import Between
 from tests.running import in_loop
 from tests.tagcloud.filled import HOUR_MS, NOW, Clock, a_cloud, count_into, use, uses
@@ -104,14 +105,14 @@ async def test_an_order_that_is_none_is_refused_with_those_there_are() -> None:
 @in_loop
 async def test_a_denied_tag_is_nowhere_until_it_is_allowed() -> None:
     clouds = await a_cloud([*uses("spam", 30), *uses("dawn", 3)])
-    assert await clouds.deny("#Spam") == TagRule("spam", denied=True)
+    assert await clouds.rule(denying("#Spam")) == TagRule("spam", denied=True)
     for order in ORDERS:
         assert "spam" not in names(await clouds.cloud(order))
     assert await clouds.tag("spam") is None
     assert await clouds.shown_as(["spam", "dawn"]) == {"dawn": "dawn"}
     assert await clouds.group("spam") == ()
     assert await clouds.rules() == [TagRule("spam", denied=True)]
-    await clouds.allow("spam")
+    await clouds.rule(allowing("spam"))
     assert names(await clouds.cloud())[0] == "spam"
     assert await clouds.rules() == []
 
@@ -119,28 +120,28 @@ async def test_a_denied_tag_is_nowhere_until_it_is_allowed() -> None:
 @in_loop
 async def test_what_is_denied_makes_room_for_others() -> None:
     clouds = await a_cloud([*uses("a", 3), *uses("b", 2), *uses("c", 1)])
-    await clouds.deny("a")
+    await clouds.rule(denying("a"))
     assert names(await clouds.cloud(limit=2)) == ["b", "c"]
 
 
 @in_loop
 async def test_a_merged_tag_is_there_as_the_other_one() -> None:
     clouds = await a_cloud([*uses("sunsets", 5), *uses("sunset", 3), *uses("dawn", 6)])
-    await clouds.merge("Sunsets", "sunset")
+    await clouds.rule(merging("Sunsets", "sunset"))
     assert [(word.name, word.uses) for word in (await clouds.cloud()).words] == [("sunset", 8), ("dawn", 6)]
     tag = await clouds.tag("sunsets")
     assert tag is not None
     assert (tag.name, tag.uses, tag.merged, tag.days[0].uses) == ("sunset", 8, ("sunsets",), 8)
     assert set(await clouds.group("sunsets")) == {"sunset", "sunsets"}
-    await clouds.unmerge("sunsets")
+    await clouds.rule(unmerging("sunsets"))
     assert names(await clouds.cloud()) == ["dawn", "sunsets", "sunset"]
 
 
 @in_loop
 async def test_denying_a_tag_hides_what_counts_as_it() -> None:
     clouds = await a_cloud([*uses("bad", 3), *uses("b4d", 3), *uses("dawn", 1)])
-    await clouds.merge("b4d", "bad")
-    await clouds.deny("bad")
+    await clouds.rule(merging("b4d", "bad"))
+    await clouds.rule(denying("bad"))
     assert names(await clouds.cloud()) == ["dawn"]
     assert await clouds.counted(["bad", "b4d", "dawn"]) == {"dawn": await clouds.tag("dawn")}
 
@@ -148,7 +149,7 @@ async def test_denying_a_tag_hides_what_counts_as_it() -> None:
 @in_loop
 async def test_there_are_neither_chains_nor_loops_of_merged_tags() -> None:
     clouds = await a_cloud([*uses("a", 3), *uses("b", 2), *uses("c", 1)])
-    await clouds.merge("a", "b")
+    await clouds.rule(merging("a", "b"))
     for name, target, told in (
         ("c", "c", "not #c into itself"),
         ("C", "#c", "not #c into itself"),
@@ -159,12 +160,12 @@ async def test_there_are_neither_chains_nor_loops_of_merged_tags() -> None:
         ("c", "", "a tag is"),
     ):
         with pytest.raises(InvalidInput, match=told):
-            await clouds.merge(name, target)
+            await clouds.rule(merging(name, target))
     with pytest.raises(InvalidInput, match="deny #b"):
-        await clouds.deny("a")
-    await clouds.deny("c")
+        await clouds.rule(denying("a"))
+    await clouds.rule(denying("c"))
     with pytest.raises(InvalidInput, match="allow it first"):
-        await clouds.merge("c", "b")
+        await clouds.rule(merging("c", "b"))
     assert await clouds.rules() == [TagRule("a", target="b"), TagRule("c", denied=True)]
 
 
@@ -172,10 +173,10 @@ async def test_there_are_neither_chains_nor_loops_of_merged_tags() -> None:
 async def test_a_rule_that_holds_already_makes_no_version() -> None:
     store = MemoryCloud()
     clouds = TagCloud(store)
-    await clouds.deny("a")
-    await clouds.deny("A")
-    await clouds.unmerge("b")
-    await clouds.allow("b")
+    await clouds.rule(denying("a"))
+    await clouds.rule(denying("A"))
+    await clouds.rule(unmerging("b"))
+    await clouds.rule(allowing("b"))
     assert (await store.version(), await store.rules()) == (1, {"a": TagRule("a", denied=True)})
 
 
@@ -184,7 +185,7 @@ async def test_a_rule_keeps_what_the_cloud_says_of_being_complete() -> None:
     store = MemoryCloud()
     await count_into(store, uses("a", 1))
     clouds = TagCloud(store, clock=lambda: NOW + 5_000)
-    await clouds.deny("a")
+    await clouds.rule(denying("a"))
     assert ((await store.head()).complete_to, (await clouds.cloud()).version) == (NOW, 2)
 
 
@@ -192,7 +193,7 @@ async def test_a_rule_keeps_what_the_cloud_says_of_being_complete() -> None:
 async def test_a_rule_waits_for_the_lock() -> None:
     store = MemoryCloud()
     await store.lock(b"another", 0.08)
-    await TagCloud(store).deny("a")
+    await TagCloud(store).rule(denying("a"))
     assert await store.rules()
 
 

@@ -18,12 +18,16 @@ def ticking(capacity: int, length: int = 3) -> MemoryTimelines:
     return MemoryTimelines(capacity, length, clock=lambda: float(next(ticks)))
 
 
+def warm(timelines: MemoryTimelines, member: int) -> bool:
+    return len(timelines.seats((member,))) > 0
+
+
 async def warmed(timelines: MemoryTimelines, *members: int) -> list[int]:
     """Make them warm, and list who of the first ten is."""
     for member in members:
         await timelines.create(member)
         await timelines.fill(member, [], 0)
-    return [member for member in range(1, 11) if timelines.warm(member)]
+    return [member for member in range(1, 11) if warm(timelines, member)]
 
 
 @in_loop
@@ -51,9 +55,9 @@ async def test_a_sixteenth_of_all_rows_is_freed_at_once() -> None:
     await timelines.create(200)
     await timelines.fill(200, [], 0)
     assert len(timelines) == 31
-    assert not timelines.warm(101)
-    assert not timelines.warm(102)
-    assert timelines.warm(103)
+    assert not warm(timelines, 101)
+    assert not warm(timelines, 102)
+    assert warm(timelines, 103)
 
 
 @pytest.mark.parametrize("how", ["evicted", "dropped"])
@@ -99,8 +103,10 @@ async def test_those_whom_nobody_reads_are_idle_and_the_dropped_are_not() -> Non
     clock.now = 100.0
     await timelines.read(2, Cursor(limit=1))
     await timelines.drop((3,))
-    assert timelines.idle(50.0) == [1]
-    assert timelines.idle(200.0) == []
+    await timelines.drop_idle(200.0)
+    assert await timelines.members(9) == [1, 2]
+    await timelines.drop_idle(50.0)
+    assert await timelines.members(9) == [2]
 
 
 @in_loop

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from shoal.commands import relationships
+from shoal.tagcloud.rules import allowing, denying
 from tests.api.world import World, world
 from tests.web.pictures import posted
 from tests.web.visitor import found_in, member, visitor
@@ -58,7 +59,7 @@ def test_a_tag_is_followed_and_unfollowed_on_its_page(here: World) -> None:
 
 
 def test_what_moderators_denied_has_posts_and_nothing_of_the_cloud(here: World) -> None:
-    here.run(here.network.reads.tags.deny("boats"))
+    here.run(here.network.reads.tags.rule(denying("boats")))
     try:
         page = visitor(here).open("/tags/boats")
         assert len(page.posts) == 5
@@ -67,7 +68,7 @@ def test_what_moderators_denied_has_posts_and_nothing_of_the_cloud(here: World) 
         assert "boats" not in visitor(here).open("/explore").one(".cloud-section").text
         assert "#boats" not in visitor(here).open("/tags/venice").one(".tag-head").text
     finally:
-        here.run(here.network.reads.tags.allow("boats"))
+        here.run(here.network.reads.tags.rule(allowing("boats")))
 
 
 def test_what_is_no_tag_is_not_found_and_an_unused_one_invites(here: World) -> None:

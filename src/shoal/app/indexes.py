@@ -15,8 +15,9 @@ from shoal.app.stores import open_store
 from shoal.core.errors import InvalidInput
 from shoal.graph.contract import Reader, Scanner, Store
 from shoal.graph.shard_map import shown_url
-from shoal.search.contract import NoIndex, SearchIndex
+from shoal.search.contract import SearchIndex
 from shoal.search.indexing import Filler, Tell, fill_quietly, refill
+from shoal.search.memory import NoIndex
 from shoal.settings import Settings
 from shoal.tagcloud.collection import Collector, Emitter, Inbox
 from shoal.tagcloud.contract import CloudStore, TagRule, Transport

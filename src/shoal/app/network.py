@@ -29,7 +29,7 @@ from shoal.core.errors import Unavailable
 from shoal.core.ids import IdMaker
 from shoal.core.ranking.recipes import recipe_of
 from shoal.core.tokens import TokenLifetime
-from shoal.graph.cache.cached_graph import CachedGraph, NotedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Graph, Outbox, Store
 from shoal.graph.failover import Histories
 from shoal.health.probes import EngineProbe
@@ -190,7 +190,7 @@ async def open_network(
         sharing = await open_sharing(settings, stack, histories := Histories())
         raw = await open_store(settings, stack, histories, read_only=read_only, sole=not (sharing or read_only))
         log = several.log() if several else None
-        store = NotedGraph(raw, settings.object_cache, stamps=sharing.stamps if sharing else None, log=log)
+        store = CachedGraph(raw, settings.object_cache, stamps=sharing.stamps if sharing else None, log=log)
         working = background and not read_only and (role is ProcessRole.WORKER or settings.run_consequences)
         broker = await open_broker(settings, stack, taking=working)
         outbox: Outbox = store if broker is None else broker

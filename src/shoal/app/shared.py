@@ -14,7 +14,8 @@ from shoal.app.backends import Backend, scheme_of
 from shoal.app.paths import readers_path
 from shoal.app.readers import StoreOwner, StoreReader
 from shoal.core.errors import InvalidInput
-from shoal.graph.cache.coherence import FollowedLog, OwnersLog, Stamps
+from shoal.graph.cache.change_log import FollowedLog, OwnersLog
+from shoal.graph.cache.coherence import Stamps
 from shoal.graph.failover import HistoricStamps, Histories
 from shoal.http.rate_limits import Limiter, SharedLimiter, rules
 from shoal.multiprocess.messages import OWNER

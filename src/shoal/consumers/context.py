@@ -18,8 +18,8 @@ from shoal.graph.contract import Graph
 from shoal.mail.sender import Postman
 from shoal.media.library import Workshop
 from shoal.push.sender import Courier
-from shoal.search.contract import NoIndex
 from shoal.search.indexing import Filler
+from shoal.search.memory import NoIndex
 from shoal.streaming.contract import Channel
 from shoal.tagcloud.collection import Emitter
 from shoal.timelines.contract import PushTally, Seats, Timelines

@@ -17,7 +17,7 @@ from shoal.core.signup import Invitation
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.cache.cached_graph import author_to_ask_about
 from shoal.graph.cache.coherence import foresee
-from shoal.graph.cache.responses import good_until
+from shoal.graph.cache.dependencies import good_until
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader, find_object
 from shoal.graph.payloads.follows import MuteTerms, follow_terms, mute_terms
 from shoal.graph.schema import (

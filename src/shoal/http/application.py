@@ -38,7 +38,6 @@ from shoal.core.errors import (
 )
 from shoal.core.model import Role
 from shoal.graph.cache.coherence import one_request
-from shoal.graph.cache.responses import Answers
 from shoal.graph.failover import took_over_since
 from shoal.http import rate_limits
 from shoal.http.authentication import KNOWN, granted
@@ -75,6 +74,7 @@ from shoal.http.responses import MAX_QUERY, BodyReceiver, RawHeader, Reply, deli
 from shoal.http.routes import ANONYMOUS, LISTS, Auth, Authenticate, Bind, Caller, Context, Route, inner_types
 from shoal.observability.requests import Meter, Recorder, Stages
 from shoal.observability.tracing import AUTHENTICATE, ENCODE, HANDLE, READ, enter, recording
+from shoal.response_cache import ResponseCache
 
 T = TypeVar("T")
 
@@ -279,7 +279,7 @@ class _Api:
     turns: UploadTurns
     error_page: ErrorPage
     meter: Meter
-    answers: Answers[Reply] | None
+    answers: ResponseCache[Reply] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -406,7 +406,7 @@ class _Api:
 
     async def _remembered(
         self,
-        answers: Answers[Reply],
+        answers: ResponseCache[Reply],
         entry: MatchedRoute,
         values: tuple[str, ...],
         caller: Caller,
@@ -514,7 +514,7 @@ def build_app(
     error_page: ErrorPage = plain_page,
     guard: IpGuard | None = None,
     meter: Meter | None = None,
-    answers: Answers[Reply] | None = None,
+    answers: ResponseCache[Reply] | None = None,
     recorder: Recorder | None = None,
     bind: Bind | None = None,
 ) -> ASGIApp:

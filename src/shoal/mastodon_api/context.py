@@ -20,8 +20,7 @@ from shoal.core.errors import NotFound
 from shoal.core.model import Role
 from shoal.core.tokens import Origin
 from shoal.graph.bulk import Spread
-from shoal.graph.cache.cached_graph import NotedGraph
-from shoal.graph.cache.responses import Answers
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import MAX_TIME, Cursor, Graph, Store
 from shoal.health.probes import EngineProbe, EngineWatch
 from shoal.health.readiness import Probe, Readiness
@@ -46,6 +45,7 @@ from shoal.queries.context import Reads, Renewed
 from shoal.queries.hydration import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
 from shoal.queries.members import MemberPage
 from shoal.queries.pipeline import Page
+from shoal.response_cache import ResponseCache
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
 
@@ -115,7 +115,7 @@ class Front:
     """Request metrics of this process."""
     spread: Renewed[tuple[int, list[Spread]]] = field(default_factory=lambda: Renewed(600_000, 86_400_000))
     """Contents of each data source and when they were counted (Unix ms). Counting scans the whole network."""
-    answers: Answers[Reply] | None = None
+    answers: ResponseCache[Reply] | None = None
     """The response cache; None if the store does not track the dependencies of reads."""
     demo_member: int = 0
     archives: ArchiveShelf | None = None
@@ -147,9 +147,9 @@ def front_of(deps: Deps) -> Front:
     settings = deps.settings
     base_url = deps.base_url or settings.base_url or f"http://{settings.host}:{settings.port}"
     at = Addresses(base_url.rstrip("/"), deps.writes.domain)
-    answers: Answers[Reply] | None = None
-    if isinstance(deps.store, NotedGraph):
-        answers = Answers(deps.store.changes, settings.answer_cache, kept)
+    answers: ResponseCache[Reply] | None = None
+    if isinstance(deps.store, CachedGraph):
+        answers = ResponseCache(deps.store.changes, settings.answer_cache, kept)
     background = Background()
     return Front(
         settings=settings,

@@ -13,10 +13,11 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 from aiormq import spec
@@ -125,14 +126,12 @@ class Receipt(NamedTuple):
     up_to: bool
 
 
+@dataclass(slots=True, eq=False)
 class _Held:
-    __slots__ = ("at", "deadline", "deliveries", "job")
-
-    def __init__(self, job: Job, delivery: Delivery, deadline: float) -> None:
-        self.job = job
-        self.deliveries = [delivery]
-        self.at = delivery.at
-        self.deadline = deadline
+    job: Job
+    at: int
+    deliveries: list[Delivery]
+    deadline: float = 0.0
 
 
 def key_of(job: Job) -> Key:
@@ -182,7 +181,7 @@ class InFlight:
         if held is not None:
             held.deliveries.append(delivery)
             return False
-        self._held[key] = held = _Held(job, delivery, 0.0)
+        self._held[key] = held = _Held(job, delivery.at, [delivery])
         self._lend(held, lease)
         return True
 
@@ -206,12 +205,12 @@ class InFlight:
         held = self._held.get(key_of(job))
         return None if held is None else held.at
 
-    def lay_down(self, job: Job) -> list[Delivery]:
+    def take_out(self, job: Job) -> list[Delivery]:
         """Forget a job that is being put back, and return its deliveries. If it is delivered again, it is a new job."""
         held = self._held.pop(key_of(job), None)
         return held.deliveries if held is not None else []
 
-    def take_up(self, job: Job, deliveries: Iterable[Delivery], seconds: float) -> None:
+    def restore(self, job: Job, deliveries: Iterable[Delivery], seconds: float) -> None:
         """Restore a job that could not be put back, to be returned by `due` after `seconds`."""
         for delivery in deliveries:
             if delivery.channel in self._open:
@@ -245,11 +244,9 @@ class InFlight:
             yield Receipt(channel, tag, up_to=False)
 
 
-T = TypeVar("T")
-
 _log = logging.getLogger(__name__)
 
-_TRUSTED = 2
+_SUSPECT_AFTER = 2
 """Deliveries of a job among others; its workers died then, and it is delivered alone."""
 _UNREADABLE_MS = 6_400
 _AWAY_SECONDS = 1.0
@@ -271,10 +268,10 @@ class RabbitOutbox:
         self._counting: AbstractChannel | None = None
         self._work: AbstractChannel | None = None
         self._wake: WakeUp | None = None
-        self._roll_call = RollCall(self._queues.census, WorkerFigures, self._own if taking else None)
+        self._roll_call = RollCall(self._queues.census, WorkerFigures, self._figures if taking else None)
         # Two connections: a broker that is short of memory stops reading from publishers, including their acknowledgments.
         self._putting = Link(url, self._prepare_putting, lambda: None)
-        self._taking = Link(url, self._prepare_taking, self._lost) if taking else None
+        self._taking = Link(url, self._prepare_taking, self._in_flight.clear) if taking else None
 
     @classmethod
     async def open(
@@ -317,22 +314,22 @@ class RabbitOutbox:
             if alone and jobs:
                 break
             delivery = arrived.popleft()
-            if delivery.job is None or self._goes_elsewhere(delivery):
+            if delivery.job is None or self._is_rerouted(delivery):
                 aside.append(delivery)
             elif self._in_flight.hold(delivery.job, delivery, lease):
                 jobs.append(delivery.job)
                 if alone:
                     break
         if aside:
-            await self._pass_on(aside)
+            await self._reroute(aside)
         return jobs
 
-    def _goes_elsewhere(self, delivery: Delivery) -> bool:
+    def _is_rerouted(self, delivery: Delivery) -> bool:
         if delivery.alone:
-            return delivery.before >= self._deaths - _TRUSTED
-        return delivery.rest > 0 or delivery.before >= _TRUSTED
+            return delivery.before >= self._deaths - _SUSPECT_AFTER
+        return delivery.rest > 0 or delivery.before >= _SUSPECT_AFTER
 
-    async def _pass_on(self, deliveries: Sequence[Delivery]) -> None:
+    async def _reroute(self, deliveries: Sequence[Delivery]) -> None:
         """Move deliveries to their next queues, then acknowledge them. If that fails, the next claim tries again."""
         bodies: dict[str, list[bytes]] = {}
         for delivery in deliveries:
@@ -381,11 +378,11 @@ class RabbitOutbox:
             return
         queue, rest = self._queues.after(round(delay * 1000))
         # The broker may deliver it again before it confirms: that delivery must not be acknowledged with these.
-        deliveries = self._in_flight.lay_down(job)
+        deliveries = self._in_flight.take_out(job)
         try:
             await self._putting.publish(queue, [write(job, at, rest=rest)])
         except Unavailable:
-            self._in_flight.take_up(job, deliveries, max(delay, _AWAY_SECONDS))
+            self._in_flight.restore(job, deliveries, max(delay, _AWAY_SECONDS))
             return
         await self._tell(self._in_flight.settle(deliveries))
 
@@ -399,41 +396,38 @@ class RabbitOutbox:
         before = await self.tally()
         # In the order in which jobs move, so that a moving one is counted twice rather than not at all.
         names = [*self._queues.waiting.values(), self._queues.work, self._queues.again]
-        waiting = await self._asked(self._count(self._counting, names))
+        waiting = await self._putting.ask(self._count(self._counting, names))
         after = await self.tally()
         count = waiting + max(before.in_hand, after.in_hand) + after.silent
         return count or int(before.taken != after.taken)
 
     async def tally(self) -> WorkerFigures:
-        return await self._asked(self._take_roll_call())
+        return await self._putting.ask(self._take_roll_call())
 
     async def lag(self) -> float:
         oldest = [(await self.tally()).oldest]
         # Looking at a job counts as a delivery, which in `again` may park it.
         for queue in (self._queues.work, *self._queues.waiting.values()):
-            oldest += [message.at for _, message in await self._asked(self._look(queue, 1))]
+            oldest += [message.at for _, message in await self._putting.ask(self._look(queue, 1))]
         since = min(filter(None, oldest), default=None)
         return 0.0 if since is None else max(0, now_ms() - since) / 1000
 
     async def buried(self) -> list[tuple[Job, str]]:
-        found = await self._asked(self._look(self._queues.buried))
+        found = await self._putting.ask(self._look(self._queues.buried))
         return [(message.job(), message.error) for _, message in found]
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
-        return await self._asked(self._unbury({key_of(job) for job in jobs}))
+        return await self._putting.ask(self._unbury({key_of(job) for job in jobs}))
 
     async def ready(self) -> int:
         """Return the number of jobs without a worker. Earlier deliveries to this process have arrived when this returns."""
         names = [self._queues.work, self._queues.again]
         if self._taking is None:
-            return await self._asked(self._count(self._counting, names))
+            return await self._putting.ask(self._count(self._counting, names))
         return await self._taking.ask(self._count(self._work, names))
 
     def on_event(self, wake: WakeUp) -> None:
         self._wake = wake
-
-    async def _asked(self, question: Coroutine[Any, Any, T]) -> T:
-        return await self._putting.ask(question)
 
     async def _take_roll_call(self) -> WorkerFigures:
         if self._counting is None:
@@ -449,12 +443,12 @@ class RabbitOutbox:
 
     async def _look(self, queue: str, limit: int = sys.maxsize) -> list[tuple[DeliveredMessage, Message]]:
         """Return the first messages of a queue, which are requeued in place when the channel is closed."""
-        async with self._aside() as channel:
+        async with self._temporary_channel() as channel:
             return await _first(channel, queue, limit)
 
     async def _unbury(self, wanted: set[Key]) -> int:
         given: set[Key] = set()
-        async with self._aside() as channel:
+        async with self._temporary_channel() as channel:
             for delivered, message in await _first(channel, self._queues.buried, sys.maxsize):
                 job = message.job()
                 if (key := key_of(job)) not in wanted:
@@ -466,7 +460,7 @@ class RabbitOutbox:
         return len(given)
 
     @asynccontextmanager
-    async def _aside(self) -> AsyncIterator[AbstractChannel]:
+    async def _temporary_channel(self) -> AsyncIterator[AbstractChannel]:
         """Open a temporary channel: unacknowledged messages are requeued when it is closed."""
         if self._connection is None:
             raise Unavailable("the message broker cannot be reached")
@@ -514,10 +508,7 @@ class RabbitOutbox:
         if self._taking is not None:
             self._taking.renew()
 
-    def _lost(self) -> None:
-        self._in_flight.clear()
-
-    def _own(self) -> WorkerFigures:
+    def _figures(self) -> WorkerFigures:
         in_flight = self._in_flight
         return WorkerFigures(
             workers=1, in_hand=len(in_flight), oldest=in_flight.oldest, taken=in_flight.taken, rate=self._rate.value

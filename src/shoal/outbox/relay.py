@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from shoal.core.errors import Unavailable
 from shoal.graph.contract import Job, Outbox
+from shoal.locks import set_within
 from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Relay:
             except Unavailable:
                 if self._end.is_set() or loop.time() > patience:
                     raise
-            await _either(self._end, _AWAY_SECONDS)
+            await set_within(self._end, _AWAY_SECONDS)
 
     async def _run(self) -> None:
         pause = self._poll_seconds
@@ -80,20 +81,11 @@ class Relay:
                 if claimed:
                     pause = self._poll_seconds
                 # After less than a full batch nothing is left, except for events that wake the relay.
-                if claimed < self._batch and not await _either(self._work, pause):
+                if claimed < self._batch and not await set_within(self._work, pause):
                     pause = max(self._poll_seconds, min(2 * pause, _LONGEST_POLL_SECONDS))
             except Unavailable as error:
                 self._outage.warning("events wait in the store: %s", error)
-                await _either(self._end, _AWAY_SECONDS)
+                await set_within(self._end, _AWAY_SECONDS)
             except Exception:  # noqa: BLE001  # the store may come back; the relay must be there then
                 _log.exception("the outbox could not be relayed")
-                await _either(self._end, _AWAY_SECONDS)
-
-
-async def _either(event: asyncio.Event, seconds: float) -> bool:
-    """Return True when the event is set, or False after `seconds`."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await event.wait()
-    except TimeoutError:
-        return False
+                await set_within(self._end, _AWAY_SECONDS)

@@ -6,7 +6,8 @@ once: consequences are idempotent. Jobs run one after the other by default, whic
 runs that many concurrently, so that their requests in one iteration of the event loop share a round trip.
 
 `ExpectedWait` estimates how long a job enqueued now would wait, from the length of the queue and its pace. The age of jobs that
-leave the queue is no substitute: it tells the wait of the past, so control by it lags by the length of the queue and oscillates.
+leave the queue is no substitute: it measures the wait of the past, so a control loop on it lags by the length of the queue and
+oscillates.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -24,75 +25,76 @@ import msgspec
 
 from shoal.core.errors import NotYet, ShoalError, Unavailable
 from shoal.graph.contract import Job, Outbox
+from shoal.locks import set_within
 from shoal.observability.requests import Recorder
 from shoal.throttled_log import ThrottledLog
 
-_LOOK_SECONDS = 0.1
-"""How often the length is counted."""
-_DEAREST = 0.05
-"""The part of the time that counting may take: a queue of a million is counted more seldom."""
-_NEWEST = 0.3
-"""How much the newest piece of work counts for the pace, beside all before."""
+_COUNT_SECONDS = 0.1
+"""Interval between two counts of the queue."""
+_COUNTING_SHARE = 0.05
+"""Maximum fraction of the time that counting may take: a queue of a million jobs is counted less often."""
+_NEWEST_WEIGHT = 0.3
+"""Weight of the newest batch in the moving average of the pace."""
 
 
 class ExpectedWait:
-    """The wait of what is added now, told piece by piece of the work; moments are seconds of any clock."""
+    """An estimate of how long a job enqueued now would wait. Times are seconds of any clock."""
 
-    __slots__ = ("_began", "_each", "_look", "_size", "seconds")
+    __slots__ = ("_began", "_each", "_next_count", "_size", "seconds")
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        # When the piece in hand was begun (None: the one before was the last), how many are in it, and seconds for each.
+        # When the current batch began (None: the previous one was the last), its size, and seconds for each job.
         self._began: float | None = None
         self._size = 0
         self._each = 0.0
-        self._look = 0.0
+        self._next_count = 0.0
 
     def begin(self, size: int, now: float, *, more: bool) -> bool:
-        """A piece of so many begins, and the one before is done; whether the queue, if there is `more`, is to be counted."""
+        """Begin a batch; the previous one is done. Return whether the queue, which may have `more`, should be counted."""
         if self._began is not None and self._size:
             each = (now - self._began) / self._size
-            self._each += (each - self._each) * (_NEWEST if self._each else 1.0)
+            self._each += (each - self._each) * (_NEWEST_WEIGHT if self._each else 1.0)
         self._began, self._size = (now, size) if more else (None, 0)
         if not more:
             self.seconds = 0.0
-        return more and now >= self._look
+        return more and now >= self._next_count
 
     def counted(self, length: int, began: float, now: float) -> None:
-        """So many wait, as was found out between these moments."""
+        """Record the length of the queue, which was counted between these times."""
         self.seconds = max(0, length) * self._each
-        self._look = now + max(_LOOK_SECONDS, (now - began) / _DEAREST)
+        self._next_count = now + max(_COUNT_SECONDS, (now - began) / _COUNTING_SHARE)
 
 
-_BREATH_SECONDS = 0.002
-"""Seconds that jobs run before the event loop has a turn for requests, when there are few of those."""
-_LONGEST_BREATH_SECONDS = 0.02
+_SLICE_SECONDS = 0.002
+"""Minimum time that jobs run before they yield to the event loop."""
+_LONGEST_PAUSE_SECONDS = 0.02
+"""Maximum time of requests, in one pause, that jobs are compensated for."""
 _SLOW_SECONDS = 0.25
 """Delay for which jobs get one more share of the loop, up to `_MOST_SHARES` for each share of requests."""
 _MOST_SHARES = 12.0
 
 
 class LoopShare:
-    """How long jobs may run until requests have the event loop; moments are seconds of any clock.
+    """How long jobs may run before requests get the event loop. Times are seconds of any clock.
 
-    Under load both have half of it. Once jobs are behind they have more: otherwise members who wait for the answers to their
-    posts would have these accepted faster than they can be delivered.
+    Under load, each has half of the time. Jobs that are behind get more: otherwise posts could be accepted faster than they are
+    delivered.
     """
 
-    __slots__ = ("_seconds", "_took_over")
+    __slots__ = ("_seconds", "_since")
 
     def __init__(self, now: float) -> None:
-        self._took_over, self._seconds = now, _BREATH_SECONDS
+        self._since, self._seconds = now, _SLICE_SECONDS
 
     def is_over(self, now: float) -> bool:
-        """Whether it is the turn of requests."""
-        return now - self._took_over > self._seconds
+        return now - self._since > self._seconds
 
-    def take_over(self, paused: float, now: float, behind: float) -> None:
-        """Jobs, which are so many seconds behind, have the loop again, after requests had it since `paused`."""
+    def resume(self, paused: float, now: float, behind: float) -> None:
+        """Give the loop back to jobs, which are `behind` seconds late, after requests had it since `paused`."""
         shares = min(1.0 + behind / _SLOW_SECONDS, _MOST_SHARES)
-        self._took_over = now
-        self._seconds = max(shares * min(now - paused, _LONGEST_BREATH_SECONDS), _BREATH_SECONDS)
+        self._since = now
+        self._seconds = max(shares * min(now - paused, _LONGEST_PAUSE_SECONDS), _SLICE_SECONDS)
 
 
 E = TypeVar("E")
@@ -265,12 +267,12 @@ class Runner(Generic[E]):
         if len(jobs) < limit:
             self._begun = None
         for job in jobs:
-            task = asyncio.create_task(self._aside(job))
+            task = asyncio.create_task(self._run_concurrently(job))
             self._in_hand.add(task)
             task.add_done_callback(self._in_hand.discard)
         return len(jobs)
 
-    async def _aside(self, job: Job) -> None:
+    async def _run_concurrently(self, job: Job) -> None:
         try:
             if await self._step(job):
                 self._finished.append(job)
@@ -286,7 +288,7 @@ class Runner(Generic[E]):
             await asyncio.sleep(0)
         elif self._waiting and not self._finished:
             self._work.clear()
-            await self._rest()
+            await set_within(self._work, self._poll_seconds)
         await self._acknowledge()
 
     async def _wait(self) -> None:
@@ -315,7 +317,7 @@ class Runner(Generic[E]):
                 self._finished.append(job)
             if self._share.is_over(paused := time.monotonic()):
                 await asyncio.sleep(0)
-                self._share.take_over(paused, time.monotonic(), self.behind())
+                self._share.resume(paused, time.monotonic(), self.behind())
 
     async def _run(self) -> None:
         while not self._stopping:
@@ -328,7 +330,7 @@ class Runner(Generic[E]):
                 ran = 0
             self._at_work = bool(self._in_hand or self._finished or self._waiting)
             if not ran and not self._stopping:
-                await self._rest()
+                await set_within(self._work, self._poll_seconds)
         await self._finish()
 
     async def _some(self) -> int:
@@ -343,21 +345,16 @@ class Runner(Generic[E]):
         await self._settle()
         return 1
 
-    async def _rest(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._poll_seconds):
-                await self._work.wait()
-
     async def _step(self, job: Job) -> bool:
         """Run one job as far as its first page goes, and return whether all its consequences are done."""
         run = self._recorder.job(f"{job.store}:{job.seq}", type(job.event).__name__, job.attempt + 1, job.event.trace)
         with run as record:
-            outcome = await self._ran(job)
+            outcome = await self._run_job(job)
             if record is not None:
                 record.outcome = outcome
         return outcome == "done"
 
-    async def _ran(self, job: Job) -> str:
+    async def _run_job(self, job: Job) -> str:
         """Run one job, and return its outcome: see `Record`."""
         if job.attempt >= self._attempts:
             return await self._bury(job, f"its worker died or hung {job.attempt} times")
@@ -383,7 +380,7 @@ class Runner(Generic[E]):
                 again = again if promised else job
         except Exception as error:  # noqa: BLE001  # a broken consequence must not stop the others
             for promise in promised:
-                promise.add_done_callback(_heard)
+                promise.add_done_callback(_retrieve_error)
             return await self._failed(again, error)
         if promised:
             self._wait_for(promised, again)
@@ -407,12 +404,12 @@ class Runner(Generic[E]):
             if self.done is not None:
                 self.done(job)
         else:
-            task = asyncio.ensure_future(self._given_back(job, error))
+            task = asyncio.ensure_future(self._return_failed(job, error))
             self._in_hand.add(task)
             task.add_done_callback(self._in_hand.discard)
         self._work.set()
 
-    async def _given_back(self, job: Job, error: BaseException) -> None:
+    async def _return_failed(self, job: Job, error: BaseException) -> None:
         self._waiting -= 1
         try:
             await self._failed(job, error)
@@ -450,7 +447,7 @@ class Runner(Generic[E]):
         return "buried"
 
 
-def _heard(promise: asyncio.Future[None]) -> None:
+def _retrieve_error(promise: asyncio.Future[None]) -> None:
     """Retrieve a future's error, or asyncio would log it. The job is run again in any case."""
     if not promise.cancelled():
         promise.exception()
@@ -475,20 +472,17 @@ class WorkerFigures(msgspec.Struct, array_like=True):
     taken: int = 0
     rate: float = 0.0
 
-    def add(self, other: WorkerFigures) -> None:
-        self.workers += other.workers
-        self.in_hand += other.in_hand
-        self.oldest = min(filter(None, (self.oldest, other.oldest)), default=0)
-        self.taken += other.taken
-        self.rate += other.rate
 
-
-def summed(answers: Iterable[WorkerFigures], silent: int) -> WorkerFigures:
-    """Add up the reports of workers. `silent` ones count as having claimed jobs."""
-    total = WorkerFigures(silent=silent)
-    for tally in answers:
-        total.add(tally)
-    return total
+def summed(reports: Collection[WorkerFigures], silent: int) -> WorkerFigures:
+    """Add up the reports of workers."""
+    return WorkerFigures(
+        workers=sum(report.workers for report in reports),
+        silent=silent,
+        in_hand=sum(report.in_hand for report in reports),
+        oldest=min((report.oldest for report in reports if report.oldest), default=0),
+        taken=sum(report.taken for report in reports),
+        rate=sum(report.rate for report in reports),
+    )
 
 
 class Rate:

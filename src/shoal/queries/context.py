@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from shoal.core.ranking.people import FriendsOfFriends
 from shoal.core.ranking.preferences import PackedInterests
 from shoal.core.ranking.recipes import BALANCED, Recipe
-from shoal.graph.cache.responses import not_noted
+from shoal.graph.cache.dependencies import not_noted
 from shoal.graph.contract import Reader, RememberingReader
-from shoal.search.contract import NoIndex, SearchIndex
+from shoal.search.contract import SearchIndex
+from shoal.search.memory import NoIndex
 from shoal.tagcloud.cloud import RelatedTag
 from shoal.tagcloud.reader import TagCloud
 from shoal.timelines.contract import MemoryReadings, PushTally, Readings, Timelines

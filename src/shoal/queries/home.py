@@ -19,9 +19,9 @@ from shoal.core.filters import FilterContext
 from shoal.core.model import HELD, Post, Visibility
 from shoal.core.visibility import Relation, may_come
 from shoal.graph.access import pages_of
-from shoal.graph.cache.cached_graph import AheadGraph
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import one_request
-from shoal.graph.cache.responses import depends_on
+from shoal.graph.cache.dependencies import depends_on
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
 from shoal.queries import lists
@@ -176,7 +176,7 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
 
     Returns None if that cannot tell which sources were high-fan-out at that moment.
     """
-    if not isinstance(reads.graph, AheadGraph):
+    if not isinstance(reads.graph, CachedGraph):
         return None
     # The size of the first read of a page.
     at = cursor.of(min(cursor.limit + 1 + SLACK, MOST_AT_ONCE))

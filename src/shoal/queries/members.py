@@ -24,7 +24,7 @@ from shoal.core.model import OPEN, Member, Share
 from shoal.core.text import check_user_name
 from shoal.core.visibility import Relation, may_see_share
 from shoal.graph.access import access_post, count_of, full_relations, members_by_id, relation, relations
-from shoal.graph.cache.responses import compared, good_until
+from shoal.graph.cache.dependencies import compared, good_until
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.member_lookup import declared_handles
 from shoal.graph.payloads.follows import mute_terms

@@ -33,8 +33,8 @@ from msgspec import structs
 from shoal.core.filters import Compiled, Filter, FilterContext, Text, compiled
 from shoal.core.ids import now_ms
 from shoal.core.model import Member, Post, Visibility
+from shoal.graph.cache.dependencies import good_until
 from shoal.graph.cache.lru import Recent
-from shoal.graph.cache.responses import good_until
 from shoal.graph.contract import MAX_TIME, Cursor, Reader, find_object
 from shoal.graph.payloads.members import filters_of
 from shoal.graph.schema import SHARED_BY

@@ -34,7 +34,7 @@ from shoal.core.ranking.terms import Column, Matrix, best_first, scores
 from shoal.core.visibility import STRANGER
 from shoal.graph.access import members_by_id
 from shoal.graph.cache.coherence import one_request
-from shoal.graph.cache.responses import compared
+from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.members import Tastes, tastes_of
 from shoal.graph.schema import (

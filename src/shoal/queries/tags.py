@@ -19,7 +19,7 @@ from shoal.core.text import check_tag
 from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_publicly
 from shoal.graph.access import members_by_id
 from shoal.graph.cache.coherence import one_request
-from shoal.graph.cache.responses import compared
+from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.payloads.members import tastes_of
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, POSTED, TAG_OF, tag_id

@@ -29,7 +29,7 @@ from shoal.core.ids import EPOCH_MS, floor_at
 from shoal.core.model import Member, Post
 from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_publicly
 from shoal.graph.access import members_by_id, objects_of, relations
-from shoal.graph.cache.responses import compared
+from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.payloads.posts import oldest_active, placed
 from shoal.graph.schema import (

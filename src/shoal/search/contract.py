@@ -1,15 +1,15 @@
-"""The contract of search indexes, the rule that decides whether a row matches a query, and the null index.
+"""The contract of search indexes, and the rule that decides whether a row matches a query.
 
 An index is derived data: after it is dropped, it is filled again from the graph. A row describes the current state of one object
 and replaces the previous row. Words are those of `core/tokenizer.py`, so every index returns the same results. Marks are words
 that begin with a colon, which no text contains. A result is a list of ids; the caller checks visibility.
 
-`fits` is the reference for matching in plain Python. `NoIndex` stores nothing and finds nothing, for servers without an index.
+`fits` is the reference for matching in plain Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -178,6 +178,14 @@ class SearchIndex(Protocol):
     async def close(self) -> None: ...
 
 
+def ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
+    """Yield groups of marks of which a post must have one, and whether the author's shyness is ignored."""
+    if ask.public:
+        yield False, (PUBLIC,)
+    if ask.viewer is not None:
+        yield True, (by(ask.viewer), to(ask.viewer))
+
+
 def fits(ask: Ask, row: PostRow, *, shy: bool) -> bool:
     """Return whether a post matches; `shy` is the author's setting."""
     if not (ask.after < row.id < ask.before and ask.since <= row.written < ask.until):
@@ -211,49 +219,3 @@ def says(words: Sequence[str], clause: Clause) -> bool:
         if (word == last or (clause.open and word.startswith(last))) and tuple(words[at : at + count - 1]) == head:
             return True
     return False
-
-
-class NoIndex:
-    """An index that stores nothing."""
-
-    keeps = False
-
-    async def write(self, change: IndexChange | Making) -> None:
-        """Do nothing."""
-
-    async def posts(self, ask: Ask, limit: int) -> list[int]:  # noqa: ARG002  # the contract's
-        return []
-
-    async def members(
-        self,
-        clauses: Sequence[Clause],  # noqa: ARG002  # the contract's
-        name: str,  # noqa: ARG002
-        limit: int,  # noqa: ARG002
-        *,
-        among: Collection[int] | None = None,  # noqa: ARG002
-    ) -> list[int]:
-        return []
-
-    async def tags(self, prefix: str, limit: int) -> list[TagUses]:  # noqa: ARG002  # the contract's
-        return []
-
-    async def directory(self, order: Order, limit: int, offset: int = 0) -> list[int]:  # noqa: ARG002  # the contract's
-        return []
-
-    async def rows(self, ids: Collection[int]) -> dict[int, PostRow | MemberRow]:  # noqa: ARG002  # the contract's
-        return {}
-
-    async def ids(self, after: int, limit: int) -> list[int]:  # noqa: ARG002  # the contract's
-        return []
-
-    async def state(self) -> FillState:
-        return FillState(FORM, MAX_TIME)
-
-    async def keep_state(self, state: FillState) -> None:
-        """Do nothing."""
-
-    async def clear(self) -> None:
-        """Do nothing."""
-
-    async def close(self) -> None:
-        """Do nothing."""

@@ -1,14 +1,15 @@
-"""The search index in memory, for `memory://`: the reference implementation. It is filled at every start."""
+"""The search index in memory, for `memory://`: the reference implementation, filled at every start; and the null index."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from shoal.core.tokenizer import Clause
+from shoal.graph.contract import MAX_TIME
 from shoal.search.contract import (
-    PUBLIC,
+    FORM,
     Ask,
     FillState,
     IndexChange,
@@ -17,10 +18,9 @@ from shoal.search.contract import (
     Order,
     PostRow,
     TagUses,
-    by,
     fits,
     says,
-    to,
+    ways,
 )
 
 
@@ -48,7 +48,7 @@ class MemoryIndex:
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
         found: set[int] = set()
-        for mark in _ways(ask):
+        for mark in [mark for _, marks in ways(ask) for mark in marks]:
             # Scan the posts of the rarest word, newest first, until the limit is reached.
             certain = [self._places.get(clause.words[0], ()) for clause in ask.every if not _is_loose(clause)]
             lead = min((self._places.get(mark, ()), *certain, *map(self._having, ask.some)), key=len)
@@ -136,13 +136,16 @@ class MemoryIndex:
         return posts[-1] if posts else 0
 
 
-def _ways(ask: Ask) -> Iterator[str]:
-    """Yield the marks of which a post must have one."""
-    if ask.public:
-        yield PUBLIC
-    if ask.viewer is not None:
-        yield by(ask.viewer)
-        yield to(ask.viewer)
+class NoIndex(MemoryIndex):
+    """An index that stores nothing and finds nothing, for servers without search."""
+
+    keeps = False
+
+    async def write(self, change: IndexChange | Making) -> None:
+        """Discard the change."""
+
+    async def state(self) -> FillState:
+        return FillState(FORM, MAX_TIME)
 
 
 def _is_loose(clause: Clause) -> bool:

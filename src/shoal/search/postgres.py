@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack
-from functools import partial
+from collections.abc import Collection, Iterable, Sequence
 
 import asyncpg
 import msgspec
 
-from shoal.core.errors import ShoalError
 from shoal.core.tokenizer import Clause
-from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
-from shoal.graph.postgres.migrations import VersionLedger, check_version, migrate
+from shoal.graph.postgres.connections import LONG_PATIENCE
+from shoal.graph.postgres.derived import DerivedStore
+from shoal.graph.postgres.migrations import VersionLedger
 from shoal.search import postgres_sql as sql
 from shoal.search.contract import (
-    PUBLIC,
     Ask,
     FillState,
     IndexChange,
@@ -29,12 +26,9 @@ from shoal.search.contract import (
     Order,
     PostRow,
     TagUses,
-    by,
-    to,
+    ways,
 )
 
-_READERS = 4
-_WRITERS = 2
 _LAST_CHARACTER = "\U0010ffff"
 # A rare word is looked up in the index of words, a common one by scanning the newest posts. The server can choose by its
 # statistics only if it plans with the words.
@@ -57,32 +51,15 @@ _member_row = msgspec.msgpack.Decoder(MemberRow).decode
 LEDGER = VersionLedger("the search index", "search_version", sql.MIGRATIONS)
 
 
-class PostgresIndex:
-    """A search index in PostgreSQL. Create it with `open`."""
+class PostgresIndex(DerivedStore):
+    """A search index in PostgreSQL."""
 
+    ledger = LEDGER
+    title = "the search index"
+    readers = 4
+    writers = 2
+    planner = _PLANNED
     keeps = True
-
-    def __init__(self, reading: ConnectionPool, writing: ConnectionPool | None) -> None:
-        self._reading = reading
-        self._writing = writing
-
-    @classmethod
-    async def open(cls, url: str, *, read_only: bool = False, patience: float = PATIENCE) -> PostgresIndex:
-        """Open the index in this database, or create it there; concurrent calls are safe. Raises `Unavailable`."""
-        async with AsyncExitStack() as undo:
-            settings = {"default_transaction_read_only": "on"} if read_only else {}
-            reading = ConnectionPool(url, _READERS, {**_PLANNED, **settings}, patience)
-            undo.push_async_callback(reading.close)
-            writing = None
-            if not read_only:
-                writing = ConnectionPool(url, _WRITERS, {"synchronous_commit": "on"}, patience)
-                undo.push_async_callback(writing.close)
-                # The main schema is created with everything that Shoal stores, by one process at a time.
-                await writing.use(migrate, patience=LONG_PATIENCE)
-                await writing.use(partial(migrate, ledger=LEDGER), patience=LONG_PATIENCE)
-            await reading.use(partial(check_version, ledger=LEDGER))
-            undo.pop_all()
-        return cls(reading, writing)
 
     async def write(self, change: IndexChange | Making) -> None:
         made = change if isinstance(change, IndexChange) else await asyncio.to_thread(change)
@@ -104,8 +81,8 @@ class PostgresIndex:
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
         found: set[int] = set()
-        for own, ways in _ways(ask):
-            values = (_match(ask, ways), ask.before, ask.after, ask.since, ask.until, own)
+        for own, marks in ways(ask):
+            values = (_match(ask, marks), ask.before, ask.after, ask.since, ask.until, own)
             # A member has few posts: look them up directly.
             found.update(await self._newest(None if own else sql.NEWEST_POSTS, sql.POSTS, values, limit))
         return sorted(found, reverse=True)[:limit]
@@ -168,16 +145,6 @@ class PostgresIndex:
     async def clear(self) -> None:
         await self._durable().ask(sql.CLEAR, patience=LONG_PATIENCE)
 
-    async def close(self) -> None:
-        if self._writing is not None:
-            await self._writing.close()
-        await self._reading.close()
-
-    def _durable(self) -> ConnectionPool:
-        if self._writing is None:
-            raise ShoalError("the search index was opened for reading only")
-        return self._writing
-
 
 async def _write_posts(connection: asyncpg.Connection, change: IndexChange, uses: Counter[str]) -> set[int]:
     """Write posts, and return the affected authors; adds the change in the number of posts of each tag to `uses`."""
@@ -228,17 +195,9 @@ def _vector(words: Sequence[str], marks: Iterable[str] = ()) -> str:
     return " ".join(f"'{word}'{':' if at else ''}{','.join(at)}" for word, at in places.items())
 
 
-def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield groups of marks of which a post must have one, and whether the author's shyness is ignored."""
-    if ask.public:
-        yield False, (PUBLIC,)
-    if ask.viewer is not None:
-        yield True, (by(ask.viewer), to(ask.viewer))
-
-
-def _match(ask: Ask, ways: Sequence[str]) -> str:
+def _match(ask: Ask, marks: Sequence[str]) -> str:
     """Return the query as a tsquery."""
-    groups = map(_either, (ways, *ask.some))
+    groups = map(_either, (marks, *ask.some))
     return " & ".join((*groups, *map(_clause, ask.every), *(f"!{_clause(clause)}" for clause in ask.none)))
 
 

@@ -1,6 +1,4 @@
-"""The search index in a separate SQLite file next to the graph's, with FTS5.
-
-WAL with `synchronous=FULL`: an event is acknowledged after its rows are written. Writes and reads each have their own thread.
+"""The search index in an SQLite file of its own, with FTS5.
 
 Member search ranks every member whose name matches a rare word. For a common word it ranks the newest members and the most recent
 posters, which the ranking puts first, so the cost does not depend on the number of matches.
@@ -8,28 +6,19 @@ posters, which the ranking puts first, so the cost does not depend on the number
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.tokenizer import Clause
-from shoal.graph.sqlite.files import connect, transaction
-from shoal.graph.sqlite.migrations import check_version, migrate
-from shoal.graph.sqlite.sql import in_rows
-from shoal.graph.sqlite.writer import asked, reader
-from shoal.observability.tracing import timed
+from shoal.graph.sqlite.derived import DerivedFile, execute_rows
+from shoal.graph.sqlite.files import transaction
 from shoal.search import sqlite_sql as sql
 from shoal.search.contract import (
-    PUBLIC,
     Ask,
     FillState,
     IndexChange,
@@ -40,7 +29,7 @@ from shoal.search.contract import (
     TagUses,
     by,
     says,
-    to,
+    ways,
 )
 
 NEWEST = 256
@@ -106,7 +95,7 @@ def _among(read: sqlite3.Connection, words: _Words, question: MemberQuestion, am
         "name": question.name,
         "limit": question.limit,
         "match": every(question.clauses),
-        "among": _ids_json(among),
+        "among": _json(among),
     }
     return [id_ for (id_,) in read.execute(sql.MEMBERS_AMONG.format(words=words.table), values)]
 
@@ -123,12 +112,12 @@ def _candidates(read: sqlite3.Connection, words: _Words, clauses: Sequence[Claus
 
 
 def _ranked(read: sqlite3.Connection, ids: Iterable[int], question: MemberQuestion) -> list[int]:
-    values = {"name": question.name, "limit": question.limit, "ids": _ids_json(ids)}
+    values = {"name": question.name, "limit": question.limit, "ids": _json(ids)}
     return [id_ for (id_,) in read.execute(sql.MEMBERS_RANKED, values)]
 
 
 def _rows(read: sqlite3.Connection, ids: Iterable[int]) -> list[MemberRow]:
-    return [_member_row(data) for _, data in read.execute(sql.HELD.format(table="member"), (_ids_json(ids),))]
+    return [_member_row(data) for _, data in read.execute(sql.HELD.format(table="member"), (_json(ids),))]
 
 
 def _have(words: Sequence[str], clauses: Sequence[Clause]) -> bool:
@@ -145,13 +134,6 @@ def one(clause: Clause) -> str:
     return f'"{" ".join(clause.words)}"{" *" if clause.open else ""}'
 
 
-def _ids_json(ids: Iterable[int]) -> str:
-    return msgspec.json.encode(list(ids)).decode()
-
-
-T = TypeVar("T")
-
-_CACHE_KIB = 32_768
 LATELY = 4_096
 """Members whose latest post is buffered before their rows are updated, so that a page changes once for all of them."""
 LAST_CHARACTER = "\U0010ffff"
@@ -160,51 +142,26 @@ _encode = msgspec.msgpack.Encoder().encode
 _post_row = msgspec.msgpack.Decoder(PostRow).decode
 
 
-class SqliteIndex:
-    """A search index in SQLite. Create it with `open`."""
+class SqliteIndex(DerivedFile):
+    """A search index in SQLite."""
 
+    title = "the search index"
+    name = "search"
+    migrations = sql.MIGRATIONS
+    cache_kib = 32_768
     keeps = True
-
-    def __init__(self, path: Path, *, read_only: bool) -> None:
-        self._writing: sqlite3.Connection | None = None
-        with ExitStack() as undo:
-            if not read_only:
-                self._writing = undo.enter_context(closing(connect(path, _CACHE_KIB)))
-                migrate(self._writing, path, sql.MIGRATIONS)
-            self._reading = undo.enter_context(closing(reader(path, _CACHE_KIB, sql.MIGRATIONS)))
-            check_version(self._reading, path, sql.MIGRATIONS)
-            self._connections = undo.pop_all()
-        self._writer = ThreadPoolExecutor(1, "shoal-search-writer")
-        self._reader = ThreadPoolExecutor(1, "shoal-search")
-
-    @classmethod
-    async def open(cls, path: Path, *, read_only: bool = False) -> Self:
-        """Open or create the file. Raises `Unavailable` if it cannot be opened, or if a newer Shoal wrote it.
-
-        Read-only, a missing file is an empty index and is not created: it may have been dropped.
-        """
-        try:
-            return await asyncio.to_thread(cls, path, read_only=read_only)
-        except (sqlite3.Error, OSError) as error:
-            raise Unavailable(f"the search index {path.name} cannot be opened: {error}") from error
 
     async def write(self, change: IndexChange | Making) -> None:
         # Build it in the same thread: each switch waits for the event loop, which may be busy.
         await self._write(lambda write: _write(write, change if isinstance(change, IndexChange) else change()))
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
-        values = {
-            "before": ask.before,
-            "after": ask.after,
-            "since": ask.since,
-            "until": ask.until,
-            "limit": limit,
-        }
+        values = {"before": ask.before, "after": ask.after, "since": ask.since, "until": ask.until, "limit": limit}
 
         def read(connection: sqlite3.Connection) -> list[int]:
             found: set[int] = set()
-            for own, ways in _ways(ask):
-                match = _match(ask, ways)
+            for own, marks in ways(ask):
+                match = _match(ask, marks)
                 found.update(id_ for (id_,) in connection.execute(sql.POSTS, {**values, "match": match, "own": own}))
             return sorted(found, reverse=True)[:limit]
 
@@ -246,21 +203,6 @@ class SqliteIndex:
 
         await self._write(clear)
 
-    async def close(self) -> None:
-        await asyncio.to_thread(self._writer.shutdown)
-        await asyncio.to_thread(self._reader.shutdown)
-        self._connections.close()
-
-    async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        work = asyncio.get_running_loop().run_in_executor(self._reader, asked, read, self._reading)
-        return await timed("sqlite", "search", work)
-
-    async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        if self._writing is None:
-            raise ShoalError("the search index was opened for reading only")
-        work = asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
-        return await timed("sqlite", "search write", work)
-
 
 def _write(connection: sqlite3.Connection, change: IndexChange) -> None:
     with transaction(connection):
@@ -268,9 +210,9 @@ def _write(connection: sqlite3.Connection, change: IndexChange) -> None:
         newest, unsure = _write_posts(connection, change, uses)
         unsure |= _write_members(connection, change)
         counted = {name: n for name, n in uses.items() if n}
-        _put(connection, sql.TAG_COUNT, list(counted.items()), 2)
+        execute_rows(connection, sql.TAG_COUNT, list(counted.items()), 2)
         connection.execute(sql.TAGS_DROP, (_json(name for name, n in counted.items() if n < 0),))
-        _put(connection, sql.LATELY, [(author, newest[author]) for author in newest.keys() - unsure], 2)
+        execute_rows(connection, sql.LATELY, [(author, newest[author]) for author in newest.keys() - unsure], 2)
         connection.executemany(sql.LATELY_DROP, [(author,) for author in unsure])
         connection.executemany(sql.ACTIVE_ANEW, [(author, f'"{by(author)}"') for author in unsure])
         ((lately,),) = connection.execute(sql.LATELY_SIZE)
@@ -296,19 +238,12 @@ def _write_posts(
         uses.update(row.tags)
     connection.executemany(sql.WORDS_DROP, [(row.id, _text(row)) for row in old])
     connection.executemany(sql.POST_DROP, [(row.id,) for row in old])
-    _put(connection, sql.POST_PUT, [(row.id, row.author_id, row.written, row.public, _encode(row)) for row in new], 5)
-    _put(connection, sql.WORDS_PUT, [(row.id, _text(row)) for row in new], 2)
-    newest = {row.author_id: row.id for row in sorted(new, key=_id) if row.public}
+    execute_rows(
+        connection, sql.POST_PUT, [(row.id, row.author_id, row.written, row.public, _encode(row)) for row in new], 5
+    )
+    execute_rows(connection, sql.WORDS_PUT, [(row.id, _text(row)) for row in new], 2)
+    newest = {row.author_id: row.id for row in sorted(new, key=lambda row: row.id) if row.public}
     return newest, {row.author_id for row in old}
-
-
-def _put(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]], width: int) -> None:
-    for prepared, values in in_rows(statement, rows, width):
-        connection.execute(prepared, values)
-
-
-def _id(row: PostRow) -> int:
-    return row.id
 
 
 def _write_members(connection: sqlite3.Connection, change: IndexChange) -> set[int]:
@@ -342,17 +277,9 @@ def _text(row: PostRow) -> str:
     return " ".join((*row.marks, *row.words))
 
 
-def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield groups of marks of which a post must have one, and whether the author's shyness is ignored."""
-    if ask.public:
-        yield False, (PUBLIC,)
-    if ask.viewer is not None:
-        yield True, (by(ask.viewer), to(ask.viewer))
-
-
-def _match(ask: Ask, ways: Sequence[str]) -> str:
+def _match(ask: Ask, marks: Sequence[str]) -> str:
     """Return the query in FTS5 syntax. Words contain no quotation marks."""
-    every = " AND ".join((*map(_either, (ways, *ask.some)), *map(one, ask.every)))
+    every = " AND ".join((*map(_either, (marks, *ask.some)), *map(one, ask.every)))
     return f"({every}) NOT ({' OR '.join(map(one, ask.none))})" if ask.none else every
 
 

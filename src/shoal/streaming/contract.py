@@ -26,7 +26,7 @@ class Gap(ShoalError):
     """Messages after a position have been lost. The follower starts again, from the end."""
 
 
-class Told(NamedTuple):
+class ChannelMessage(NamedTuple):
     position: Position
     message: bytes
 
@@ -51,7 +51,7 @@ class Channel(Protocol):
         """Return whether `at` is `mark` or a later position; False if they are not of the same log."""
         ...
 
-    def follow(self, after: Position) -> AsyncGenerator[Told, None]:
+    def follow(self, after: Position) -> AsyncGenerator[ChannelMessage, None]:
         """Yield all messages after a position, forever; any number of followers, independent of each other. Close it with
         `aclosing`.
 
@@ -91,7 +91,7 @@ class MemoryChannel:
     def reached(self, mark: Position, at: Position) -> bool:
         return 0 <= self._number(mark) <= self._number(at)
 
-    async def follow(self, after: Position) -> AsyncGenerator[Told, None]:
+    async def follow(self, after: Position) -> AsyncGenerator[ChannelMessage, None]:
         at = self._number(after)
         while True:
             if not self._cut <= at <= self._cut + len(self._kept):
@@ -99,7 +99,7 @@ class MemoryChannel:
             page = self._kept[at - self._cut :][:_PAGE]
             for message in page:
                 at += 1
-                yield Told(self._position(at), message)
+                yield ChannelMessage(self._position(at), message)
             # Yield to other tasks in any case: the log may be long.
             await (asyncio.sleep(0) if page else self._more.wait())
 

@@ -21,6 +21,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
@@ -33,9 +34,9 @@ from shoal.streaming.updates import (
     ListChanged,
     MemberSuspended,
     OfEntry,
-    OfListening,
     SessionsEnded,
-    Told,
+    SubscriptionChange,
+    ViewerUpdate,
     decode,
 )
 from shoal.tasks import cancel
@@ -44,7 +45,7 @@ from shoal.throttled_log import ThrottledLog
 
 class PlacedUpdate(NamedTuple):
     position: Position
-    update: Told
+    update: ViewerUpdate
 
 
 class UpdateHistory:
@@ -102,7 +103,7 @@ class UpdateHistory:
     def _heard_at(self, numbers: Iterable[int]) -> Iterator[tuple[int, PlacedUpdate]]:
         for number in sorted(numbers):
             position, update = self._heard[number - self.first]
-            if update is not None and not isinstance(update, OfListening):
+            if update is not None and not isinstance(update, SubscriptionChange):
                 yield number, PlacedUpdate(position, update)
 
 
@@ -116,29 +117,29 @@ class Missed(NamedTuple):
     position: Position
 
 
+@dataclass(eq=False)
 class Connection:
     """A connected viewer. At most `room` updates wait; for a slower viewer, one `Missed` replaces them."""
 
-    def __init__(self, viewer: int, interest: Interest, room: int, since: int, session: int = 0) -> None:
-        self.viewer = viewer
-        self.interest = interest
-        self.since = since
-        """The number of the first update to offer."""
-        self.session = session
-        """The id of the token of the connection; 0 for none."""
-        self.sources: set[int] = set()
-        self.loaded = False
-        self.loading = asyncio.Lock()
-        self.ended = False
-        self.dismissed = False
-        """Whether it ended because the viewer lost access."""
-        self._room = room
-        self._waiting: deque[PlacedUpdate] = deque()
-        self._missed: Missed | None = None
-        self._wake = asyncio.Event()
+    viewer: int
+    interest: Interest
+    room: int
+    since: int
+    """The number of the first update to offer."""
+    session: int = 0
+    """The id of the token of the connection; 0 for none."""
+    sources: set[int] = field(default_factory=set)
+    loaded: bool = False
+    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    ended: bool = False
+    dismissed: bool = False
+    """Whether it ended because the viewer lost access."""
+    _waiting: deque[PlacedUpdate] = field(default_factory=deque)
+    _missed: Missed | None = None
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def offer(self, heard: PlacedUpdate) -> None:
-        if len(self._waiting) >= self._room:
+        if len(self._waiting) >= self.room:
             self.miss(heard.position)
         elif not self.dismissed:
             self._waiting.append(heard)
@@ -175,7 +176,7 @@ class Connection:
         self.end()
 
 
-_NOBODY: frozenset[Connection] = frozenset()
+_NONE: frozenset[Connection] = frozenset()
 
 
 class Matching:
@@ -183,21 +184,21 @@ class Matching:
         self._by_viewer: dict[int, set[Connection]] = {}
         self._by_source: dict[int, set[Connection]] = {}
 
-    def everybody(self) -> list[Connection]:
+    def all_connections(self) -> list[Connection]:
         return [connection for found in self._by_viewer.values() for connection in found]
 
     def of(self, viewer: int) -> Collection[Connection]:
-        return self._by_viewer.get(viewer, _NOBODY)
+        return self._by_viewer.get(viewer, _NONE)
 
-    def concerned(self, update: Told) -> Collection[Connection]:
+    def concerned(self, update: ViewerUpdate) -> Collection[Connection]:
         """Return the connections that follow a source of the update, or whose viewer it names if they want it, each once."""
-        found = [self._by_source.get(source, _NOBODY) for source in update.sources()]
+        found = [self._by_source.get(source, _NONE) for source in update.sources()]
         # Connections that still load their sources are left out: they get everything in order afterwards.
         found += [
             {one for one in self.of(member) if one.loaded and one.interest.hears(update)} for member in update.named()
         ]
         every = [connections for connections in found if connections]
-        return every[0] if len(every) == 1 else _NOBODY.union(*every)
+        return every[0] if len(every) == 1 else _NONE.union(*every)
 
     def join(self, connection: Connection) -> None:
         self._by_viewer.setdefault(connection.viewer, set()).add(connection)
@@ -257,7 +258,7 @@ class Hub:
     @property
     def connected(self) -> int:
         """Number of connections whose sources are loaded."""
-        return sum(1 for connection in self._matching.everybody() if connection.loaded)
+        return sum(1 for connection in self._matching.all_connections() if connection.loaded)
 
     @asynccontextmanager
     async def connect(
@@ -268,7 +269,7 @@ class Hub:
         If that is too long ago, the viewer first gets `Missed`. The connection ends when the token `session` is revoked. Raises
         `Unavailable`.
         """
-        replay = await self._reached()
+        replay = await self._caught_up()
         since = replay.next if after is None else replay.after(after)
         connection = Connection(viewer, to, self._room, replay.next if since is None else since, session)
         if since is None:
@@ -282,7 +283,7 @@ class Hub:
             self._matching.leave(connection)
             self._outdated.pop(connection, None)
 
-    async def _reached(self) -> UpdateHistory:
+    async def _caught_up(self) -> UpdateHistory:
         """Return the replay once it has all that was published before this call. Raises `Unavailable` on closing."""
         while not self._closed:
             replay, end = self._replay, await self._channel.end()
@@ -296,7 +297,7 @@ class Hub:
 
     def _start(self) -> None:
         if not self._tasks and not self._closed:
-            self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._keep_right())]
+            self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._refresh_outdated())]
 
     async def _follow(self) -> None:
         """Follow the channel until closed, and retry after any error."""
@@ -322,37 +323,37 @@ class Hub:
             at, until = await self._channel.end(self._remembered), await self._channel.end()
             replay = UpdateHistory(at, self._remembered)
             if at == until:
-                self._arrive(replay, at)
+                self._go_live(replay, at)
         async with aclosing(self._channel.follow(at)) as messages:
             async for position, message in messages:
                 update = decode(message)
                 replay.add(position, update)
                 if self._replay is not None:
-                    self._tell(position, update)
+                    self._deliver(position, update)
                 elif self._channel.reached(until, position):
-                    self._arrive(replay, position)
+                    self._go_live(replay, position)
 
-    def _arrive(self, replay: UpdateHistory, position: Position) -> None:
+    def _go_live(self, replay: UpdateHistory, position: Position) -> None:
         """Offer updates from here on. Viewers who are connected already may have missed some."""
         self._replay, self._at = replay, position
-        for connection in self._matching.everybody():
+        for connection in self._matching.all_connections():
             connection.since = replay.next
             connection.miss(position)
             self._outdate(connection, None)
         self._moved.set()
 
-    def _tell(self, position: Position, update: AnyUpdate | None) -> None:
+    def _deliver(self, position: Position, update: AnyUpdate | None) -> None:
         self._at = position
-        if isinstance(update, OfListening):
-            self._listen_otherwise(update)
+        if isinstance(update, SubscriptionChange):
+            self._apply_change(update)
         elif update is not None:
             heard = PlacedUpdate(position, update)
             for connection in self._matching.concerned(update):
                 connection.offer(heard)
         self._moved.set()
 
-    def _listen_otherwise(self, update: OfListening) -> None:
-        for connection in list(self._matching.of(_who(update))):
+    def _apply_change(self, update: SubscriptionChange) -> None:
+        for connection in list(self._matching.of(_member_of(update))):
             if isinstance(update, MemberSuspended) or (
                 isinstance(update, SessionsEnded) and connection.session in update.token_ids
             ):
@@ -365,7 +366,7 @@ class Hub:
         self._outdated[connection] = None if sources is None or waiting is None else waiting | sources
         self._changed.set()
 
-    async def _keep_right(self) -> None:
+    async def _refresh_outdated(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -422,12 +423,12 @@ class Hub:
     async def close(self) -> None:
         self._closed = True
         self._moved.set()
-        for connection in self._matching.everybody():
+        for connection in self._matching.all_connections():
             connection.end()
         await cancel(*self._tasks)
 
 
-def _who(update: OfListening) -> int:
+def _member_of(update: SubscriptionChange) -> int:
     if isinstance(update, FollowChanged):
         return update.follower_id
     return update.owner_id if isinstance(update, ListChanged) else update.member_id

@@ -18,7 +18,7 @@ import numpy as np
 
 from shoal.core.errors import Unavailable
 from shoal.graph.redis.client import Batching, Nodes, Script, ShardConnection, keys_of, shards_of
-from shoal.streaming.contract import Gap, Position, Told
+from shoal.streaming.contract import ChannelMessage, Gap, Position
 
 _AT = np.zeros(1, np.int64)
 """The id that its key is made of, on shard 0."""
@@ -37,7 +37,7 @@ local function last(key)
   end
 end
 
--- The log and the number of its newest message; nothing when there is no log of this server's history.
+-- The log and the number of its newest message; nil without a log of this server's history.
 local function known(key, there)
   if there == 0 then return nil end
   local group = redis.call('XINFO', 'GROUPS', key)[1]
@@ -59,7 +59,7 @@ _PUBLISH = Script(
     "channel.publish",
     _LOG
     + r"""
--- ARGV: the key, how many are kept, messages.
+-- ARGV: the key, maximum length, messages.
 local key = ARGV[1]
 local there = first(1, 'EXISTS', key)
 if there then
@@ -76,7 +76,7 @@ _END = Script(
     "channel.end",
     _LOG
     + r"""
--- ARGV: the key. Gives the log, the number of its newest message, and that of the oldest which is kept.
+-- ARGV: the key. Returns the log, and the numbers of its newest and its oldest stored message.
 local key = ARGV[1]
 local there = first(1, 'EXISTS', key)
 if not there then return {refused, false} end
@@ -92,8 +92,8 @@ _READ = Script(
     "channel.read",
     _LOG
     + r"""
--- ARGV: the key, a log, a number, how many at the most. Gives the messages after that number; nil when they are not all there.
--- It does not say that it writes nothing: so a replica, which may lack the newest, refuses it.
+-- ARGV: the key, a log, a number, limit. Returns the messages after that number; nil if some are missing.
+-- It is not flagged as read-only, so a replica, which may lack the newest messages, refuses it.
 local key, after = ARGV[1], tonumber(ARGV[3])
 local there = first(1, 'EXISTS', key)
 if not there then return {refused, false} end
@@ -134,7 +134,7 @@ class RedisChannel:
         marked, reached = _POSITION.fullmatch(mark), _POSITION.fullmatch(at)
         return bool(marked and reached and marked[1] == reached[1] and int(marked[2]) <= int(reached[2]))
 
-    async def follow(self, after: Position) -> AsyncGenerator[Told, None]:
+    async def follow(self, after: Position) -> AsyncGenerator[ChannelMessage, None]:
         if (found := _POSITION.fullmatch(after)) is None:
             raise _gap()
         log, at = found[1], int(found[2])
@@ -146,7 +146,7 @@ class RedisChannel:
                     raise _gap()
                 for message in messages:
                     at += 1
-                    yield Told(Position(f"{log}-{at}"), message)
+                    yield ChannelMessage(Position(f"{log}-{at}"), message)
                 if not messages:
                     await self._wait(line, f"{log}-{at}")
         finally:

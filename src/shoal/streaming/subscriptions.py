@@ -12,37 +12,26 @@ import msgspec
 from shoal.core.ids import floor_at, milliseconds_of
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LISTS, AssocType
-from shoal.streaming.updates import ConversationChanged, FollowChanged, ListChanged, NotificationMade, OfListening, Told
+from shoal.streaming.updates import (
+    ConversationChanged,
+    FollowChanged,
+    ListChanged,
+    NotificationMade,
+    SubscriptionChange,
+    ViewerUpdate,
+)
 
 _PAGE = 20_000
 _CLOCKS_MS = 2_000
 """Maximum difference between the clocks of two machines."""
 
 
-async def every_source(graph: Reader, viewer: int) -> dict[int, int]:
-    """Return the followed sources and the viewer, each with an id: only posts with greater ids concern the viewer."""
-    found = {viewer: 0}
-    for atype in (FOLLOWS, FOLLOWS_TAG):
-        found |= await _followed(graph, viewer, atype)
-    return found
-
-
-async def which_of(graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
-    """Return those of these sources that the viewer follows, as `every_source` does; one read."""
-    found = await graph.assoc_get(viewer, (FOLLOWS, FOLLOWS_TAG), list(sources))
-    return {source: _since(assoc) for held in found.values() for source, assoc in held.items()}
-
-
-async def every_listed(graph: Reader, list_id: int) -> dict[int, int]:
-    """Return the members of a list, as `every_source` returns sources."""
-    return await _followed(graph, list_id, LISTS)
-
-
-async def _followed(graph: Reader, viewer: int, atype: AssocType) -> dict[int, int]:
+async def _members_of(graph: Reader, id1: int, atype: AssocType) -> dict[int, int]:
+    """Return the whole list, by member, each with an id: only posts with greater ids concern the viewer."""
     found: dict[int, int] = {}
     before = MAX_TIME
     while True:
-        page = await graph.assoc_range(viewer, atype, Cursor(before=before, limit=_PAGE))
+        page = await graph.assoc_range(id1, atype, Cursor(before=before, limit=_PAGE))
         found.update((assoc.id2, _since(assoc)) for assoc in page)
         if len(page) < _PAGE:
             return found
@@ -59,7 +48,7 @@ _ALL: frozenset[int] = frozenset()
 class Interest(msgspec.Struct, frozen=True):
     """An interest in no updates: the viewer is only present. Subclasses add to it."""
 
-    def hears(self, update: Told) -> bool:  # noqa: ARG002  # the others look at it
+    def hears(self, update: ViewerUpdate) -> bool:  # noqa: ARG002  # the others look at it
         """Return whether a viewer named by the update gets it, independently of sources."""
         return False
 
@@ -71,7 +60,7 @@ class Interest(msgspec.Struct, frozen=True):
         found = await self.sources(graph, viewer)
         return {source: since for source, since in found.items() if source in sources}
 
-    def outdated_by(self, change: OfListening) -> Collection[int] | None:  # noqa: ARG002  # the same
+    def outdated_by(self, change: SubscriptionChange) -> Collection[int] | None:  # noqa: ARG002  # the same
         """Return the sources to read again after a change that concerns the viewer: empty for all, None for none."""
         return None
 
@@ -79,28 +68,32 @@ class Interest(msgspec.Struct, frozen=True):
 class Home(Interest, frozen=True):
     """Updates of the viewer's home timeline, and updates that name the viewer."""
 
-    def hears(self, update: Told) -> bool:
+    def hears(self, update: ViewerUpdate) -> bool:
         return not isinstance(update, ConversationChanged)
 
     async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:
-        return await every_source(graph, viewer)
+        found = {viewer: 0}
+        for atype in (FOLLOWS, FOLLOWS_TAG):
+            found |= await _members_of(graph, viewer, atype)
+        return found
 
     async def which_of(self, graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
-        return await which_of(graph, viewer, sources)
+        found = await graph.assoc_get(viewer, (FOLLOWS, FOLLOWS_TAG), list(sources))
+        return {source: _since(assoc) for held in found.values() for source, assoc in held.items()}
 
-    def outdated_by(self, change: OfListening) -> Collection[int] | None:
+    def outdated_by(self, change: SubscriptionChange) -> Collection[int] | None:
         return (change.source_id,) if isinstance(change, FollowChanged) else None
 
 
 class NotificationInterest(Interest, frozen=True):
-    def hears(self, update: Told) -> bool:
+    def hears(self, update: ViewerUpdate) -> bool:
         return isinstance(update, NotificationMade)
 
 
 class ThreadInterest(Interest, frozen=True):
     """The viewer's threads of direct posts."""
 
-    def hears(self, update: Told) -> bool:
+    def hears(self, update: ViewerUpdate) -> bool:
         return isinstance(update, ConversationChanged)
 
 
@@ -128,9 +121,9 @@ class Listed(Interest, frozen=True):
     list_id: int
 
     async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # whose list it is is known
-        return await every_listed(graph, self.list_id)
+        return await _members_of(graph, self.list_id, LISTS)
 
-    def outdated_by(self, change: OfListening) -> Collection[int] | None:
+    def outdated_by(self, change: SubscriptionChange) -> Collection[int] | None:
         return _ALL if isinstance(change, ListChanged) and change.list_id == self.list_id else None
 
 

@@ -144,18 +144,14 @@ class MemberSuspended(Update, frozen=True, array_like=True, tag=12):
 
 OfEntry = PostCreated | PostEdited | PostDeleted | PostHidden | PostNarrowed | ShareCreated | ShareDeleted
 OfMember = NotificationMade | ConversationChanged | FiltersChanged
-Told = OfEntry | OfMember
+ViewerUpdate = OfEntry | OfMember
 """Updates for viewers."""
-OfListening = FollowChanged | ListChanged | SessionsEnded | MemberSuspended
+SubscriptionChange = FollowChanged | ListChanged | SessionsEnded | MemberSuspended
 """Updates that change who gets which updates."""
-AnyUpdate = Told | OfListening
+AnyUpdate = ViewerUpdate | SubscriptionChange
 
-_encoder = msgspec.msgpack.Encoder()
+encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[AnyUpdate] = msgspec.msgpack.Decoder(AnyUpdate)
-
-
-def encode(update: AnyUpdate) -> bytes:
-    return _encoder.encode(update)
 
 
 def decode(message: bytes) -> AnyUpdate | None:

@@ -55,17 +55,13 @@ class Reasons(NamedTuple):
     surprise: float
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Cloud] = msgspec.msgpack.Decoder(Cloud)
-
-
-def encode(cloud: Cloud) -> bytes:
-    return _encoder.encode(cloud)
+encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Cloud).decode
 
 
 def decode(data: bytes) -> Cloud:
     """Decode a cloud; empty bytes are an empty cloud."""
-    return _decoder.decode(data) if data else Cloud()
+    return _decode(data) if data else Cloud()
 
 
 def entry(row: TagRow) -> CloudEntry:

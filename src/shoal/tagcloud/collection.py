@@ -2,8 +2,8 @@
 
 An emitter counts uses in memory and sends an increment when it is large or old enough. The future of a use resolves when its
 increment is safe; until then its event stays in the outbox. `Inbox` transports increments through the store of the cloud. A
-collector is *started* (reads the version), *processing* (takes increments) or *merging* (takes the lock, drops what a newer
-version contains, writes the next). The transport keeps unmerged increments, so a collector may die at any time.
+collector takes the lock, drops increments that a newer version contains, and writes the next version. The transport keeps
+unmerged increments, so a collector may die at any time.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from enum import Enum
 
 import msgspec
 
 from shoal.core.errors import Unavailable
 from shoal.core.ids import now_ms
+from shoal.locks import set_within
 from shoal.tagcloud.contract import (
     LOCK_SECONDS,
     CloudStore,
@@ -78,18 +78,18 @@ class Emitter:
         if self._safe is None:
             loop = asyncio.get_running_loop()
             self._safe = loop.create_future()
-            self._timer = loop.call_later(self._busy_seconds if self._busy else self._seconds, self._go)
+            self._timer = loop.call_later(self._busy_seconds if self._busy else self._seconds, self._flush_now)
         safe = self._safe
         if self._held >= self._changes:
-            self._go()
+            self._flush_now()
         return safe
 
     async def flush(self) -> None:
-        self._go()
+        self._flush_now()
         while self._sending:
             await asyncio.wait(self._sending)
 
-    def _go(self) -> None:
+    def _flush_now(self) -> None:
         if self._safe is None:
             return
         if self._timer is not None:
@@ -133,9 +133,7 @@ class Inbox:
     async def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
         while True:
             yield await self.look()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds):
-                    await self._came.wait()
+            await set_within(self._came, self._seconds)
             self._came.clear()
 
     def hurry(self) -> None:
@@ -167,12 +165,6 @@ _LOOK_AGAIN_SECONDS = 1.0
 """How often a collector checks whether others have merged increments that it cannot read."""
 _ACTIVE_MS = 10_000
 """How long the completeness of the cloud waits for an emitter that sends nothing."""
-
-
-class Phase(Enum):
-    STARTED = "started"
-    PROCESSING = "processing"
-    MERGING = "merging"
 
 
 class Collector:
@@ -216,7 +208,6 @@ class Collector:
         self._hurried = 0
         self._task: asyncio.Task[None] | None = None
         self._merging: asyncio.Future[bool] | None = None
-        self.phase = Phase.STARTED
         self.merges = 0
         """Versions written by this collector."""
         self.dropped = 0
@@ -243,7 +234,8 @@ class Collector:
     async def settle(self, *, merging: bool = True) -> None:
         """Wait until everything sent so far is merged: by this collector if `merging`, else by others."""
         self._hurried += merging
-        self._look_how_hurried()
+        if merging:
+            self._hurry.set()
         try:
             while await self._transport.waiting():
                 if merging:
@@ -251,13 +243,8 @@ class Collector:
                 await asyncio.sleep(_LOOK_SECONDS)
         finally:
             self._hurried -= merging
-            self._look_how_hurried()
-
-    def _look_how_hurried(self) -> None:
-        if self._hurried:
-            self._hurry.set()
-        else:
-            self._hurry.clear()
+            if not self._hurried:
+                self._hurry.clear()
 
     async def run(self) -> None:
         while True:
@@ -269,21 +256,15 @@ class Collector:
                         if not await asyncio.shield(self._merging):
                             break
                         if self._pause and self.due():
-                            await self._rest()
+                            await set_within(self._hurry, self._pause)
             except Unavailable as error:
                 self._outage.warning("the tag cloud waits: %s", error)
             except Exception:  # noqa: BLE001  # whatever it was, the increments are safe, and the next attempt may succeed
                 _log.exception("increments could not be merged")
             await asyncio.sleep(_AWAY_SECONDS)
 
-    async def _rest(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._pause):
-                await self._hurry.wait()
-
     def take(self, parcels: Sequence[Parcel]) -> None:
         """Add received increments; a duplicate changes nothing."""
-        self.phase = Phase.PROCESSING
         if parcels and not self._pending:
             self._oldest = time.monotonic()
         for parcel in parcels:
@@ -319,13 +300,11 @@ class Collector:
         """Merge received increments. Returns False if another collector has the lock; its increments are dropped later."""
         try:
             if await self._store.lock(self._holder, self._lock_seconds):
-                self.phase = Phase.MERGING
                 await self._merge()
                 return True
         except Overtaken:
             self._head = None
         finally:
-            self.phase = Phase.PROCESSING
             # Also after a cancellation during `lock`; this never releases another holder's lock.
             await self._store.unlock(self._holder)
         await asyncio.sleep(_RETRY_SECONDS)

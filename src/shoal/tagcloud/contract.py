@@ -269,17 +269,9 @@ class Increment(msgspec.Struct, frozen=True, array_like=True):
 
 
 _MARK_BYTES = 12
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Increment] = msgspec.msgpack.Decoder(Increment)
-
-
-def encode(increment: Increment) -> bytes:
-    return _encoder.encode(increment)
-
-
-def decode(data: bytes) -> Increment:
-    """Decode an increment. Raises `msgspec.DecodeError` or `msgspec.ValidationError`."""
-    return _decoder.decode(data)
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(Increment).decode
+"""Decode an increment. Raises `msgspec.DecodeError` or `msgspec.ValidationError`."""
 
 
 def pack_marks(marks: Iterable[int]) -> bytes:
@@ -296,19 +288,29 @@ Rest = tuple[tuple[Heat, Heat, Heat], dict[str, int], dict[int, Day]]
 ORDER_COLUMNS = ("hour", "day", "week", "n")
 """By the windows of `heat`; the last one is that of window -1."""
 
-_rest_decoder = msgspec.msgpack.Decoder(Rest)
+_decode_rest = msgspec.msgpack.Decoder(Rest).decode
 
 
 def row_values(row: TagRow) -> tuple[int, str, int, float, float, float, bytes]:
     """Return id, name, uses, the ranks of the three heats, and the encoded rest."""
     hour, day, week = row.heats
-    rest = _encoder.encode((row.heats, row.forms, row.days))
+    rest = encode((row.heats, row.forms, row.days))
     return row.id, row.name, row.n, hour.rank, day.rank, week.rank, rest
 
 
 def rows_of(found: Iterable[Any]) -> list[TagRow]:
     """Return rows from their id, name, uses and rest."""
-    return [TagRow(id_, name, n, *_rest_decoder.decode(rest)) for id_, name, n, rest in found]
+    return [TagRow(id_, name, n, *_decode_rest(rest)) for id_, name, n, rest in found]
+
+
+def rank_in(row: TagRow, window: int) -> tuple[float, int]:
+    """Return the sort key of a row in `CloudStore.top`."""
+    return (-row.n if window < 0 else -row.heats[window].rank, row.id)
+
+
+def authors_of(found: Iterable[tuple[int, int, int, int]]) -> dict[AuthorKey, int]:
+    """Return counts by author from their tag, day, member and count."""
+    return {(tag, day, member): n for tag, day, member, n in found}
 
 
 class Parts:

@@ -46,6 +46,7 @@ from shoal.tagcloud.contract import (
     Overtaken,
     TagRow,
     TagRule,
+    rank_in,
     says_something,
 )
 from shoal.tagcloud.dynamodb_items import (
@@ -60,10 +61,9 @@ from shoal.tagcloud.dynamodb_items import (
     change,
     day_at,
     done_at,
-    done_spot,
     inbox_at,
-    inbox_spot,
     increment_of,
+    increment_spot,
     part_of,
     piece_at,
     pieces,
@@ -83,8 +83,8 @@ SLICE_CHANGES = 99
 SLICE_BYTES = 300_000
 ALL = 10**9
 """A limit that is never reached."""
-_SIDE_BY_SIDE = 16
-_FORGOTTEN_AT_ONCE = 2_000
+_CONCURRENT = 16
+_DELETED_AT_ONCE = 2_000
 """Maximum of expired items of a kind that a merge deletes; the rest is left to the next ones."""
 _RANKS_KEPT = 3
 
@@ -96,7 +96,7 @@ class Intents:
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service
         self._spread = spread
-        self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
+        self._places = asyncio.Semaphore(_CONCURRENT)
         # Past days that have no authors any more.
         self._empty: set[int] = set()
 
@@ -118,14 +118,14 @@ class Intents:
             raise Overtaken("another version of the tag cloud was written meanwhile")
         after, intent = self._after(before, merge), secrets.token_hex(8)
         slices = self._slices(intent, after.version, await self._changes(merge))
-        await self._lay_down(slices)
-        if not await self._decide(before, intent, after):
+        await self._store_slices(slices)
+        if not await self._propose(before, intent, after):
             await self._service.forget([address_of(item) for item in slices])
             raise Overtaken("another version of the tag cloud was written meanwhile")
         await self._finish(intent, after)
         # The version is complete: the cleanup can wait.
         with suppress(Unavailable):
-            await self._tidy(after)
+            await self._clean_up(after)
 
     async def _changes(self, merge: Merge) -> list[ItemChange]:
         head, spread = merge.head, self._spread
@@ -142,13 +142,15 @@ class Intents:
         for bucket, marks in merge.marks.items():
             changes += whole(f"tagmarks#{bucket}", digits(head.version), marks)
         increments = list(dict.fromkeys(merge.increments))
-        changes += [change(done_at(id_), {"at": head.at}, done_spot(id_, head.at, spread)) for id_ in increments]
-        changes += [change(address, None) for address in await self.lying(increments)]
+        changes += [
+            change(done_at(id_), {"at": head.at}, increment_spot("tagdone", id_, head.at, spread)) for id_ in increments
+        ]
+        changes += [change(address, None) for address in await self.inbox_pieces(increments)]
         changes += whole("tagcloud", digits(head.version), head.cloud, at=head.at)
         changes += whole("tagranks", digits(head.version), head.state)
         return changes
 
-    async def lying(self, increments: Sequence[bytes]) -> list[ItemKey]:
+    async def inbox_pieces(self, increments: Sequence[bytes]) -> list[ItemKey]:
         """Return the keys of all pieces of those of these increments that are in the inbox."""
         items = await self._service.get([inbox_at(id_) for id_ in increments], "of")
         return [piece_at(item["ID"]["S"], "body", number) for item in items for number in range(typed(item, "of"))]
@@ -162,11 +164,11 @@ class Intents:
             for number, data in enumerate(_cut(changes))
         ]
 
-    async def _lay_down(self, slices: Sequence[Item]) -> None:
+    async def _store_slices(self, slices: Sequence[Item]) -> None:
         """Store the slices in a request each, since together they may exceed the limit of one."""
         await self._each(lambda item: self._service.write("put_item", Item=item), slices)
 
-    async def _decide(self, before: State, intent: str, after: State) -> bool:
+    async def _propose(self, before: State, intent: str, after: State) -> bool:
         """Make the slices the intent; return False if another process was first."""
         stored = StoredVersion(before, intent, after)
         patience = Backoff(self._service.patience)
@@ -188,18 +190,13 @@ class Intents:
     async def _finish(self, intent: str, after: State) -> None:
         """Apply the remaining slices of an intent, and make its version the newest."""
         await self._each(self._apply, await self._slices_of(f"{digits(after.version)}#{intent}#"))
-        patience = Backoff(self._service.patience)
-        while True:
-            transaction = self._transaction()
-            transaction.put(state_item(StoredVersion(after)), _is(after.version - 1, intent))
-            try:
-                await self._service.transact(transaction.writes)
-            except Contested as error:
-                if (await self.stored()).intent != intent:
-                    return
-                await patience.pause(error)
-            else:
-                return
+        transaction = self._transaction()
+        transaction.put(state_item(StoredVersion(after)), _is(after.version - 1, intent))
+
+        async def is_finished() -> bool:
+            return (await self.stored()).intent != intent
+
+        await self._commit(transaction, is_finished)
 
     async def _slices_of(self, beginning: str) -> list[Item]:
         found = await asyncio.gather(
@@ -219,16 +216,22 @@ class Intents:
                 transaction.delete(one.address)
             else:
                 transaction.put(one.item())
+
+        async def is_applied() -> bool:
+            return not await self._service.get([address], "version")
+
+        await self._commit(transaction, is_applied)
+
+    async def _commit(self, transaction: Transaction, is_done: Callable[[], Awaitable[bool]]) -> None:
+        """Run a transaction, again and again while others interfere, unless one of them has done the same."""
         patience = Backoff(self._service.patience)
         while True:
             try:
-                await self._service.transact(transaction.writes)
+                return await self._service.transact(transaction.writes)
             except Contested as error:
-                if not await self._service.get([address], "version"):
-                    return
+                if await is_done():
+                    return None
                 await patience.pause(error)
-            else:
-                return
 
     async def _each(self, work: Callable[[Item], Awaitable[object]], items: Sequence[Item]) -> None:
         """Run `work` concurrently, with a limit. After an error, the others are finished before it is raised."""
@@ -244,30 +247,30 @@ class Intents:
     def _transaction(self) -> Transaction:
         return Transaction(self._service.table, self._spread)
 
-    async def _tidy(self, state: State) -> None:
+    async def _clean_up(self, state: State) -> None:
         """Delete expired items, including slices of processes that died before their intent was written."""
         version, spread = state.version, self._spread
-        past = [self._past(f"tagslice#{p}", f"{digits(version)}{END}") for p in range(spread)]
+        past = [self._delete_range(f"tagslice#{p}", f"{digits(version)}{END}") for p in range(spread)]
         past += [
-            self._past("tagcloud", digits(version - KEEP_CLOUDS) + END),
-            self._past("tagranks", digits(version - _RANKS_KEPT) + END),
+            self._delete_range("tagcloud", digits(version - KEEP_CLOUDS) + END),
+            self._delete_range("tagranks", digits(version - _RANKS_KEPT) + END),
         ]
-        done = [self._past_increments(f"tagdone#{p}", state.at - KEEP_INCREMENTS_MS) for p in range(spread)]
-        days = [self._past_day(day) for day in state.days if day < state.before_day]
+        done = [self._delete_increments(f"tagdone#{p}", state.at - KEEP_INCREMENTS_MS) for p in range(spread)]
+        days = [self._delete_day(day) for day in state.days if day < state.before_day]
         await asyncio.gather(*past, *done, *days)
 
-    async def _past_day(self, day: int) -> None:
-        found = await asyncio.gather(*[self._past(f"tagday#{day}#{p}", END) for p in range(self._spread)])
-        if max(found) < _FORGOTTEN_AT_ONCE:
+    async def _delete_day(self, day: int) -> None:
+        found = await asyncio.gather(*[self._delete_range(f"tagday#{day}#{p}", END) for p in range(self._spread)])
+        if max(found) < _DELETED_AT_ONCE:
             self._empty.add(day)
 
-    async def _past(self, id_: str, upto: str) -> int:
-        found = await self._service.stretch(ItemKey(id_, "!"), ItemKey(id_, upto), _FORGOTTEN_AT_ONCE)
+    async def _delete_range(self, id_: str, upto: str) -> int:
+        found = await self._service.stretch(ItemKey(id_, "!"), ItemKey(id_, upto), _DELETED_AT_ONCE)
         await self._service.forget([address_of(item) for item in found])
         return len(found)
 
-    async def _past_increments(self, part: str, before: int) -> None:
-        found = await self._service.index(part, "!", digits(before), _FORGOTTEN_AT_ONCE)
+    async def _delete_increments(self, part: str, before: int) -> None:
+        found = await self._service.index(part, "!", digits(before), _DELETED_AT_ONCE)
         await self._service.forget([address_of(item) for item in found])
 
     def _after(self, before: State, merge: Merge) -> State:
@@ -318,7 +321,7 @@ class DynamoCloud:
         self._service = service
         self._spread = spread
         self._intents = Intents(service, spread)
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @classmethod
     async def open(cls, url: str, *, patience: float = PATIENCE_SECONDS) -> DynamoCloud:
@@ -435,15 +438,12 @@ class DynamoCloud:
         return dict(author_in(item) for items in found for item in items)
 
     async def top(self, window: int, limit: int) -> list[TagRow]:
-        def rank(row: TagRow) -> tuple[float, int]:
-            return (-row.n if window < 0 else -row.heats[window].rank, row.id)
-
         await self._intents.settled()
         best: list[TagRow] = []
         for part in range(self._spread):
             after = digits(-(2**63))
             while page := await self._rows_after(part, after, _PAGE):
-                best = heapq.nsmallest(limit, [*best, *map(row_in, page)], key=rank)
+                best = heapq.nsmallest(limit, [*best, *map(row_in, page)], key=lambda row: rank_in(row, window))
                 after = page[-1]["sort"]["S"]
         return best
 
@@ -465,12 +465,9 @@ class DynamoCloud:
 
     async def write(self, merge: Merge) -> None:
         # If the caller is cancelled, the write continues.
-        await self._finished(self._intents.write(merge))
-
-    async def _finished(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        task = asyncio.ensure_future(self._intents.write(merge))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         await asyncio.shield(task)
 
     async def put(self, id_: bytes, body: bytes) -> None:
@@ -479,12 +476,14 @@ class DynamoCloud:
         for number, piece in enumerate(others, 1):
             item = item_of(inbox_at(id_, number), {"data": piece, "of": count})
             await self._service.write("put_item", Item=item)
-        item = item_of(inbox_at(id_), {"data": first, "of": count}, inbox_spot(id_, time.time_ns(), self._spread))
+        item = item_of(
+            inbox_at(id_), {"data": first, "of": count}, increment_spot("taginbox", id_, time.time_ns(), self._spread)
+        )
         with suppress(ConditionFailed):
             await self._service.write("put_item", Item=item, **ABSENT.parameters())
 
     async def inbox(self, limit: int) -> list[tuple[bytes, bytes]]:
-        items = {item["ID"]["S"]: item for item in await self._service.get(await self._lying(limit))}
+        items = {item["ID"]["S"]: item for item in await self._service.get(await self._oldest_in_inbox(limit))}
         more = await self._service.get(
             [piece_at(id_, "body", number) for id_, item in items.items() for number in range(1, typed(item, "of"))]
         )
@@ -492,13 +491,14 @@ class DynamoCloud:
         for item in more:
             bodies[item["ID"]["S"]].append(item)
         oldest = sorted(items.values(), key=lambda item: str(item["place"]["S"]))
-        return [
-            (increment_of(item), _joined(parts))
-            for item in oldest
-            if len(parts := bodies[item["ID"]["S"]]) == typed(item, "of")
-        ]
+        found: list[tuple[bytes, bytes]] = []
+        for item in oldest:
+            parts = sorted(bodies[item["ID"]["S"]], key=lambda part: str(part["sort"]["S"]))
+            if len(parts) == typed(item, "of"):
+                found.append((increment_of(item), b"".join(typed(part, "data") for part in parts)))
+        return found
 
-    async def _lying(self, limit: int) -> list[ItemKey]:
+    async def _oldest_in_inbox(self, limit: int) -> list[ItemKey]:
         """Return the keys of the first pieces of the oldest increments in the inbox."""
         found = await asyncio.gather(
             *[self._service.index(f"taginbox#{p}", "!", END, limit) for p in range(self._spread)]
@@ -507,22 +507,18 @@ class DynamoCloud:
         return [address_of(item) for item in items[:limit]]
 
     async def discard(self, increments: Collection[bytes]) -> None:
-        await self._service.forget(await self._intents.lying(list(increments)))
+        await self._service.forget(await self._intents.inbox_pieces(list(increments)))
 
     async def waiting(self) -> int:
-        return len(await self._lying(ALL))
+        return len(await self._oldest_in_inbox(ALL))
 
     async def close(self) -> None:
         try:
-            if self._under_way:
-                await asyncio.wait(self._under_way)
+            if self._tasks:
+                await asyncio.wait(self._tasks)
         finally:
             await self._service.close()
 
     async def _all(self, id_: str, beginning: str) -> list[Item]:
         """Return all items of one `ID` whose sort key has this prefix."""
         return await self._service.stretch(ItemKey(id_, f"{beginning}#"), ItemKey(id_, f"{beginning}#{END}"), ALL)
-
-
-def _joined(parts: Iterable[Item]) -> bytes:
-    return b"".join(typed(part, "data") for part in sorted(parts, key=lambda part: str(part["sort"]["S"])))

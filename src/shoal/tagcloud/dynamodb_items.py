@@ -84,15 +84,11 @@ def change(address: ItemKey, values: Mapping[str, Value] | None, spot: Spot | No
 
 
 def state_item(stored: StoredVersion) -> Item:
-    values: dict[str, Value] = {**_plain(stored.state)}
+    *numbers, days = msgspec.structs.astuple(stored.state)
+    values: dict[str, Value] = {**dict(zip(_NUMBERS, numbers, strict=True)), "days": _encoder.encode(days)}
     if stored.next is not None:
         values |= {"intent": stored.intent, "next": _encoder.encode(stored.next)}
     return item_of(STATE, values)
-
-
-def _plain(state: State) -> dict[str, Value]:
-    *numbers, days = msgspec.structs.astuple(state)
-    return {**dict(zip(_NUMBERS, numbers, strict=True)), "days": _encoder.encode(days)}
 
 
 def stored_in(items: Iterable[Item]) -> StoredVersion:
@@ -190,27 +186,15 @@ def done_at(id_: bytes) -> ItemKey:
     return ItemKey(f"tagdone#{id_.hex()}", "done")
 
 
-def done_spot(id_: bytes, at: int, spread: int) -> Spot:
-    """Return the index key of such an item, by its time."""
-    return Spot(f"tagdone#{_part_of_bytes(id_, spread)}", f"{digits(at)}#{id_.hex()}")
-
-
-def inbox_id(id_: bytes) -> str:
-    return f"taginbox#{id_.hex()}"
-
-
 def inbox_at(id_: bytes, piece: int = 0) -> ItemKey:
-    return piece_at(inbox_id(id_), "body", piece)
+    return piece_at(f"taginbox#{id_.hex()}", "body", piece)
 
 
-def inbox_spot(id_: bytes, at: int, spread: int) -> Spot:
-    """Return the index key of an increment in the inbox, by its arrival (Unix ns)."""
-    return Spot(f"taginbox#{_part_of_bytes(id_, spread)}", f"{digits(at)}#{id_.hex()}")
+def increment_spot(kind: str, id_: bytes, at: int, spread: int) -> Spot:
+    """Return the index key of an increment: `tagdone` by its time, or `taginbox` by its arrival (Unix ns)."""
+    part = (id_[0] if id_ else 0) % spread
+    return Spot(f"{kind}#{part}", f"{digits(at)}#{id_.hex()}")
 
 
 def increment_of(item: Item) -> bytes:
     return bytes.fromhex(item["ID"]["S"].partition("#")[2])
-
-
-def _part_of_bytes(id_: bytes, spread: int) -> int:
-    return (id_[0] if id_ else 0) % spread

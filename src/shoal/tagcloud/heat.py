@@ -45,12 +45,6 @@ def heats_of(written: int) -> tuple[Heat, Heat, Heat]:
     )
 
 
-def heated(heat: Heat, window: int, written: int, by: int) -> Heat:
-    """Return the heat after `by` uses of a post written at this time (Unix ms) were added or removed."""
-    one = heats_of(written)[window]
-    return joined(heat, Heat(by * one.value, one.step))
-
-
 def joined(one: Heat, other: Heat) -> Heat:
     if one.value == 0.0:
         return other
@@ -101,19 +95,16 @@ class Ranking(msgspec.Struct, array_like=True):
             self.ranks.pop(id_, None)
 
     def _cut(self, most: int) -> None:
-        ordered = self._ordered(len(self.ranks))
+        ordered = self.first(len(self.ranks))
         self.floor = self.ranks[ordered[most]]
         self.ranks = {id_: rank for id_ in ordered[:most] if (rank := self.ranks[id_]) > self.floor}
-
-    def first(self, most: int) -> list[int]:
-        """Return the ids with the greatest ranks, in descending order, ties by id."""
-        return self._ordered(most)
 
     def runs_dry(self, wanted: int) -> bool:
         """Return whether dropped tags may be among the top `wanted`."""
         return len(self.ranks) < wanted and self.floor > NEVER
 
-    def _ordered(self, most: int) -> list[int]:
+    def first(self, most: int) -> list[int]:
+        """Return the ids with the greatest ranks, in descending order, ties by id."""
         return heapq.nsmallest(most, self.ranks, key=lambda id_: (-self.ranks[id_], id_))
 
 
@@ -124,14 +115,10 @@ class Rankings(msgspec.Struct, array_like=True):
         return self.by_order.setdefault(order, Ranking())
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Rankings] = msgspec.msgpack.Decoder(Rankings)
-
-
-def encode(rankings: Rankings) -> bytes:
-    return _encoder.encode(rankings)
+encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Rankings).decode
 
 
 def decode(data: bytes) -> Rankings:
     """Decode rankings; empty bytes are empty rankings."""
-    return _decoder.decode(data) if data else Rankings()
+    return _decode(data) if data else Rankings()

@@ -15,6 +15,8 @@ from shoal.tagcloud.contract import (
     Overtaken,
     TagRow,
     TagRule,
+    rank_in,
+    says_something,
 )
 
 
@@ -73,10 +75,7 @@ class MemoryCloud:
         return {key: n for key, n in self._authors.items() if key[:2] in days}
 
     async def top(self, window: int, limit: int) -> list[TagRow]:
-        def rank(row: TagRow) -> tuple[float, int]:
-            return (-row.n if window < 0 else -row.heats[window].rank, row.id)
-
-        return sorted(self._rows.values(), key=rank)[:limit]
+        return sorted(self._rows.values(), key=lambda row: rank_in(row, window))[:limit]
 
     async def scan(self, after: int, limit: int) -> list[TagRow]:
         return [self._rows[id_] for id_ in sorted(self._rows) if id_ > after][:limit]
@@ -102,7 +101,7 @@ class MemoryCloud:
         self._authors = {key: n for key, n in self._authors.items() if n and key[1] >= merge.before_day}
         for rule in merge.rules:
             self._rules[rule.name] = rule
-            if not rule.denied and not rule.target:
+            if not says_something(rule):
                 del self._rules[rule.name]
         for id_ in merge.increments:
             self._inbox.pop(id_, None)

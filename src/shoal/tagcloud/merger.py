@@ -217,12 +217,7 @@ class Merger:
         self._marked_to = 0
 
     async def merge(
-        self,
-        head: Head,
-        increments: Sequence[Increment],
-        *,
-        complete_to: int = 0,
-        amendment: Amendment = NOTHING,
+        self, head: Head, increments: Sequence[Increment], *, complete_to: int = 0, amendment: Amendment = NOTHING
     ) -> Head:
         """Write the version after `head`. Raises `Overtaken`, or `Unavailable`: then nothing was written.
 

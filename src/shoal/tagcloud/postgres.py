@@ -7,15 +7,13 @@ finds it written. Its rows are written in slices, one statement each.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any
 
 import asyncpg
 
-from shoal.core.errors import ShoalError
-from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
-from shoal.graph.postgres.migrations import VersionLedger, check_version, migrate
+from shoal.graph.postgres.connections import LONG_PATIENCE
+from shoal.graph.postgres.derived import DerivedStore
+from shoal.graph.postgres.migrations import VersionLedger
 from shoal.tagcloud import postgres_sql as sql
 from shoal.tagcloud.contract import (
     KEEP_CLOUDS,
@@ -29,43 +27,25 @@ from shoal.tagcloud.contract import (
     Parts,
     TagRow,
     TagRule,
+    authors_of,
     rows_of,
 )
 
-_READERS = 4
-_WRITERS = 4
-"""A merge occupies one of them for a while; the others serve locks and increments."""
 _SLICE = 2_000
-_FORGOTTEN_AT_ONCE = 50_000
+_DELETED_AT_ONCE = 50_000
 """Maximum of authors of past days that a merge deletes; reads ignore the rest, which is left to the next merges."""
 
 LEDGER = VersionLedger("the tag cloud", "tag_version", sql.MIGRATIONS)
 
 
-class PostgresCloud:
-    """See `contract.CloudStore`. Make one with `open`."""
+class PostgresCloud(DerivedStore):
+    """See `contract.CloudStore`."""
 
-    def __init__(self, reading: ConnectionPool, writing: ConnectionPool | None) -> None:
-        self._reading = reading
-        self._writing = writing
-
-    @classmethod
-    async def open(cls, url: str, *, read_only: bool = False, patience: float = PATIENCE) -> PostgresCloud:
-        """Open or create the cloud in this database; safe to run concurrently. Raises `Unavailable`."""
-        async with AsyncExitStack() as undo:
-            settings = {"default_transaction_read_only": "on"} if read_only else {}
-            reading = ConnectionPool(url, _READERS, settings, patience)
-            undo.push_async_callback(reading.close)
-            writing = None
-            if not read_only:
-                writing = ConnectionPool(url, _WRITERS, {"synchronous_commit": "on"}, patience)
-                undo.push_async_callback(writing.close)
-                # The migration of the graph creates the schema, under a lock.
-                await writing.use(migrate, patience=LONG_PATIENCE)
-                await writing.use(partial(migrate, ledger=LEDGER), patience=LONG_PATIENCE)
-            await reading.use(partial(check_version, ledger=LEDGER))
-            undo.pop_all()
-        return cls(reading, writing)
+    ledger = LEDGER
+    title = "the store"
+    readers = 4
+    writers = 4
+    """A merge occupies one of them for a while; the others serve locks and increments."""
 
     @property
     def round_trips(self) -> int:
@@ -103,11 +83,11 @@ class PostgresCloud:
 
     async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
         wanted = sorted((day, tag, member) for tag, day, member in keys)
-        return _authors(await self._reading.ask(sql.AUTHORS, *_columns(wanted, 3)))
+        return authors_of(await self._reading.ask(sql.AUTHORS, *_columns(wanted, 3)))
 
     async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
         wanted = sorted((day, tag) for tag, day in days)
-        return _authors(await self._reading.ask(sql.CROWDS, *_columns(wanted, 2)))
+        return authors_of(await self._reading.ask(sql.CROWDS, *_columns(wanted, 2)))
 
     async def top(self, window: int, limit: int) -> list[TagRow]:
         statement = sql.TOP.format(column=ORDER_COLUMNS[window])
@@ -145,16 +125,6 @@ class PostgresCloud:
     async def waiting(self) -> int:
         return int((await self._reading.ask(sql.INBOX_SIZE))[0][0])
 
-    async def close(self) -> None:
-        if self._writing is not None:
-            await self._writing.close()
-        await self._reading.close()
-
-    def _durable(self) -> ConnectionPool:
-        if self._writing is None:
-            raise ShoalError("the store was opened for reading only")
-        return self._writing
-
 
 def _statements(merge: Merge) -> Iterator[tuple[str, Sequence[Any]]]:
     """Yield the statements of a merge, without those that would change nothing."""
@@ -177,7 +147,7 @@ def _statements(merge: Merge) -> Iterator[tuple[str, Sequence[Any]]]:
         yield sql.INBOX_FORGET, [parts.increments]
     if parts.marks:
         yield sql.MARK_PUT, [head.version, *_columns(parts.marks, 2)]
-    yield sql.AUTHORS_FORGET, [merge.before_day, _FORGOTTEN_AT_ONCE]
+    yield sql.AUTHORS_FORGET, [merge.before_day, _DELETED_AT_ONCE]
     yield sql.INCREMENT_FORGET, [head.at - KEEP_INCREMENTS_MS]
     yield sql.CLOUD_PUT, [head.version, head.at, head.cloud]
     yield sql.CLOUD_FORGET, [head.version - KEEP_CLOUDS]
@@ -186,7 +156,3 @@ def _statements(merge: Merge) -> Iterator[tuple[str, Sequence[Any]]]:
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
-
-
-def _authors(found: Sequence[Any]) -> dict[AuthorKey, int]:
-    return {(tag, day, member): n for tag, day, member, n in found}

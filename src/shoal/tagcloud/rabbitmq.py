@@ -22,6 +22,7 @@ from pamqp.common import FieldValue
 
 from shoal.amqp import Link, Roll, RollCall, depth_of
 from shoal.core.errors import TooLarge, Unavailable
+from shoal.locks import set_within
 from shoal.tagcloud.contract import Parcel
 
 QUEUES = 3
@@ -179,7 +180,7 @@ _log = logging.getLogger(__name__)
 MOST_BYTES = 1_000_000
 """Largest accepted increment, in bytes. Emitters send a tenth of that at most."""
 _LOOK_SECONDS = 0.2
-_STILL_SECONDS = 5.0
+_STUCK_SECONDS = 5.0
 """A queue with waiting messages, of which no collector has any for this long, is stuck."""
 
 
@@ -205,13 +206,13 @@ class RabbitTransport:
         self._places: list[QueuePlace] = []
         self._came = asyncio.Event()
         self._counting: AbstractChannel | None = None
-        self._looking: AbstractChannel | None = None
+        self._look_channel: AbstractChannel | None = None
         self._roll_call = RollCall(self._names.census, CollectorReport, self._report if collecting else None)
         # Two connections: a broker that is short of memory stops reading from publishers, including their acknowledgments.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._lost) if collecting else None
-        self._turns: asyncio.Task[None] | None = None
-        self._still: dict[str, float] = {}
+        self._balancing: asyncio.Task[None] | None = None
+        self._stuck_since: dict[str, float] = {}
 
     @classmethod
     async def open(
@@ -230,17 +231,17 @@ class RabbitTransport:
             await transport.close()
             raise
         if transport._taking is not None:
-            transport._turns = asyncio.create_task(transport._take_turns(), name="shoal-tag-queues")
+            transport._balancing = asyncio.create_task(transport._balance(), name="shoal-tag-queues")
         return transport
 
     async def close(self) -> None:
-        if self._turns is not None:
-            self._turns.cancel()
-            await asyncio.wait([self._turns])
+        if self._balancing is not None:
+            self._balancing.cancel()
+            await asyncio.wait([self._balancing])
         if self._taking is not None and self._taking.up:
             # The reply arrives after the acknowledgments sent before were processed.
             with contextlib.suppress(Unavailable):
-                await self._taking.ask(self._said())
+                await self._taking.ask(self._flush())
         for link in filter(None, (self._taking, self._putting)):
             await link.close()
 
@@ -255,17 +256,15 @@ class RabbitTransport:
         while True:
             self._came.clear()
             yield self._deliveries.take()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._came.wait()
+            await set_within(self._came, _LOOK_SECONDS)
 
     def hurry(self) -> None:
         self._came.set()
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
-        await self._give(self._deliveries.done([parcel.id for parcel in parcels]))
+        await self._acknowledge(self._deliveries.done([parcel.id for parcel in parcels]))
 
-    async def _give(self, receipts: Sequence[QueueReceipt]) -> None:
+    async def _acknowledge(self, receipts: Sequence[QueueReceipt]) -> None:
         for place, tag in receipts:
             # A connection that has ended redelivers anyway.
             with contextlib.suppress(Exception):
@@ -304,7 +303,7 @@ class RabbitTransport:
             QueuePlace(queue, await connection.channel(publisher_confirms=False), self._delivered)
             for queue in self._names.queues
         ]
-        self._looking = looking = await connection.channel(publisher_confirms=False)
+        self._look_channel = looking = await connection.channel(publisher_confirms=False)
         await self._names.declare(looking)
         await looking.basic_consume(self._names.roll, _nothing)
         for place in self._places:
@@ -319,7 +318,7 @@ class RabbitTransport:
         if self._deliveries.arrive(Parcel(message[1:body], message[body:]), receipt):
             self._came.set()
         else:
-            await self._give([receipt])
+            await self._acknowledge([receipt])
 
     async def _cancelled(self, _frame: object) -> None:
         """Reconnect, because the queue was deleted."""
@@ -330,23 +329,23 @@ class RabbitTransport:
         self._deliveries.clear()
         self._places = []
 
-    async def _take_turns(self) -> None:
+    async def _balance(self) -> None:
         while self._taking is not None:
             await asyncio.sleep(self._turn_seconds)
             if self._taking.up:
                 try:
-                    await self._taking.ask(self._take_turn())
-                    if self._putting.up and await self._putting.ask(self._stands_still()):
+                    await self._taking.ask(self._give_up_surplus())
+                    if self._putting.up and await self._putting.ask(self._is_stuck()):
                         self._taking.renew()
                 except Unavailable:
                     # It may have unsubscribed without subscribing again.
                     self._taking.renew()
 
-    async def _take_turn(self) -> None:
+    async def _give_up_surplus(self) -> None:
         """Give up one queue, if this collector is first on more than its share."""
-        if self._looking is None:
+        if self._look_channel is None:
             return
-        given_up = too_many(self._places, await self._names.collectors(self._looking))
+        given_up = too_many(self._places, await self._names.collectors(self._look_channel))
         if given_up is not None:
             await given_up.leave()
             # From here on its delivery numbers must not be acknowledged.
@@ -354,7 +353,7 @@ class RabbitTransport:
             await given_up.give_back()
             await given_up.stand()
 
-    async def _stands_still(self) -> bool:
+    async def _is_stuck(self) -> bool:
         """Return whether a queue has delivered nothing for some seconds, although messages are waiting.
 
         Seen once after some hundred restarts of RabbitMQ 3.10, on a busy machine, with every collector subscribed to every queue.
@@ -369,14 +368,14 @@ class RabbitTransport:
             # A silent collector may hold messages.
             waiting = []
         now = asyncio.get_running_loop().time()
-        self._still = {queue: self._still.get(queue, now) for queue in waiting if not _held(reports, queue)}
-        still = [queue for queue, since in self._still.items() if now - since >= _STILL_SECONDS]
+        self._stuck_since = {queue: self._stuck_since.get(queue, now) for queue in waiting if not _held(reports, queue)}
+        still = [queue for queue, since in self._stuck_since.items() if now - since >= _STUCK_SECONDS]
         if still:
             _log.warning("increments wait in %s and come to nobody: this collector connects anew", ", ".join(still))
-            self._still = {}
+            self._stuck_since = {}
         return bool(still)
 
-    async def _said(self) -> None:
+    async def _flush(self) -> None:
         for place in self._places:
             await place.channel.basic_qos(prefetch_count=self._prefetch)
 

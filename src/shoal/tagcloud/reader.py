@@ -16,7 +16,7 @@ from typing import NamedTuple
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import now_ms
 from shoal.core.text import check_tag
-from shoal.graph.cache.responses import compared, good_until, not_noted
+from shoal.graph.cache.dependencies import compared, good_until, not_noted
 from shoal.graph.schema import tag_id
 from shoal.tagcloud import rules as ruling
 from shoal.tagcloud.cloud import (
@@ -46,7 +46,7 @@ from shoal.tagcloud.cloud import (
 from shoal.tagcloud.contract import DAY_MS, CloudStore, TagRule
 from shoal.tagcloud.merger import SIZES, MergedTags, Sizes
 
-_LEAST = 0.001
+_MIN_WARMTH = 0.001
 """Minimum warmth, in uses made right now, for a tag to be in a window's cloud."""
 
 _SERVES_MS = 10_000
@@ -176,23 +176,9 @@ class TagCloud:
     async def rules(self) -> list[TagRule]:
         return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
 
-    async def deny(self, name: str) -> TagRule:
-        """Hide a tag everywhere. Raises `InvalidInput` for one that counts as another."""
-        return await self.rule(ruling.denying(name))
-
-    async def allow(self, name: str) -> TagRule:
-        return await self.rule(ruling.allowing(name))
-
-    async def merge(self, name: str, target: str) -> TagRule:
-        """Count a tag as another. Raises `InvalidInput` for itself, for a chain, and for one that is denied."""
-        return await self.rule(ruling.merging(name, target))
-
-    async def unmerge(self, name: str) -> TagRule:
-        return await self.rule(ruling.unmerging(name))
-
     async def rule(self, decide: ruling.Decide) -> TagRule:
         """Set a rule that `decide` derives from the current ones. Raises the `InvalidInput` of `decide`."""
-        rule = await ruling.lay_down(self._store, decide, self.clock, self._sizes)
+        rule = await ruling.set_rule(self._store, decide, self.clock, self._sizes)
         # A read that began before the rule must not be cached after it.
         async with self._looking:
             self._held = None
@@ -217,14 +203,14 @@ class TagCloud:
         now = self.clock()
         try:
             if held is not None and held.version == await self._store.version():
-                return _looked_at(held, now)
+                return _checked(held, now)
             head = await self._store.head()
             # Rules are read last, so they are of that version or a later one.
             rules = await self._store.rules()
         except Unavailable:
             if held is None:
                 raise
-            return _looked_at(held, now)
+            return _checked(held, now)
         return _Held(
             now, now, head.version, head.at, head.complete_to, decode(head.cloud), rules, MergedTags(rules), {}, {}
         )
@@ -236,7 +222,7 @@ def _check(order: str, limit: int) -> None:
     check_words(limit)
 
 
-def _looked_at(held: _Held, now: int) -> _Held:
+def _checked(held: _Held, now: int) -> _Held:
     """Record a check. Computed words stay valid for a while, in which warmth changes by a few thousandths at most."""
     if abs(now - held.now) < _SERVES_MS:
         return held._replace(looked=now)
@@ -246,26 +232,26 @@ def _looked_at(held: _Held, now: int) -> _Held:
 def _shown(held: _Held, order: str, limit: int) -> Shown:
     # Denied tags do not count towards the limit.
     chosen = [found for _, found in zip(range(limit), _entries(held, order), strict=False)]
-    sizes = levels([heavy for _, heavy in chosen])
-    words = [_word(held, one, heavy, level) for (one, heavy), level in zip(chosen, sizes, strict=True)]
+    sizes = levels([size for _, size in chosen])
+    words = [_word(held, one, size, level) for (one, size), level in zip(chosen, sizes, strict=True)]
     return Shown(order=order, version=held.version, at=held.at, complete_to=held.complete_to, words=words)
 
 
 def _entries(held: _Held, order: str) -> Iterator[tuple[CloudEntry, float]]:
     for id_ in held.cloud.orders.get(order, ()):
         one = held.cloud.entries[id_]
-        heavy = weight(one, order, held.now)
-        if heavy >= _LEAST and not held.hides(one.name) and leader(one.name, held.rules) == one.name:
-            yield one, heavy
+        size = weight(one, order, held.now)
+        if size >= _MIN_WARMTH and not held.hides(one.name) and leader(one.name, held.rules) == one.name:
+            yield one, size
 
 
-def _word(held: _Held, one: CloudEntry, heavy: float, level: int) -> Word:
+def _word(held: _Held, one: CloudEntry, size: float, level: int) -> Word:
     return Word(
         name=one.name,
         form=one.form,
         uses=one.n,
         days=history(one.days, held.now),
         reasons=reasons(one, held.now),
-        weight=heavy,
+        weight=size,
         level=level,
     )

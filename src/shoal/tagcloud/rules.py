@@ -25,11 +25,7 @@ Rules = Mapping[str, TagRule]
 
 
 async def amend(
-    store: CloudStore,
-    decide: Callable[[Rules], Amendment],
-    *,
-    clock: Callable[[], int] = now_ms,
-    sizes: Sizes = SIZES,
+    store: CloudStore, decide: Callable[[Rules], Amendment], *, clock: Callable[[], int] = now_ms, sizes: Sizes = SIZES
 ) -> Amendment:
     """Call `decide` with the current rules, and write the change that it returns; `NOTHING` writes none.
 
@@ -100,7 +96,7 @@ def unmerging(name: str) -> Decide:
     return lambda rules: TagRule(name, denied=name in rules and rules[name].denied)
 
 
-async def lay_down(store: CloudStore, decide: Decide, clock: Callable[[], int], sizes: Sizes) -> TagRule:
+async def set_rule(store: CloudStore, decide: Decide, clock: Callable[[], int], sizes: Sizes) -> TagRule:
     """Set a rule from the next version on. Idempotent.
 
     Raises the `InvalidInput` of `decide`, and `Unavailable` if the lock cannot be taken.
@@ -124,7 +120,7 @@ async def add_folded(store: CloudStore) -> Rules:
 
     def decide(rules: Rules) -> Amendment:
         former.clear()
-        former.update(_former(rules))
+        former.update(_former_rules(rules))
         return Amendment(rules=tuple(_differences(rules, {**former, **folded(rules)})))
 
     await amend(store, decide)
@@ -170,7 +166,7 @@ def _canonical(name: str) -> str:
     return canonical_tag(name) or name
 
 
-def _former(rules: Rules) -> dict[str, TagRule]:
+def _former_rules(rules: Rules) -> dict[str, TagRule]:
     """Return a rule for each former spelling that has one: that of its canonical form, or to count as this form."""
     after = folded(rules)
     former: dict[str, TagRule] = {}

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,9 +93,6 @@ class MemoryTimelines:
     def seats(self, members: Sequence[int]) -> Seats:
         row = self._row
         return np.array([row[member] for member in members if member in row], np.int32)
-
-    def warm(self, member: int) -> bool:
-        return member in self._row
 
     async def members(self, most: int) -> list[int]:
         return list(islice(self._row, most))
@@ -195,17 +193,14 @@ class MemoryTimelines:
         self._forget(members)
 
     async def drop_idle(self, seconds: float) -> None:
-        self._forget(self.idle(seconds))
+        rows = np.nonzero(self._read_at[: self._used] < self._clock() - seconds)[0]
+        self._forget([member for row in rows if self._row.get(member := int(self._member[row])) == row])
 
     async def clear(self) -> None:
         self.forget_all()
 
     def forget_all(self) -> None:
         self._forget(list(self._row))
-
-    def idle(self, seconds: float) -> list[int]:
-        rows = np.nonzero(self._read_at[: self._used] < self._clock() - seconds)[0]
-        return [member for row in rows if self._row.get(member := int(self._member[row])) == row]
 
     def _forget(self, members: Sequence[int]) -> None:
         rows = [self._row.pop(member) for member in members if member in self._row]
@@ -404,32 +399,7 @@ class ReadTimelines:
         held: list[int] = self._shared.rows.members[:used][self._shared.filled[:used] == 1][:most].tolist()
         return held
 
-    async def create(self, _member: int) -> None:
-        raise self._refused()
+    async def _refuse(self, *_arguments: object, **_named: object) -> NoReturn:
+        raise Unavailable("only the process that owns the store writes its timelines")
 
-    async def fill(self, _member: int, _ids: Sequence[int], _floor: int) -> None:
-        raise self._refused()
-
-    async def push(self, _entry: int, _seats: Seats) -> int:
-        raise self._refused()
-
-    async def remove(self, _entry: int, _seats: Seats) -> None:
-        raise self._refused()
-
-    async def union(self, _member: int, _ids: Sequence[int], _floor: int) -> None:
-        raise self._refused()
-
-    async def subtract(self, _member: int, _ids: Sequence[int]) -> None:
-        raise self._refused()
-
-    async def drop(self, _members: Sequence[int]) -> None:
-        raise self._refused()
-
-    async def drop_idle(self, _seconds: float) -> None:
-        raise self._refused()
-
-    async def clear(self) -> None:
-        raise self._refused()
-
-    def _refused(self) -> Unavailable:
-        return Unavailable("only the process that owns the store writes its timelines")
+    create = fill = push = remove = union = subtract = drop = drop_idle = clear = _refuse

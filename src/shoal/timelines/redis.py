@@ -209,15 +209,20 @@ class RedisTimelines:
         )
 
     async def _one(self, script: Script, member: int, *arguments: bytes | int) -> Any:
-        every = np.array([member], np.int64)
-        key = keys_of(_PREFIX, every).tobytes()
-        parts = await self._nodes.each(script, shards_of(every), lambda _: (key, *arguments), batch=1)
-        return parts[-1].result
+        return await _run(self._nodes, script, _PREFIX, member, *arguments)
 
     async def close(self) -> None:
         await self._pushing.close()
         await self._removing.close()
         await self._reading.close()
+
+
+async def _run(nodes: Nodes, script: Script, prefix: str, id_: int, *arguments: bytes | int) -> Any:
+    """Run a script for the key of one id."""
+    at = np.array([id_], np.int64)
+    key = keys_of(prefix, at).tobytes()
+    parts = await nodes.each(script, shards_of(at), lambda _: (key, *arguments), batch=1)
+    return parts[-1].result
 
 
 def _in_order(ids: Members) -> Members:
@@ -268,13 +273,7 @@ class RedisReadings:
         self._nodes = nodes
 
     async def keep(self, id_: int, data: bytes) -> None:
-        at = np.array([id_], np.int64)
-        key = keys_of(_READINGS_PREFIX, at).tobytes()
-        await self._nodes.each(_KEEP, shards_of(at), lambda _: (key, data, KEPT_SECONDS), batch=1)
+        await _run(self._nodes, _KEEP, _READINGS_PREFIX, id_, data, KEPT_SECONDS)
 
     async def get(self, id_: int) -> bytes | None:
-        at = np.array([id_], np.int64)
-        key = keys_of(_READINGS_PREFIX, at).tobytes()
-        parts = await self._nodes.each(_GET, shards_of(at), lambda _: (key,), batch=1)
-        data: bytes | None = parts[-1].result or None
-        return data
+        return await _run(self._nodes, _GET, _READINGS_PREFIX, id_) or None

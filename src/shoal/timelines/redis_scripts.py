@@ -12,15 +12,13 @@ Positive 64-bit integers have the order of the floating-point numbers with the s
 
 from __future__ import annotations
 
-from shoal.graph.redis.client import KEY_BYTES, Script
+from shoal.graph.redis.client import Script
 
 HEAD_BYTES = 32
 MARK_AT, MARK_BYTES = 16, 2
 FLOOR_AT = 24
 
-_HERE = (
-    f"local KEY = {KEY_BYTES}\n"
-    + r"""
+_HERE = r"""
 local function order(data, at) return struct.unpack('<d', data, at) end
 
 local MANY = '<' .. string.rep('d', 50)
@@ -38,9 +36,9 @@ local function greatest(data, from, to)
   return struct.pack('<d', most)
 end
 
--- Writes a head and slots[from..]. A string that is appended to beyond its room gets twice its length. Grown at `half`, it has
--- room for all that comes until it is cut again, and for no more; in one piece it would take twice its whole length. (Three
--- quarters first: memory comes in sizes a quarter apart, so the second step is sure to go beyond the first.)
+-- Write a head and slots[from..]. Redis doubles the allocation of a string that outgrows it. Written in steps up to `half`, it
+-- gets room until the next cut and no more; written at once, it would get twice its length. (The first step is three quarters:
+-- allocation sizes are a quarter apart, so the second step exceeds the first.)
 local function write(key, head, slots, from, half)
   local before = from - #head - 1
   if #slots - before <= math.max(half, 64) then
@@ -53,14 +51,13 @@ local function write(key, head, slots, from, half)
   redis.call('APPEND', key, string.sub(slots, before + half + 1))
 end
 """
-)
 
 PUSH = Script(
     "timelines.push",
     _HERE
     + r"""
--- ARGV: keys, room in bytes, the length from which it is cut, by how much that is spread, half of the most it may reach,
--- how many cuts a call; then for each entry: itself, how many of the keys are its own, '1' if floors may be above it.
+-- ARGV: keys, room in bytes, length at which a string is cut, spread of that length, half of the maximum length, maximum of
+-- cuts in a call; then for each entry: the entry, its number of keys, '1' if floors may be above it.
 local keys, room, full = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local spread, half, cuts = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local written, seen, cold = {}, 0, 0
@@ -71,7 +68,7 @@ local function cut(key)
   write(key, string.sub(data, 1, 24) .. greatest(data, 25, last), data, last + 1, half)
 end
 
--- Audiences that are pushed to together would be cut together: each key has a length of its own.
+-- Timelines that are pushed to together would be cut together, so each key has its own length.
 local function due(key)
   local a, b, c = string.byte(key, -9, -7)
   return full + 8 * ((a * 7 + b * 31 + c * 113) % spread)
@@ -87,7 +84,7 @@ for run = 7, #ARGV, 3 do
       local floor = first(i, 'GETRANGE', key, 24, 31)
       takes = floor and #floor == 8 and order(floor, 1) < value
     elseif cold * 4 > i then
-      -- Many are cold here: ask first. Where most are warm, appending to one that is not there, and undoing it, costs less.
+      -- Many are cold here, so check first. If most are warm, appending to a missing key and deleting it costs less.
       takes = first(i, 'EXISTS', key) == 1
       if not takes then cold = cold + 1 end
     end
@@ -116,14 +113,14 @@ REMOVE = Script(
     "timelines.remove",
     _HERE
     + r"""
--- ARGV: keys, room in bytes; then for each entry: itself, how many of the keys are its own.
+-- ARGV: keys, room in bytes; then for each entry: the entry, its number of keys.
 local keys, room, seen = ARGV[1], tonumber(ARGV[2]), 0
 for run = 3, #ARGV, 2 do
   local entry = ARGV[run]
   for i = seen + 1, seen + tonumber(ARGV[run + 1]) do
     local key = string.sub(keys, (i - 1) * KEY + 1, i * KEY)
     local data = first(i, 'GET', key)
-    -- What has been pushed out stays: it says how high the floor is.
+    -- Entries that were pushed out stay, because they determine the floor.
     local at = data and string.find(data, entry, math.max(33, #data - room + 1), true)
     while at do
       if at % 8 == 1 then redis.call('SETRANGE', key, at - 1, string.rep('\0', 8)) end
@@ -161,8 +158,8 @@ return {refused, true}
 CREATE = Script(
     "timelines.create",
     r"""
--- ARGV: one key, 7 bytes that are new but for the mark (2) they begin with, seconds.
--- Gives which beginning the timeline is of, be it this one or an earlier one.
+-- ARGV: one key, a creation id (7 bytes, of which 2 are the mark), seconds.
+-- Returns the creation id of the timeline: this one or an earlier one.
 local head, now = first(1, 'GETRANGE', ARGV[1], 0, 31), history()
 if not head then return {refused, false} end
 local ours = string.sub(head, 1, 16) == now and string.sub(head, 17, 18) == string.sub(ARGV[2], 1, 2)
@@ -176,8 +173,8 @@ MERGE = Script(
     "timelines.merge",
     _HERE
     + r"""
--- ARGV: one key, room in bytes, half of the most it may reach, floor, entries, 'f' to fill,
--- the beginning that is to be filled (or nothing: whichever).
+-- ARGV: one key, room in bytes, half of the maximum length, floor, entries, 'f' to fill, and the creation id of the timeline
+-- to fill (empty: any).
 local key, room, half, fill = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[6] == 'f'
 local data = first(1, 'GET', key)
 if not data or string.sub(data, 1, 16) ~= history() then return {refused, 0} end
@@ -215,12 +212,11 @@ return {refused, 1}
 
 READ = Script(
     "timelines.read",
-    f"local KEY = {KEY_BYTES}\n"
-    + r"""
--- ARGV: keys, and seconds; each as it is, of the filled, which live on for so long. Those of another history go.
+    r"""
+-- ARGV: keys, seconds. Returns filled timelines and extends their lives; deletes those of another history.
 local found, now = {}, history()
 for i = 1, #ARGV[1] / KEY do
-  local key = string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY)
+  local key = key_at(i)
   local data = first(i, 'GETEX', key, 'EX', ARGV[2])
   if data and string.sub(data, 1, 16) ~= now then
     redis.call('UNLINK', key)
@@ -236,7 +232,7 @@ return {refused, found}
 LOOK = Script(
     "timelines.look",
     r"""
--- ARGV: one key; the timeline as it is, if it is of this history.
+-- ARGV: one key. Returns the timeline if it is of this history.
 local data = first(1, 'GET', ARGV[1])
 return {refused, data and string.sub(data, 1, 16) == history() and data or false}
 """,
@@ -245,9 +241,8 @@ return {refused, data and string.sub(data, 1, 16) == history() and data or false
 
 DROP = Script(
     "timelines.drop",
-    f"local KEY = {KEY_BYTES}\n"
-    + r"""
-for i = 1, #ARGV[1] / KEY do first(i, 'UNLINK', string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY)) end
+    r"""
+for i = 1, #ARGV[1] / KEY do first(i, 'UNLINK', key_at(i)) end
 return {refused, true}
 """,
     grows=False,
@@ -255,12 +250,11 @@ return {refused, true}
 
 WARM = Script(
     "timelines.warm",
-    f"local KEY = {KEY_BYTES}\n"
-    + r"""
--- ARGV: keys, the mark; whether each can be read.
+    r"""
+-- ARGV: keys, the mark. Returns whether each can be read.
 local warm, now = {}, history()
 for i = 1, #ARGV[1] / KEY do
-  local head = first(i, 'GETRANGE', string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY), 0, 31)
+  local head = first(i, 'GETRANGE', key_at(i), 0, 31)
   local ours = head and string.sub(head, 1, 16) == now and string.sub(head, 17, 18) == ARGV[2]
   warm[i] = ours and string.sub(head, 24, 24) == 'f' and 1 or 0
 end
@@ -271,11 +265,10 @@ return {refused, warm}
 
 DROP_IDLE = Script(
     "timelines.drop_idle",
-    f"local KEY = {KEY_BYTES}\n"
-    + r"""
--- ARGV: keys, seconds; those that have fewer seconds left go.
+    r"""
+-- ARGV: keys, seconds. Deletes those that expire sooner.
 for i = 1, #ARGV[1] / KEY do
-  local key = string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY)
+  local key = key_at(i)
   local left = first(i, 'TTL', key)
   if left and left < tonumber(ARGV[2]) then redis.call('UNLINK', key) end
 end

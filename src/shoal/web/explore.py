@@ -17,7 +17,7 @@ from starlette.responses import Response
 from shoal.core.errors import Unavailable
 from shoal.core.model import MediaKind
 from shoal.graph.access import relations
-from shoal.graph.cache.responses import not_noted
+from shoal.graph.cache.dependencies import not_noted
 from shoal.graph.contract import Cursor
 from shoal.mastodon_api.tag_cloud_image import DrawnWord, Frame, NamedLevel, arranged
 from shoal.queries import members, public_timelines, trends

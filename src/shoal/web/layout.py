@@ -9,7 +9,7 @@ import msgspec
 from shoal.core.errors import Unavailable
 from shoal.core.model import Role
 from shoal.core.text import isolated
-from shoal.graph.cache.responses import not_noted
+from shoal.graph.cache.dependencies import not_noted
 from shoal.i18n import LANGUAGES
 from shoal.queries import notifications
 from shoal.web.request_context import LOOK_COOKIE, Visit

@@ -23,7 +23,7 @@ from shoal.core.errors import NotAllowed, Unauthenticated
 from shoal.core.ids import now_ms
 from shoal.core.model import Member, Role
 from shoal.core.tokens import Origin
-from shoal.graph.cache.responses import good_until
+from shoal.graph.cache.dependencies import good_until
 from shoal.graph.contract import Graph
 from shoal.http.authentication import origin_of_request
 from shoal.http.params import Id

@@ -18,7 +18,7 @@ from shoal.commands.ranking import MOST_SEEN_AT_ONCE
 from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
 from shoal.core.model import Member
-from shoal.graph.cache.responses import not_noted
+from shoal.graph.cache.dependencies import not_noted
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.members import tastes_of
 from shoal.graph.schema import BOOKMARKS, LIKES, AssocType

@@ -19,7 +19,7 @@ from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_share
 from shoal.graph.access import full_relations
-from shoal.graph.cache.responses import good_until
+from shoal.graph.cache.dependencies import good_until
 from shoal.i18n import Translated, When, language_tag
 from shoal.queries.hydration import Entry, PollView, Profile, hydrate
 from shoal.queries.suggestions import Suggestion

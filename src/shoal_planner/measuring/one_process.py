@@ -27,8 +27,8 @@ from shoal.consumers.context import Effects
 from shoal.consumers.table import TABLE
 from shoal.outbox.runner import Runner
 from shoal.queries import home
-from shoal.search.contract import NoIndex
 from shoal.search.indexing import Filler
+from shoal.search.memory import NoIndex
 from shoal.settings import Settings
 from shoal.timelines.memory import MemoryTimelines
 from shoal_planner.measuring.meters import Elapsed, Stopwatch, line_through, written_to

@@ -11,8 +11,9 @@ import pytest
 
 from shoal.commands import sessions
 from shoal.core.tokens import opened
-from shoal.graph.cache import responses
-from shoal.graph.cache.responses import ChangeLog, ReadSet
+from shoal.graph.cache import dependencies
+from shoal.graph.cache.change_log import ChangeLog
+from shoal.graph.cache.dependencies import ReadSet
 from shoal.queries import home, trends
 from shoal.tagcloud import reader
 from tests.api.http.stories import HOME, FrontEnd, Story, differs, told
@@ -24,11 +25,11 @@ STEPS = 120
 
 async def unnoted(ask: Callable[[], Awaitable[Any]]) -> Any:
     """Put a question, and note nothing."""
-    token = responses._READ.set(None)
+    token = dependencies._READ.set(None)
     try:
         return await ask()
     finally:
-        responses._READ.reset(token)
+        dependencies._READ.reset(token)
 
 
 def played(seed: int, steps: int) -> str:
@@ -53,7 +54,7 @@ def test_a_remembered_page_is_as_a_fresh_one(seed: int) -> None:
         (home, "depends_on"),
         (trends, "compared"),
         (reader, "compared"),
-        (ChangeLog, "add"),
+        (ChangeLog, "note"),
         (ChangeLog, "unchanged"),
     ],
 )

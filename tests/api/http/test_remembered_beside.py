@@ -15,8 +15,8 @@ from shoal import settings as configuration
 from shoal.app.network import open_network
 from shoal.app.shared import Several, one_of_several
 from shoal.core.errors import Unavailable
-from shoal.graph.cache.coherence import FollowedLog, OwnersLog
-from shoal.graph.cache.responses import ReadSet
+from shoal.graph.cache.change_log import FollowedLog, OwnersLog
+from shoal.graph.cache.dependencies import ReadSet
 from shoal.multiprocess.shared_memory import SharedMemory
 from shoal.queries import home
 from tests.api.http.stories import HOME, FrontEnd, Story, differs, never_old, told

@@ -13,7 +13,7 @@ import pytest
 
 from shoal.app.network import open_network
 from shoal.graph.cache.coherence import StampGuard
-from shoal.graph.cache.responses import ReadSet
+from shoal.graph.cache.dependencies import ReadSet
 from shoal.queries import home
 from shoal.server import Deps
 from shoal.tagcloud import reader

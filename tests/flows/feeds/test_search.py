@@ -34,6 +34,7 @@ from shoal.queries.search import ResultRange
 from shoal.search.contract import FORM, FillState
 from shoal.search.indexing import Filler, fill, refill
 from shoal.search.memory import MemoryIndex
+from shoal.tagcloud.rules import denying, merging
 from tests.api.world import Counting, picture
 from tests.engines import postgres
 from tests.examples import examples
@@ -355,8 +356,8 @@ async def test_denied_tags_are_not_found_and_merged_ones_are_found_as_what_they_
         (ann,) = await register(shoal, "ann")
         await ann.create("#seaside #seashore #seamonster")
         await shoal.settle()
-        await shoal.network.tags.merge("seashore", "seaside")
-        await shoal.network.tags.deny("seamonster")
+        await shoal.network.tags.rule(merging("seashore", "seaside"))
+        await shoal.network.tags.rule(denying("seamonster"))
         assert await search.tags(shoal.network.reads, None, "sea", EVERYBODY) == ["seaside"]
         assert await search.tags(shoal.network.reads, None, "seash", EVERYBODY) == ["seaside"]
         assert await search.tags(shoal.network.reads, None, "seamonster", EVERYBODY) == []

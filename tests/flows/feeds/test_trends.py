@@ -22,6 +22,7 @@ from shoal.tagcloud.cloud import RelatedTag, Shown, likeness
 from shoal.tagcloud.contract import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reader import TagCloud
+from shoal.tagcloud.rules import denying, merging
 from tests.flows.people import register
 from tests.flows.reading import calls, statements
 from tests.running import in_loop
@@ -97,9 +98,9 @@ async def test_denied_tags_are_never_related_and_merged_ones_count_together() ->
         await ben.create("#sunrise #sunset #dawns")
         await shoal.settle()
         tags = TagCloud(MemoryCloud(), clock=lambda: NOW)
-        await tags.deny("spam")
-        await tags.merge("sunsets", "sunset")
-        await tags.merge("dawns", "dawn")
+        await tags.rule(denying("spam"))
+        await tags.rule(merging("sunsets", "sunset"))
+        await tags.rule(merging("dawns", "dawn"))
         found = await tag_queries.related(reading(shoal, tags), "dawns")
         assert [(tag.name, tag.together) for tag in found] == [("sunset", 2), ("sunrise", 1)]
         assert await tag_queries.related(reading(shoal, tags), "spam") == []
@@ -148,9 +149,9 @@ async def test_what_is_remembered_shows_nothing_that_was_denied_since() -> None:
         await shoal.settle()
         reads = reading(shoal)
         assert names(await tag_queries.related(reads, "dawn")) == ["gull", "tide"]
-        await reads.tags.deny("gull")
+        await reads.tags.rule(denying("gull"))
         assert names(await tag_queries.related(reads, "dawn")) == ["tide"]
-        await reads.tags.deny("dawn")
+        await reads.tags.rule(denying("dawn"))
         assert await tag_queries.related(reads, "dawn") == []
 
 
@@ -209,8 +210,8 @@ async def test_merged_and_denied_tags_of_a_members_own() -> None:
             await ann.follow_tag(tag)
         await shoal.settle()
         tags = await a_cloud([*uses("sunsets", 2), *uses("spam", 9)])
-        await tags.deny("spam")
-        await tags.merge("sunsets", "sunset")
+        await tags.rule(denying("spam"))
+        await tags.rule(merging("sunsets", "sunset"))
         assert names(await trends.for_you(reading(shoal, tags), ann.id)) == ["sunset"]
 
 

@@ -17,6 +17,7 @@ from shoal.core.ranking.reranking import Source
 from shoal.errors import InvalidInput, NotFound
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.feed import RankedEntry
+from shoal.tagcloud.rules import denying
 from tests.api.world import picture
 from tests.flows.feeds.test_for_you import PATIENT, network
 from tests.flows.people import home_texts, register
@@ -185,8 +186,8 @@ async def test_tags_that_admins_deny_do_not_count_and_are_not_offered() -> None:
         await ann.pick_interests("sea", "fog")
         await ann.more_like(post, "sky")
         assert (await values(ann, "tags"))["one #sea #sky"] == pytest.approx(before + 0.9)
-        await shoal.network.reads.tags.deny("sea")
-        await shoal.network.reads.tags.deny("sky")
+        await shoal.network.reads.tags.rule(denying("sea"))
+        await shoal.network.reads.tags.rule(denying("sky"))
         assert (await values(ann, "tags"))["one #sea #sky"] <= before
         assert [one.name for one in await ann.interests()] == ["fog"]
 

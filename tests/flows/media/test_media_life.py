@@ -259,7 +259,7 @@ def test_whatever_meets_posts_keep_their_media_and_nothing_else_stays(seed: int,
     logging.disable(logging.ERROR)
     try:
         scene = Scene(seed)
-        with patch("shoal.outbox.runner._BREATH_SECONDS", -1.0), patch.object(scheduled_posts, "drop", scene.drop):
+        with patch("shoal.outbox.runner._SLICE_SECONDS", -1.0), patch.object(scheduled_posts, "drop", scene.drop):
             asyncio.run(scene.run(ops))
     finally:
         logging.disable(logging.NOTSET)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from shoal.graph.cache.cached_graph import CachedGraph, NotedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import one_request
-from shoal.graph.cache.responses import Answers
 from shoal.graph.contract import Cursor, Store
 from shoal.queries import home
 from shoal.queries.context import Reads
 from shoal.queries.pipeline import Page
+from shoal.response_cache import ResponseCache
 from tests.flows.simulation.chaos import Haltable
 
 
 class RememberedHomes:
     """Home pages as a process with this graph gives them."""
 
-    def __init__(self, reads: Reads, graph: NotedGraph, halting: Haltable) -> None:
+    def __init__(self, reads: Reads, graph: CachedGraph, halting: Haltable) -> None:
         self._reads = reads
         self._halting = halting
-        self.answers: Answers[Page] = Answers(graph.changes, 1_000, lambda page: (page, 1), left_out=0)
+        self.answers: ResponseCache[Page] = ResponseCache(graph.changes, 1_000, lambda page: (page, 1), skip=0)
 
     async def compare(self, viewer: int, limit: int) -> None:
         """Look at a page twice while nobody commits. Where its timeline stays as it is, both are as a fresh one."""

@@ -32,7 +32,7 @@ from shoal.core.ids import BACKDATED_UNTIL_MS, IdMaker, milliseconds_of, shard_o
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
 from shoal.graph import changes
-from shoal.graph.cache.cached_graph import NotedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import Stamps, one_request
 from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
 from shoal.graph.memory import MemoryGraph
@@ -135,7 +135,7 @@ class Simulator:
         if engines:
             self.stamps = engines.stamps
 
-        def lasting(memory: NotedGraph) -> Graph:
+        def lasting(memory: CachedGraph) -> Graph:
             return memory.beneath() if shared else memory
 
         self.halting = Haltable(self._store(stores))
@@ -191,12 +191,12 @@ class Simulator:
         self.reports: list[int] = []
         self._last: dict[int, Op] = {}
 
-    def _processes(self, dice: Dice) -> tuple[NotedGraph, NotedGraph, NotedGraph]:
+    def _processes(self, dice: Dice) -> tuple[CachedGraph, CachedGraph, CachedGraph]:
         store = cast("Store", self.halting)
         if self.stamps is None:
-            graph = NotedGraph(store, 16)
+            graph = CachedGraph(store, 16)
             return graph, graph, graph
-        one, two, three = (NotedGraph(store, 16, stamps=self.stamps) for _ in range(3))
+        one, two, three = (CachedGraph(store, 16, stamps=self.stamps) for _ in range(3))
         return one, two, three
 
     def _clock(self) -> int:
@@ -781,8 +781,8 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.ERROR)
     try:
         with (
-            patch("shoal.outbox.runner._BREATH_SECONDS", -1.0),
-            patch("shoal.outbox.runner._LONGEST_BREATH_SECONDS", -1.0),
+            patch("shoal.outbox.runner._SLICE_SECONDS", -1.0),
+            patch("shoal.outbox.runner._LONGEST_PAUSE_SECONDS", -1.0),
             patch("shoal.consumers.cleanup._PAGE", 2),
             patch("shoal.graph.postgres.writer._SETTLE_SECONDS", 0.05),
         ):

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.graph.cache.change_log import ChangeLog
 from shoal.graph.cache.coherence import StampGuard
-from shoal.graph.cache.responses import ChangeLog, ReadSet
+from shoal.graph.cache.dependencies import ReadSet
 from shoal.queries import home
 from tests.flows.simulation.simulator import NAMES, run, run_on_engines
 

@@ -15,6 +15,7 @@ from shoal.core.errors import Unavailable
 from shoal.queries import members, suggestions, tags, trends
 from shoal.tagcloud import reader
 from shoal.tagcloud.contract import DAY_MS
+from shoal.tagcloud.rules import denying
 from shoal.web import explore
 from tests.api.http.stories import FrontEnd, never_old
 from tests.api.http.test_remembered import unnoted
@@ -34,7 +35,7 @@ def post(here: World, who: Someone, status: str, *, photo: bool = False) -> str:
 
 
 def _denied(here: World, _post: str) -> None:
-    here.run(here.network.tags.deny("harbour"))
+    here.run(here.network.tags.rule(denying("harbour")))
 
 
 def _used(here: World, _post: str) -> None:

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.commands import sessions
+from shoal.graph.cache.change_log import ChangeLog
 from shoal.graph.cache.coherence import StampGuard
-from shoal.graph.cache.responses import ChangeLog, ReadSet
+from shoal.graph.cache.dependencies import ReadSet
 from shoal.i18n import words_in
 from shoal.queries import home
 from shoal.server import Deps

@@ -1,31 +1,20 @@
 """Cache coherence: when a process may use and store cached graph data.
 
-Three guards implement `Guard`; in all three cached data is never older than the request:
-- `SoleGuard`: one process owns the store and sees every change itself.
-- `LogGuard`: one process writes, the others follow its change log in shared memory. The owner writes the entries, then the
-  position, before it answers the commit. A reader at 70 that sees 71 invalidates what changed, then reads; if the position has
-  moved to 72 meanwhile, it does not cache the result.
-- `StampGuard`: several processes write. Each object has a version token in shared storage (`Stamps`). A writer marks it before
-  the commit and renews it afterwards; a reader asks for the token before it uses cached data.
+Three guards implement `Guard`; with each of them, cached data is never older than the request:
 
-Glossary (`docs/glossary.md`): stamp.
+- `SoleGuard`: one process owns the store and makes every change itself.
+- `LogGuard`: one process writes, and the others follow its change log in shared memory. The owner writes the entries, then the
+  position, before it acknowledges the commit. A reader at position 70 that sees 71 invalidates what changed, then reads; if the
+  position is 72 afterwards, it does not cache the result.
+- `StampGuard`: several processes write. Each object has a version token in shared storage (`Stamps`; in code: stamp). A writer
+  marks the token before the commit and replaces it afterwards; a reader asks for the token before it uses cached data.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -38,65 +27,65 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from shoal.core.errors import Unavailable
+from shoal.graph.cache.change_log import FollowedLog
 from shoal.graph.cache.lru import Recent
-from shoal.graph.cache.responses import COMPARED, ChangeLog, list_mark
 
 
 class Renewal(NamedTuple):
-    """The stamps of an object before and after a change in which nobody else had a part. Without one before, it is empty."""
+    """The version tokens of an object before and after an exclusive change. `before` is empty if there was none."""
 
     before: bytes
     after: bytes
 
 
 class MarkedChange(Protocol):
-    """A change that is marked."""
+    """A change whose objects are marked."""
 
     @property
     def before(self) -> Mapping[int, bytes]:
-        """The stamps of what nobody else was changing when it began; empty where there was none."""
+        """The tokens of the objects that no other process was changing when it began; empty if an object had none."""
         ...
 
 
 class Stamps(Protocol):
-    """One stamp an object, seen by every process: it is new whenever the object may have changed."""
+    """Shared version tokens, one for each object, replaced whenever the object may have changed."""
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        """The stamps; an object without one is given one. Those that are being changed are left out. Raises `Unavailable`."""
+        """Return the tokens; an object without one gets one. Objects that are being changed are absent. Raises `Unavailable`."""
         ...
 
     async def begin(self, ids: Sequence[int], *, reading: bool = False) -> MarkedChange:
-        """These are about to change; gives what `end` wants. A mark ends by itself when its process died. Raises `Unavailable`.
+        """Mark objects that are about to change. A mark expires if its process dies. Raises `Unavailable`.
 
-        `reading`: the stamps from before are as `read` would have given them at the same moment.
+        With `reading`, the tokens from before are what `read` would have returned at the same moment.
         """
         ...
 
     async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
-        """They have changed, or may have: their stamps are gone. Never fails: what cannot be done now is done later.
+        """Invalidate the tokens of objects that have or may have changed. Never fails: it is retried in the background.
 
-        An object that nobody else was changing since `begin` has a new stamp at once, and is in the answer. Where nothing is
-        `changed`, it has its stamp from before.
+        Returns the objects that no other process was changing since `begin`: they have new tokens at once, or, without `changed`,
+        the tokens from before.
         """
         ...
 
 
-class Verified(dict[int, bytes]):
-    """The stamps that a request has asked for, and objects whose stamps it is to ask for with the next."""
+class _RequestTokens(dict[int, bytes]):
+    """The tokens that a request has read, and the objects whose tokens it reads with the next query."""
 
     __slots__ = ("foreseen", "foreseen_change")
 
     def __init__(self) -> None:
         super().__init__()
         self.foreseen: set[int] = set()
-        self.foreseen_change: ForeseenChange | None = None
+        self.foreseen_change: _ForeseenChange | None = None
 
 
-class ForeseenChange:
-    """A change that the request will most likely make: of these, and of an object and of whoever it belongs to.
+class _ForeseenChange:
+    """A change that the request will most likely make: of `ids`, the object `of` and its owner.
 
-    `marking` sets the mark, once a `guard` has begun to, and gives None where the stamps cannot be reached; then `give_up` takes
-    it away.
+    Once a `guard` has begun to set the mark, `marking` is its result (None if the tokens are unavailable), and `give_up` removes
+    it.
     """
 
     __slots__ = ("give_up", "guard", "ids", "marking", "of")
@@ -109,27 +98,27 @@ class ForeseenChange:
         self.marking: asyncio.Future[MarkedChange | None] | None = None
 
 
-VERIFIED: ContextVar[Verified | None] = ContextVar("shoal_verified", default=None)
+_VERIFIED: ContextVar[_RequestTokens | None] = ContextVar("shoal_verified", default=None)
 
 
 def foresee(*ids: int) -> None:
-    """Have the stamps of these come along when the request asks for the next: it will ask for them too."""
-    if (verified := VERIFIED.get()) is not None:
+    """Read the version tokens of these objects with the request's next query for tokens: it will need them, too."""
+    if (verified := _VERIFIED.get()) is not None:
         verified.foreseen.update(ids)
 
 
 @contextmanager
 def foreseen_change(*ids: int, of: int = 0) -> Iterator[None]:
-    """Within this block the request most likely changes these, the object `of` and whoever that belongs to, by one commit.
+    """Declare that the block will most likely change these objects, the object `of` and its owner, in one commit.
 
-    Where the process remembers whose it is, all of them are marked together with the next question for stamps, which the mark
-    answers as well: a round trip less. Where the change is not made, the stamps from before come back.
+    If the owner is cached, all of them are marked by the request's next query for tokens, which saves a round trip. If the change
+    is not made, the tokens from before are restored.
     """
-    verified = VERIFIED.get()
+    verified = _VERIFIED.get()
     if verified is None or verified.foreseen_change is not None:
         yield
         return
-    verified.foreseen_change = change = ForeseenChange(ids, of)
+    verified.foreseen_change = change = _ForeseenChange(ids, of)
     try:
         yield
     finally:
@@ -140,66 +129,67 @@ def foreseen_change(*ids: int, of: int = 0) -> Iterator[None]:
 
 
 Settle = Callable[[Collection[int]], None]
-"""Drops from memory what a commit changes. It is told of what nobody else was changing when it began: that is as the commit
-left it, for all that this process can know, and what is remembered of it was true until then."""
+"""Invalidates what a commit changed. Its argument is the objects that no other commit was changing concurrently: this commit's
+values of them are current, and what else is cached of them is valid.
+"""
 
 
 class Guard(Protocol):
-    """Asked by a memory before it answers, before it remembers, and around what it changes."""
+    """Decides about cached data before it is used, before it is stored, and around changes."""
 
     async def enter(self, ids: Collection[int]) -> Any:
-        """From now on what is remembered of these may be used; gives a ticket for `keeps`."""
+        """Invalidate outdated data of these objects, so that the rest may be used. Returns a ticket for `keeps`."""
         ...
 
     def keeps(self, ticket: Any, id_: int) -> bool:
-        """Whether what was read since `enter` may be remembered."""
+        """Return whether data read from the store since `enter` may be cached."""
         ...
 
     def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Awaitable[object] | None]:
-        """Around a commit that may change these. Nothing may be stored before what this gives is done, if it gives anything."""
+        """Surround a commit that may change these objects. Await the value, if any, before anything is stored."""
         ...
 
     async def close(self) -> None:
-        """Wait for what changes have left under way."""
+        """Wait for the background work of changes."""
         ...
 
 
 class _Request:
-    """A block of its own. A generator would cost three times as much, for each request."""
+    # A class, because a generator would cost three times as much for each request.
 
     __slots__ = ("_token",)
 
     def __enter__(self) -> None:
-        self._token = VERIFIED.set(Verified())
+        self._token = _VERIFIED.set(_RequestTokens())
 
     def __exit__(self, *_failure: object) -> None:
-        VERIFIED.reset(self._token)
+        _VERIFIED.reset(self._token)
 
 
-_GOING_ON: AbstractContextManager[None] = nullcontext()
+_SAME_REQUEST: AbstractContextManager[None] = nullcontext()
 
 
 def one_request() -> AbstractContextManager[None]:
-    """Within this block each stamp is asked for once: what was fresh after the request began is fresh enough for it."""
-    return another_request() if VERIFIED.get() is None else _GOING_ON
+    """Read each version token at most once in the block: data that was current after the request began is current enough."""
+    return another_request() if _VERIFIED.get() is None else _SAME_REQUEST
 
 
 def another_request() -> AbstractContextManager[None]:
-    """As `one_request`, begun now also inside another: for what goes on long after that."""
+    """Begin a new request even inside another one, for work that continues long after it."""
     return _Request()
 
 
 class SoleGuard:
-    """For a process that makes every change itself."""
+    """The guard of a process that makes every change itself. A ticket is the number of commits so far."""
 
     def __init__(self) -> None:
         self._commits = 0
-        # What is read of an object while a commit changes it may be older than an event that is out already: so many do.
+        # Number of commits in progress by object: data read during a commit may predate an event that is published already.
         self._changing: dict[int, int] = {}
-        # What several have been changing since it was last at rest.
+        # Objects that several overlapping commits are changing.
         self._mixed: set[int] = set()
 
-    async def enter(self, ids: Collection[int]) -> int:  # noqa: ARG002  # of all ids it is true
+    async def enter(self, ids: Collection[int]) -> int:  # noqa: ARG002  # invalidation is immediate
         return self._commits
 
     def keeps(self, ticket: int, id_: int) -> bool:
@@ -212,12 +202,11 @@ class SoleGuard:
         pass
 
     def renew(self) -> None:
-        """Have nothing remembered that is being read or changed at this moment."""
+        """Discard the results of all reads and commits in progress."""
         self._commits += 1
         self._mixed.update(self._changing)
 
     def begin(self, ids: Collection[int]) -> None:
-        """A commit that may change these begins."""
         for id_ in ids:
             others = self._changing.get(id_, 0)
             if others:
@@ -225,7 +214,7 @@ class SoleGuard:
             self._changing[id_] = others + 1
 
     def end(self, ids: Collection[int]) -> Collection[int]:
-        """It is done, or has failed. Returns those of these that no other commit was changing meanwhile."""
+        """End a commit, successful or not, and return the objects that no other commit was changing concurrently."""
         self._commits += 1
         mixed = self._mixed.intersection(ids) if self._mixed else ()
         for id_ in ids:
@@ -238,7 +227,7 @@ class SoleGuard:
 
 
 class _Change:
-    """One commit of a process that makes every change itself. A generator would cost several times as much, for each post."""
+    # A class, because a generator would cost several times as much for each commit.
 
     __slots__ = ("_guard", "_ids", "_settle")
 
@@ -254,40 +243,70 @@ class _Change:
         self._settle(self._guard.end(self._ids))
 
 
+class LogGuard:
+    """The guard of a process that reads alongside the owner. A ticket is a position in the owner's change log.
+
+    `forget` invalidates one object, `clear` everything.
+    """
+
+    def __init__(self, log: FollowedLog, forget: Callable[[int], None], clear: Callable[[], None]) -> None:
+        self._log = log
+        self._forget = forget
+        self._clear = clear
+
+    async def enter(self, ids: Collection[int]) -> int:  # noqa: ARG002  # the log covers all objects
+        changed = self._log.newly_changed() if self._log.alive else None
+        if changed is None:
+            self._clear()
+        else:
+            for id_ in changed:
+                self._forget(id_)
+        return self._log.position
+
+    def keeps(self, ticket: int, id_: int) -> bool:  # noqa: ARG002
+        return ticket == self._log.position and self._log.alive
+
+    def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Any]:  # noqa: ARG002
+        raise Unavailable("this process only reads the store")
+
+    async def close(self) -> None:
+        pass
+
+
 T = TypeVar("T")
 
 _OWN = b"own"
-"""Instead of a stamp: this process has made the object, and its stamp is on the way."""
+"""In place of a token: this process has created the object, and its token is not known yet."""
 
 
 class _Ticket(NamedTuple):
-    """The stamps that a request has verified so far, and how many changes this process had made when it asked."""
+    """The tokens that a request has read so far, and the number of changes by this process at that moment."""
 
     stamps: dict[int, bytes]
     changes: int
 
 
 class StampGuard:
-    """For one process among several. `forget` is told of every object whose memory is worth nothing any more.
+    """The guard of one process among several that write. `forget` invalidates one object.
 
-    For example, this process remembers member 7 under the stamp s1, and another process changes the member:
+    Example: this process has cached member 7 under the token s1, and another process changes the member:
 
-    1. It marks 7. Asked now, the stamps leave 7 out: we forget it, read it from the graph, and remember nothing.
-    2. It commits, and puts s2 in the place of s1.
-    3. Our next request meets s2, reads the new value from the graph, and remembers it under s2.
+    1. It marks 7. A query for tokens now omits 7, so this process invalidates it, reads it from the store, and caches nothing.
+    2. It commits, and replaces the mark by the token s2.
+    3. Our next request finds s2, reads the new value from the store, and caches it under s2.
 
-    A slow request that verified s1 before the mark may get the old value after the commit. It is remembered under s1 at
-    most, and only if no request has asked since: the next one meets s2, which is not s1, and forgets it.
+    A slow request that read s1 before the mark may get the old value after the commit. It can only cache it under s1, and only if
+    no request has read the token since: the next request finds s2 instead of s1 and invalidates it.
 
-    The process that made the change knows what it was. If nobody else changed 7 meanwhile, all else that it remembers under
-    s1 is still true, and is remembered under s2 from then on.
+    The process that made the change knows the new value. If no other process changed 7 concurrently, everything else that it has
+    cached under s1 is still valid, and is kept under s2.
 
-    Nobody waits until s2 is there: as long as the mark is, no process uses what it remembers of 7. The request that made the
-    change goes on under s1, which was fresh after it began, with what it changed itself. Another one of this process that
-    asks for 7 waits for s2, and asks again if it met the mark: by then it may be somebody else's.
+    No request waits until s2 is set: while the mark is there, no process uses cached data of 7. The request that made the change
+    continues under s1, which was current after it began, with the changed values. Another request of this process that reads
+    the token of 7 waits for s2, and reads again if it found the mark, which may then belong to another process.
 
-    A request that is going to change 7, and asks for its stamp to see whether it may, marks 7 by the same question
-    (`foreseen_change`): the answer is s1, and the mark is there.
+    A request that is about to change 7, and reads its token to check whether it may, marks 7 with the same query
+    (`foreseen_change`): the result is s1, and the mark is set.
     """
 
     def __init__(
@@ -295,34 +314,34 @@ class StampGuard:
         stamps: Stamps,
         size: int,
         forget: Callable[[int], None],
-        companions: Callable[[Sequence[int]], Collection[int]],
+        prefetch_hints: Callable[[Sequence[int]], Collection[int]],
     ) -> None:
         self._stamps = stamps
         self._forget = forget
-        # Objects that are likely to be asked for after some, by the same request: their stamps come along.
-        self._companions = companions
-        # Under which stamp each object is remembered.
+        # Returns the objects that a request usually reads next; their tokens are read along with the others.
+        self._prefetch_hints = prefetch_hints
+        # The token under which each object is cached.
         self._seen: Recent[int, bytes] = Recent(size)
-        # How many changes this process has made, and which of them was the last of each object.
+        # Number of changes by this process, and the number of the last one of each object.
         self._changes = 0
         self._changed: Recent[int, int] = Recent(size)
-        # Changes that are committed, and whose end is being told.
+        # Committed changes whose new tokens are being written.
         self._ending: dict[int, asyncio.Task[dict[int, Renewal]]] = {}
 
     async def enter(self, ids: Collection[int]) -> _Ticket:
-        verified = VERIFIED.get()
+        verified = _VERIFIED.get()
         if verified is None:
             return _Ticket(await self._verify(list(ids)), self._changes)
         change = verified.foreseen_change
         if change is not None and change.marking is not None and not change.marking.done():
-            # Another question of this request is marking, and may answer this one.
+            # Another query of this request is setting the mark, and may read these tokens.
             await asyncio.wait((change.marking,))
         asked = [id_ for id_ in ids if id_ not in verified]
         if asked:
             if verified.foreseen:
                 asked += [id_ for id_ in verified.foreseen.difference(asked) if id_ not in verified]
                 verified.foreseen.clear()
-            asked += [id_ for id_ in self._companions(asked) if id_ not in verified]
+            asked += [id_ for id_ in self._prefetch_hints(asked) if id_ not in verified]
             if change is not None and change.guard is None and (marking := self._foreseen_mark(verified, change)):
                 asked = [id_ for id_ in asked if id_ not in change.ids]
                 if asked:
@@ -333,30 +352,32 @@ class StampGuard:
         return _Ticket(verified, self._changes)
 
     def waits(self, ids: Sequence[int]) -> bool:
-        """Return whether this request is still to ask for the stamp of any of these."""
-        verified = VERIFIED.get()
+        """Return whether this request has yet to read the token of any of these."""
+        verified = _VERIFIED.get()
         return verified is not None and any(id_ not in verified for id_ in ids)
 
     def has_seen(self, id_: int) -> bool:
-        """Return whether this process knows a stamp of the object, be it the one that it has now or not."""
+        """Return whether this process knows a token of the object, current or not."""
         return self._seen.get(id_) not in {None, _OWN}
 
-    async def enter_beside(self, ids: Sequence[int], asking: Coroutine[Any, Any, T]) -> tuple[T, _Ticket]:
-        """Put a question to something else while the stamps of these are asked for; its errors are raised.
+    async def enter_beside(self, ids: Sequence[int], query: Awaitable[T]) -> tuple[T, _Ticket]:
+        """Run a query while the tokens of these are read; its errors are raised.
 
-        The ticket has those of the stamps which this process had seen before the question was put: they have been the same
-        all the time since, so they hold for its answer.
+        The ticket has only the tokens that this process knew before the query: they were valid throughout, so they apply to its
+        result.
         """
         seen = {id_: self._seen.get(id_) for id_ in ids if self.has_seen(id_)}
         changes = self._changes
-        answer, ticket = await asyncio.gather(asking, self.enter(ids))
+        answer, ticket = await asyncio.gather(query, self.enter(ids))
         same = {id_: stamp for id_, stamp in seen.items() if stamp and ticket.stamps.get(id_) == stamp}
         return answer, _Ticket(same, changes)
 
-    def _foreseen_mark(self, verified: Verified, change: ForeseenChange) -> asyncio.Future[MarkedChange | None] | None:
-        """Begin to mark what the request is going to change; None where it is not remembered what that is."""
+    def _foreseen_mark(
+        self, verified: _RequestTokens, change: _ForeseenChange
+    ) -> asyncio.Future[MarkedChange | None] | None:
+        """Start marking what the request will change; None if the owner of the object is not cached."""
         if change.of:
-            whose = self._companions((change.of,))
+            whose = self._prefetch_hints((change.of,))
             if len(whose) != 1:
                 return None
             change.ids.update((change.of, *whose))
@@ -364,9 +385,9 @@ class StampGuard:
         change.marking = asyncio.ensure_future(self._mark_and_verify(verified, list(change.ids)))
         return change.marking
 
-    async def _mark_and_verify(self, verified: Verified, ids: Sequence[int]) -> MarkedChange | None:
+    async def _mark_and_verify(self, verified: _RequestTokens, ids: Sequence[int]) -> MarkedChange | None:
         if ends := {end for id_ in ids if (end := self._ending.get(id_))}:
-            # Marked before an own change has ended, they would have no stamp.
+            # Marked before our previous change has ended, they would have no token.
             await asyncio.wait(ends)
         try:
             begun = await self._stamps.begin(ids, reading=True)
@@ -375,11 +396,11 @@ class StampGuard:
         verified.update(self._known(ids, dict(begun.before) if begun is not None else {}))
         return begun
 
-    def _give_up(self, change: ForeseenChange) -> None:
+    def _give_up(self, change: _ForeseenChange) -> None:
         ending = asyncio.ensure_future(self._end_unmade(change))
         self._ending.update(dict.fromkeys(change.ids, ending))
 
-    async def _end_unmade(self, change: ForeseenChange) -> dict[int, Renewal]:
+    async def _end_unmade(self, change: _ForeseenChange) -> dict[int, Renewal]:
         ids = list(change.ids)
         begun = None
         if change.marking is not None:
@@ -392,12 +413,12 @@ class StampGuard:
             reading = self._stamps.read(ids)
             stamps = await (self._read_beside_ends(ids, reading) if self._ending else reading)
         except Unavailable:
-            # Nothing can be known: everything is read from the graph until it can.
+            # Read everything from the store until the tokens are available again.
             stamps = {}
         return self._known(ids, stamps)
 
     def _known(self, ids: Sequence[int], stamps: dict[int, bytes]) -> dict[int, bytes]:
-        """Forget what is not remembered under these stamps, and return them."""
+        """Invalidate what is not cached under these tokens, and return them."""
         for id_ in ids:
             stamp = stamps.get(id_)
             if stamp is None or self._seen.get(id_) != stamp:
@@ -409,8 +430,8 @@ class StampGuard:
         return stamps
 
     async def are_still(self, stamps: Mapping[int, bytes]) -> bool:
-        """Return whether these are the stamps of the objects now, or were at some moment since the request began."""
-        verified = VERIFIED.get()
+        """Return whether these are the objects' tokens now, or were at some moment since the request began."""
+        verified = _VERIFIED.get()
         if verified is None:
             return stamps.items() <= (await self._verify(list(stamps))).items()
         if asked := [id_ for id_ in stamps if id_ not in verified]:
@@ -420,25 +441,25 @@ class StampGuard:
     async def _read_beside_ends(
         self, ids: Sequence[int], reading: Coroutine[Any, Any, dict[int, bytes]]
     ) -> dict[int, bytes]:
-        """Return the stamps that are read, also of what own changes that are ending at this moment still hid."""
+        """Return the tokens, including those of objects whose changes by this process are just ending."""
         ends = {end for id_ in ids if (end := self._ending.get(id_))}
         read = asyncio.ensure_future(reading)
         await asyncio.gather(read, *ends)
         stamps = read.result()
-        # Such an end may have come to the stamps long before it is known here, and somebody else's mark since.
+        # The change may have ended there long before we learn it, and another process may have set its mark since.
         if hidden := {id_ for end in ends for id_ in end.result() if id_ not in stamps}.intersection(ids):
             stamps.update(await self._stamps.read(list(hidden)))
         return stamps
 
     def keeps(self, ticket: _Ticket, id_: int) -> bool:
-        # Another request may have met a newer stamp meanwhile, or this one may have made a change beside what it reads.
+        # Another request may have found a newer token, or this one may have made a change during its read.
         stamp = ticket.stamps.get(id_)
         return stamp is not None and self._seen.get(id_) == stamp and (self._changed.get(id_) or 0) <= ticket.changes
 
     @asynccontextmanager
     async def change(self, ids: Collection[int], settle: Settle) -> AsyncIterator[Awaitable[object]]:
         changed = list(ids)
-        # Under which stamps all is remembered that the change leaves true.
+        # The tokens under which unaffected data is cached.
         held = [self._seen.get(id_) for id_ in changed]
         marking = self._taken(changed) or asyncio.ensure_future(self._mark(changed))
         try:
@@ -450,18 +471,18 @@ class StampGuard:
             ending = asyncio.ensure_future(self._end(changed, begun))
             self._ending.update(dict.fromkeys(changed, ending))
             if begun is None:
-                # Others may use what they remember until it is told.
+                # Without a mark, other processes may use cached data until the tokens are replaced.
                 await ending
 
     def _taken(self, changed: Sequence[int]) -> asyncio.Future[MarkedChange | None] | None:
-        """Return the mark of the change that the request foresaw, if this is the one."""
-        verified = VERIFIED.get()
+        """Return the mark that the request set in advance, if it is for this change."""
+        verified = _VERIFIED.get()
         change = verified.foreseen_change if verified is not None else None
         if verified is None or change is None or change.guard is not self or change.ids != set(changed):
             return None
         marking = change.marking
         if marking is None or not marking.done() or marking.exception() is not None or marking.result() is None:
-            # It is given up where it was foreseen, after this one.
+            # `foreseen_change` gives it up at the end of its block.
             return None
         verified.foreseen_change = None
         return marking
@@ -470,15 +491,15 @@ class StampGuard:
         try:
             return await self._stamps.begin(changed)
         except Unavailable:
-            # Others cannot ask for stamps either, so they remember nothing; the stamps go as soon as they can be reached.
+            # Other processes cannot read tokens either, so they cache nothing; `end` replaces the tokens once it can.
             return None
 
     def _go_on(self, changed: Sequence[int], held: Sequence[bytes | None], before: Mapping[int, bytes]) -> set[int]:
-        """Go on under the stamps from before an own change. Returns the objects that were remembered under these already.
+        """Continue under the tokens from before our change. Returns the objects whose cached data was valid under these.
 
-        All of a new object, which had no stamp yet, is remembered under one of our own until it has one.
+        A new object, which has no token yet, is cached under `_OWN` until it has one.
         """
-        verified = VERIFIED.get()
+        verified = _VERIFIED.get()
         self._changes += 1
         alone: set[int] = set()
         for id_, under in zip(changed, held, strict=True):
@@ -486,7 +507,7 @@ class StampGuard:
             stamp = before.get(id_)
             seen = self._seen.get(id_)
             if stamp and stamp == seen:
-                # Otherwise it was seen only after the change began, and what we knew by then was of another.
+                # Otherwise the token was found only after the change began, and older cached data was of another one.
                 if under == stamp:
                     alone.add(id_)
             else:
@@ -506,8 +527,8 @@ class StampGuard:
     async def _end(
         self, changed: Sequence[int], begun: MarkedChange | None, *, made: bool = True
     ) -> dict[int, Renewal]:
-        """Tell that a change has ended. What was remembered is kept under the new stamps, where nobody else had a part in it."""
-        verified = VERIFIED.get()
+        """Replace the tokens after a change, and keep valid cached data under the new ones."""
+        verified = _VERIFIED.get()
         try:
             renewed = await self._stamps.end(changed, begun, changed=made)
         finally:
@@ -533,127 +554,3 @@ class StampGuard:
     async def close(self) -> None:
         while self._ending:
             await asyncio.gather(*set(self._ending.values()))
-
-
-_EPOCH = 1 << 40
-"""How far the position jumps when a new owner begins, or when anything may have changed."""
-
-
-class LogMemory(Protocol):
-    """Where the log is."""
-
-    words: memoryview
-    log_marks: memoryview
-    log_ids: memoryview
-
-
-class SharedLog(ChangeLog):
-    """The log as every process sees it. `at` is where its position stands."""
-
-    def __init__(self, memory: LogMemory, at: int) -> None:
-        super().__init__()
-        self._memory, self._at = memory, at
-        self._size = len(memory.log_marks)
-
-    @property
-    def position(self) -> int:
-        """Return where the next change will stand."""
-        return int(self._memory.words[self._at])
-
-    def unchanged(self, marks: Sequence[int], since: int) -> bool:
-        """Return whether none of these is known to have changed since a position. It is false also where that is too long ago."""
-        position = self.position
-        if position == since:
-            return True
-        new = self._between(self._memory.log_marks, since, position, COMPARED)
-        return new is not None and frozenset(marks).isdisjoint(new)
-
-    def _between(self, ring: memoryview, first: int, end: int, most: int) -> list[int] | None:
-        """Return the entries of a part of the log; None where they are too many, or gone."""
-        if not 0 <= end - first <= most:
-            return None
-        start, stop = first % self._size, end % self._size
-        found = ring[start:stop].tolist() if start <= stop else ring[start:].tolist() + ring[:stop].tolist()
-        # The owner may have come round meanwhile.
-        return found if self.position - first < self._size else None
-
-
-class OwnersLog(SharedLog):
-    """The log as the owner of the store writes it, for itself and for its readers."""
-
-    def __init__(self, memory: LogMemory, at: int, barrier: Callable[[], None]) -> None:
-        super().__init__(memory, at)
-        self._barrier = barrier
-        self.forget_all()
-
-    def note(self, objects: Iterable[int], lists: Collection[tuple[int, int]]) -> None:
-        """Objects have changed, or may have, and lists, each by its object and type."""
-        ids = list(objects)
-        marks = [*ids, *(list_mark(id1, atype) for id1, atype in lists)]
-        ids += [id1 for id1, _ in lists]
-        if len(ids) > self._size // 2:
-            self.forget_all()
-            return
-        log_marks, log_ids, size = self._memory.log_marks, self._memory.log_ids, self._size
-        position = self.position
-        for at, mark, id_ in zip(range(position, position + len(ids)), marks, ids, strict=True):
-            log_marks[at % size], log_ids[at % size] = mark, id_
-        self._barrier()
-        self._memory.words[self._at] = position + len(ids)
-
-    def forget_all(self) -> None:
-        """Anything may have changed."""
-        self._memory.words[self._at] = (self.position // _EPOCH + 1) * _EPOCH
-
-
-class FollowedLog(SharedLog):
-    """The log as a reader sees it. `alive` says whether the owner is known to write it."""
-
-    def __init__(self, memory: LogMemory, at: int, alive: Callable[[], bool]) -> None:
-        super().__init__(memory, at)
-        self._alive = alive
-        self._seen = 0
-
-    @property
-    def alive(self) -> bool:
-        """Whether the owner is known to write the log."""
-        return self._alive()
-
-    def unchanged(self, marks: Sequence[int], since: int) -> bool:
-        """As in any log; without its owner nothing is known."""
-        return self.alive and super().unchanged(marks, since)
-
-    def newly_changed(self) -> list[int] | None:
-        """Return the objects that have changed, or whose lists have, since this was asked last; None where it may be any."""
-        position, seen = self.position, self._seen
-        if position == seen:
-            return []
-        self._seen = position
-        return self._between(self._memory.log_ids, seen, position, self._size // 2)
-
-
-class LogGuard:
-    """For a process that reads beside the owner. `forget` is told of every object that has changed, `clear` where it may be any."""
-
-    def __init__(self, log: FollowedLog, forget: Callable[[int], None], clear: Callable[[], None]) -> None:
-        self._log = log
-        self._forget = forget
-        self._clear = clear
-
-    async def enter(self, ids: Collection[int]) -> int:  # noqa: ARG002  # of all ids it is true
-        changed = self._log.newly_changed() if self._log.alive else None
-        if changed is None:
-            self._clear()
-        else:
-            for id_ in changed:
-                self._forget(id_)
-        return self._log.position
-
-    def keeps(self, ticket: int, id_: int) -> bool:  # noqa: ARG002
-        return ticket == self._log.position and self._log.alive
-
-    def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Any]:  # noqa: ARG002
-        raise Unavailable("this process only reads the store")
-
-    async def close(self) -> None:
-        """Nothing is under way."""

@@ -26,8 +26,15 @@ from shoal.graph.connection_errors import MisconfiguredEngine
 from shoal.graph.redis.topology import NOWHERE, Client, ServerAddress, Topology, connect, parse, refusal
 from shoal.observability.tracing import for_many, timed
 
-OPENING = """
+KEY_BYTES = 25
+
+OPENING = (
+    f"\nlocal KEY = {KEY_BYTES}"
+    + """
 local refused = {}
+
+-- The i-th key.
+local function key_at(i) return string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY) end
 
 -- The first command on the i-th key: nil when the key belongs to another server.
 local function first(i, ...)
@@ -40,17 +47,16 @@ local function first(i, ...)
   return reply
 end
 
--- Which history this server's data belong to: another one after every restart, and when it took over from a master.
--- Either may have lost writes that had been acknowledged.
+-- The history of this server's data: a new one after every restart and failover, since either may lose acknowledged writes.
 local function history()
   return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x)')
 end
 """
+)
 
 
 _log = logging.getLogger(__name__)
 
-KEY_BYTES = 25
 _TRIES = 3
 _REST_SECONDS = 0.5
 _SCANNED = 500
@@ -126,7 +132,7 @@ class Nodes:
         self._topology: Topology | None = None
         self._looking: asyncio.Task[Topology] | None = None
         self._opening = False
-        self._said = ""
+        self._last_refusal = ""
         """The last logged reason why all servers refuse us permanently."""
         self.calls = 0
         """Scripts that were run, for tests and metrics."""
@@ -160,20 +166,20 @@ class Nodes:
         """
         parts: list[PartialAnswer] = []
         left = np.arange(len(shards))
-        troubled = False
+        unreachable = False
         topology = await self._known()
         for attempt in range(_TRIES):
-            left, troubled = await self._round(script, shards, left, arguments, topology, batch, bulk, parts)
+            left, unreachable = await self._round(script, shards, left, arguments, topology, batch, bulk, parts)
             if not len(left):
                 return parts
-            if attempt and not troubled:
+            if attempt and not unreachable:
                 left = await self._follow(script, shards, left, arguments, topology, parts)
                 if not len(left):
                     return parts
-            if attempt == _TRIES - 1 or (attempt and troubled):
+            if attempt == _TRIES - 1 or (attempt and unreachable):
                 break
             topology = await self._look(topology)
-        if troubled:
+        if unreachable:
             self._rest(topology, shards[left])
         raise _unreachable()
 
@@ -198,17 +204,17 @@ class Nodes:
         if any(server.rests_until > time.monotonic() for server, _ in calls):
             raise _unreachable()
         replies = await _each([self._call(server, script, at, arguments, bulk=bulk) for server, at in calls])
-        refused, troubled = [lost], bool(len(lost))
+        refused, unreachable = [lost], bool(len(lost))
         for (_, at), reply in zip(calls, replies, strict=True):
-            if isinstance(reply, _Trouble):
-                troubled = True
+            if isinstance(reply, _Retryable):
+                unreachable = True
                 refused.append(at)
             elif isinstance(reply, BaseException):
                 raise reply
             else:
                 parts.append(reply[0])
                 refused.append(reply[1])
-        return np.concatenate(refused), troubled
+        return np.concatenate(refused), unreachable
 
     async def _call(
         self, server: _Server, script: Script, at: NDArray[np.intp], arguments: Arguments, *, bulk: bool
@@ -218,10 +224,10 @@ class Nodes:
         async with server.bulk if bulk else server.quick:
             if server.failed_at > queued:
                 # Callers that were queued while it failed would wait for one timeout after the other.
-                raise _Trouble
+                raise _Retryable
             try:
                 reply = await timed("redis", script.name, self._run(server.client, script, arguments(at)))
-            except _Trouble:
+            except _Retryable:
                 server.failed_at = time.monotonic()
                 raise
         return _answered(at, reply)
@@ -229,7 +235,7 @@ class Nodes:
     async def _run(
         self, client: Client, script: Script, arguments: Sequence[bytes | int], *, asking: bool = False
     ) -> Any:
-        """Return the reply of a script. Raises `_Trouble` if the call may be retried, here or elsewhere."""
+        """Return the reply of a script. Raises `_Retryable` if the call may be retried, here or elsewhere."""
         self.calls += 1
         try:
             async with asyncio.timeout(self._connect_seconds + self._answer_seconds):
@@ -249,7 +255,7 @@ class Nodes:
         except (RedisError, OSError, TimeoutError) as error:
             if isinstance(error, ResponseError) and not any(word in _words(error) for word in _TRY_AGAIN):
                 raise
-            raise _Trouble from error
+            raise _Retryable from error
 
     async def _follow(
         self,
@@ -273,7 +279,7 @@ class Nodes:
             try:
                 run = self._run(server.client, script, arguments(at), asking=True)
                 reply = await timed("redis", script.name, run)
-            except _Trouble:
+            except _Retryable:
                 failed.append(at)
                 continue
             part, refused = _answered(at, reply)
@@ -322,13 +328,13 @@ class Nodes:
                 failures.append((address, error))
                 continue
             if found is not None:
-                self._topology, self._said = found, ""
+                self._topology, self._last_refusal = found, ""
                 return found
         refused = await refusal(failures, tls=self._url.tls)
         said = str(refused.__cause__) if isinstance(refused, MisconfiguredEngine) else ""
-        if said and said != self._said and not self._opening:
+        if said and said != self._last_refusal and not self._opening:
             _log.error("the cache cannot be used as it is set up: %s", said)
-        self._said = said
+        self._last_refusal = said
         raise refused
 
     def _looked(self, task: asyncio.Task[Topology]) -> None:
@@ -391,7 +397,7 @@ class Nodes:
         self._servers.clear()
 
 
-class _Trouble(Exception):
+class _Retryable(Exception):
     """The call may be retried after a topology refresh."""
 
 
@@ -401,8 +407,8 @@ async def _each(calls: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
         return await asyncio.gather(*calls, return_exceptions=True)
     try:
         return [await calls[0]]
-    except _Trouble as trouble:
-        return [trouble]
+    except _Retryable as retryable:
+        return [retryable]
 
 
 def _answered(at: NDArray[np.intp], reply: Any) -> tuple[PartialAnswer, NDArray[np.intp]]:
@@ -464,37 +470,37 @@ class Batching(Generic[Item, Answer]):
         self._name = name
         self._act = act
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, item: Item) -> Answer:
         """Return the result for one item. The request is completed even if the caller is cancelled."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
-            loop.call_soon(self._leave)
+            loop.call_soon(self._send)
         answer: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((item, answer))
         return await timed("redis", self._name, answer)
 
-    def _leave(self) -> None:
-        together, self._waiting = self._waiting, []
+    def _send(self) -> None:
+        requests, self._waiting = self._waiting, []
         with for_many():
-            task = asyncio.ensure_future(self._travel(together))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+            task = asyncio.ensure_future(self._run_batch(requests))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _travel(self, together: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
+    async def _run_batch(self, requests: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
-            answers = await self._act([item for item, _ in together])
+            answers = await self._act([item for item, _ in requests])
         except Exception as error:  # noqa: BLE001  # raised again at whoever asked
-            for _, answer in together:
+            for _, answer in requests:
                 if not answer.done():
                     answer.set_exception(error)
             return
-        for (_, answer), found in zip(together, answers, strict=True):
+        for (_, answer), found in zip(requests, answers, strict=True):
             if not answer.done():
                 answer.set_result(found)
 
     async def close(self) -> None:
-        while self._waiting or self._under_way:
+        while self._waiting or self._tasks:
             await asyncio.sleep(0)
-            await asyncio.gather(*self._under_way)
+            await asyncio.gather(*self._tasks)

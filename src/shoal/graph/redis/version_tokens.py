@@ -25,7 +25,7 @@ from shoal.core.errors import Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.placement import SHARDS
 from shoal.graph.cache.coherence import MarkedChange, Renewal
-from shoal.graph.redis.client import KEY_BYTES, Batching, Nodes, Script, keys_of, shards_of
+from shoal.graph.redis.client import Batching, Nodes, Script, keys_of, shards_of
 from shoal.tasks import cancel
 
 _log = logging.getLogger(__name__)
@@ -35,28 +35,27 @@ _BATCH = 250
 _MARK_SECONDS = 30
 _LIFE_SECONDS = 86_400
 _RETRY_SECONDS = 0.5
-_OWED_OBJECTS = 20_000
+_PENDING_OBJECTS = 20_000
 """Changed objects remembered individually while Redis cannot be reached; beyond, every object of a shard counts as changed."""
-_OWED_PAGE = 1_000
+_REPORT_PAGE = 1_000
 _TOKEN_BYTES = 8
 _STAMP_BYTES = 16
 _HISTORY_BYTES = 16
 _SETTLING_SECONDS = 5.0
 
 _MARKS = (
-    f"local KEY, LIFE, HOLDS = {KEY_BYTES}, {_LIFE_SECONDS}, {_MARK_SECONDS}\n"
+    f"local LIFE, HOLDS = {_LIFE_SECONDS}, {_MARK_SECONDS}\n"
     + r"""
-local function key_at(i) return string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY) end
-
 local function now()
   local time = redis.call('TIME')
   return tonumber(time[1]) + tonumber(time[2]) / 1000000
 end
 
--- The marks that still hold, without this one. A value is 's' and a stamp, or marks: token (8), deadline (8). They follow
--- an 'o' if there has been one alone since the last stamp, otherwise an 'm'.
+-- A value is 's' and a stamp, or marks: token (8), deadline (8). Marks follow an 'o' if only one change began since the last
+-- stamp, otherwise an 'm'.
 local function kind(value) return value and string.sub(value, 1, 1) end
 
+-- The unexpired marks other than this one.
 local function others(value, token)
   local left = {}
   if value and kind(value) ~= 's' then
@@ -77,7 +76,7 @@ _READ = Script(
     "stamps.read",
     _MARKS
     + r"""
--- ARGV: keys, a stamp for those that have none.
+-- ARGV: keys, a stamp for keys without one.
 local stamps, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
   local key = key_at(i)
@@ -100,8 +99,8 @@ _BEGIN = Script(
     "stamps.begin",
     _MARKS
     + r"""
--- ARGV: keys, the token of each, a '1' for each that is read as well, otherwise a '0', and a stamp for those of them that have
--- none. Gives the stamp that each had, '' for one that was not there; false if others change it.
+-- ARGV: keys, the token of each, '1' for each that is also read (else '0'), and a stamp for those that are read and have none.
+-- Returns the previous stamp of each, '' for a missing key, false if it is being changed by others.
 local deadline = struct.pack('<d', now() + HOLDS)
 local before, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
@@ -126,7 +125,7 @@ _END = Script(
     "stamps.end",
     _MARKS
     + r"""
--- ARGV: keys, the token of each, a stamp for each in case that nobody else was changing it. Gives these stamps.
+-- ARGV: keys, the token of each, and a stamp for each that no other process was changing. Returns the stamps that were set.
 local stamps, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
   local key = key_at(i)
@@ -177,11 +176,11 @@ class RedisStamps:
         self._reading = Batching("stamps.read", self._read)
         self._beginning = Batching("stamps.begin", self._begin)
         self._ending = Batching("stamps.end", self._end)
-        # Changes whose end could not be reported, by object, and beyond `_OWED_OBJECTS` by shard; each with the last change's
+        # Changes whose end could not be reported, by object, and beyond `_PENDING_OBJECTS` by shard; each with the last change's
         # token.
-        self._owed: dict[int, bytes] = {}
-        self._owed_shards: dict[int, bytes] = {}
-        self._telling: asyncio.Task[None] | None = None
+        self._pending: dict[int, bytes] = {}
+        self._pending_shards: dict[int, bytes] = {}
+        self._reporting: asyncio.Task[None] | None = None
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
         return await self._reading.ask(ids) if ids else {}
@@ -198,7 +197,7 @@ class RedisStamps:
         try:
             return await self._ending.ask(change)
         except Unavailable:
-            self._owe(change)
+            self._defer(change)
             return {}
 
     async def _read(self, asked: list[Sequence[int]]) -> list[dict[int, bytes]]:
@@ -224,28 +223,28 @@ class RedisStamps:
     async def _begin(self, changes: list[_Change]) -> list[dict[int, bytes]]:
         new = secrets.token_bytes(_STAMP_BYTES)
         reading = [b"1" if change.reading else b"0" for change in changes for _ in change.ids]
-        said = await self._tell(_BEGIN, changes, reading, new)
+        results = await self._run(_BEGIN, changes, reading, new)
         return [
             {
                 id_: stamp
                 for id_, stamp in found.items()
                 if stamp is not None and (not change.reading or self._settled_at(id_, stamp))
             }
-            for change, found in zip(changes, said, strict=True)
+            for change, found in zip(changes, results, strict=True)
         ]
 
     def _settled_at(self, id_: int, stamp: bytes) -> bool:
         return self._settled(stamp[:_HISTORY_BYTES], shards_of(np.array([id_], np.int64)))
 
     async def _end(self, changes: list[_Change]) -> list[dict[int, Renewal]]:
-        said = await self._tell(_END, changes, _stamps_after(changes))
+        results = await self._run(_END, changes, _stamps_after(changes))
         renewed = [
             {
                 id_: Renewal(before, after)
                 for id_, before in change.before.items()
                 if (after := found.get(id_)) and before[:_HISTORY_BYTES] in {b"", after[:_HISTORY_BYTES]}
             }
-            for change, found in zip(changes, said, strict=True)
+            for change, found in zip(changes, results, strict=True)
         ]
         by_history: dict[bytes, list[int]] = {}
         for answer in renewed:
@@ -259,7 +258,7 @@ class RedisStamps:
             for answer in renewed
         ]
 
-    async def _tell(
+    async def _run(
         self, script: Script, changes: list[_Change], words: Sequence[bytes], *more: bytes
     ) -> list[dict[int, bytes | None]]:
         """Run a script for all objects of these changes; return its result for each. `words`: an argument for each object."""
@@ -272,70 +271,70 @@ class RedisStamps:
             own, told = [tokens[place] for place in places], [words[place] for place in places]
             return keys[at].tobytes(), b"".join(own), b"".join(told), *more
 
-        said: list[bytes | None] = [None] * len(every)
+        results: list[bytes | None] = [None] * len(every)
         for part in await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH):
             for at, answer in zip(part.at.tolist(), part.result, strict=True):
                 # A refused key is in another part.
                 if answer is not None:
-                    said[at] = answer
-        answers = iter(said)
+                    results[at] = answer
+        answers = iter(results)
         return [{id_: next(answers) for id_ in change.ids} for change in changes]
 
-    def _owe(self, change: _Change) -> None:
+    def _defer(self, change: _Change) -> None:
         for id_ in change.ids:
-            if id_ in self._owed or len(self._owed) < _OWED_OBJECTS:
-                self._owed[id_] = change.token
+            if id_ in self._pending or len(self._pending) < _PENDING_OBJECTS:
+                self._pending[id_] = change.token
             else:
-                self._owed_shards[shard_of(id_)] = change.token
-        if self._telling is None:
+                self._pending_shards[shard_of(id_)] = change.token
+        if self._reporting is None:
             _log.warning("the stamps cannot be reached: changes are reported when they can be")
-            self._telling = asyncio.ensure_future(self._settle())
+            self._reporting = asyncio.ensure_future(self._retry())
 
-    async def _settle(self) -> None:
-        while self._owed or self._owed_shards:
+    async def _retry(self) -> None:
+        while self._pending or self._pending_shards:
             await asyncio.sleep(_RETRY_SECONDS)
             with contextlib.suppress(Unavailable):
-                await self._tell_owed()
-        self._telling = None
+                await self._report_pending()
+        self._reporting = None
         _log.info("the stamps can be reached again: all changes are reported")
 
-    async def _tell_owed(self) -> None:
+    async def _report_pending(self) -> None:
         """Report unreported changes to each reachable server. Raises `Unavailable` if no server is known."""
-        ids = np.fromiter(self._owed, np.int64, len(self._owed))
-        shards = np.fromiter(self._owed_shards, np.int64, len(self._owed_shards))
-        told = [self._tell_objects(ids[at].tolist()) for at in await self._nodes.by_server(shards_of(ids))]
-        told += [self._tell_shards(shards[at]) for at in await self._nodes.by_server(shards)]
+        ids = np.fromiter(self._pending, np.int64, len(self._pending))
+        shards = np.fromiter(self._pending_shards, np.int64, len(self._pending_shards))
+        told = [self._report_objects(ids[at].tolist()) for at in await self._nodes.by_server(shards_of(ids))]
+        told += [self._report_shards(shards[at]) for at in await self._nodes.by_server(shards)]
         for outcome in await asyncio.gather(*told, return_exceptions=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, Unavailable):
                 raise outcome
 
-    async def _tell_objects(self, ids: list[int]) -> None:
+    async def _report_objects(self, ids: list[int]) -> None:
         """Report the changes of objects on one server, a page at a time: no work is done in advance for a server that does not
         answer.
         """
-        for first in range(0, len(ids), _OWED_PAGE):
-            page = {id_: self._owed[id_] for id_ in ids[first : first + _OWED_PAGE]}
+        for first in range(0, len(ids), _REPORT_PAGE):
+            page = {id_: self._pending[id_] for id_ in ids[first : first + _REPORT_PAGE]}
             changes = [_Change((id_,), token) for id_, token in page.items()]
-            await self._tell(_END, changes, _stamps_after(changes))
-            _forget(self._owed, page)
+            await self._run(_END, changes, _stamps_after(changes))
+            _forget(self._pending, page)
 
-    async def _tell_shards(self, shards: NDArray[np.int64]) -> None:
+    async def _report_shards(self, shards: NDArray[np.int64]) -> None:
         """Delete the version tokens of all objects on these shards, which are on one server. Marks of other processes stay."""
-        page = {shard: self._owed_shards[shard] for shard in shards.tolist()}
+        page = {shard: self._pending_shards[shard] for shard in shards.tolist()}
         token = secrets.token_bytes(_TOKEN_BYTES)
         async for ids in self._nodes.ids(_PREFIX, shards):
             changes = [_Change(ids.tolist(), token)]
-            await self._tell(_END, changes, _stamps_after(changes))
-        _forget(self._owed_shards, page)
+            await self._run(_END, changes, _stamps_after(changes))
+        _forget(self._pending_shards, page)
 
     async def close(self) -> None:
         """Finish pending requests; try once more to report changes."""
         for batching in (self._reading, self._beginning, self._ending):
             await batching.close()
-        if self._telling is not None:
-            await cancel(self._telling)
+        if self._reporting is not None:
+            await cancel(self._reporting)
             with contextlib.suppress(Unavailable):
-                await self._tell_owed()
+                await self._report_pending()
 
 
 def _forget(owed: dict[int, bytes], told: Mapping[int, bytes]) -> None:

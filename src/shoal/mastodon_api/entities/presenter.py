@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from shoal.core.ids import now_ms
 from shoal.core.model import App, Media, Member, Post, Share
 from shoal.core.visibility import is_sensitive
+from shoal.graph.cache.dependencies import good_until
 from shoal.graph.cache.lru import Recent
-from shoal.graph.cache.responses import good_until
 from shoal.graph.contract import Reader
 from shoal.graph.schema import POST_MARKS
 from shoal.http.responses import raw

@@ -1,0 +1,124 @@
+"""Dependency tracking: everything that a response was computed from, recorded while it is computed.
+
+`CachedGraph` records the objects, lists and counts that it returns, as marks and version tokens. Code that reads anything else
+calls one of the functions below. `shoal.response_cache` keeps a response for as long as its dependencies are unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from shoal.graph.cache.change_log import list_marks
+from shoal.graph.schema import AssocType
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+FOREVER = 1 << 62
+
+
+class Dependence(NamedTuple):
+    """A query to a source outside the graph, and its result."""
+
+    ask: Callable[[], Awaitable[Any]]
+    answer: Any
+
+
+class ReadSet:
+    """The dependencies of one response."""
+
+    __slots__ = ("checks", "marks", "stamps", "until", "whole")
+
+    def __init__(self) -> None:
+        self.marks: set[int] = set()
+        self.stamps: dict[int, bytes] = {}
+        """With several writing processes: the version token that each object had before anything of it was read."""
+        self.checks: list[Dependence] = []
+        self.until = FOREVER
+        """When the response expires, in Unix milliseconds."""
+        self.whole = True
+        """Whether all dependencies are known; if not, the response is not cached."""
+
+    def note_objects(self, ids: Iterable[int]) -> None:
+        self.marks.update(ids)
+
+    def note_lists(self, id1s: Iterable[int], atypes: Iterable[AssocType]) -> None:
+        """Record reads of lists, or of their lengths."""
+        self.marks.update(list_marks(id1s, atypes))
+
+    def note_stamps(self, ids: Iterable[int], stamps: Mapping[int, bytes]) -> None:
+        """Record reads of objects or their lists. The response is not cached if one of them is being changed."""
+        for id_ in ids:
+            stamp = stamps.get(id_)
+            if stamp is None or self.stamps.setdefault(id_, stamp) != stamp:
+                self.whole = False
+
+
+_READ: ContextVar[ReadSet | None] = ContextVar("shoal_read_set", default=None)
+
+being_made = _READ.get
+"""Return the read set of the response in progress; None if it will not be cached."""
+
+
+@contextmanager
+def reading() -> Iterator[ReadSet]:
+    """Record the dependencies of the block, and of tasks that start in it."""
+    read = ReadSet()
+    token = _READ.set(read)
+    try:
+        yield read
+    finally:
+        _READ.reset(token)
+
+
+def good_until(moment: int, now: int) -> None:
+    """Expire the response in progress at `moment`, unless that is past. Both in Unix milliseconds."""
+    if moment > now and (read := _READ.get()) is not None:
+        read.until = min(read.until, moment)
+
+
+def depends_on(ask: Callable[[], Awaitable[Any]], answer: Any) -> None:
+    """Keep the response in progress only while `ask` still returns `answer`."""
+    if (read := _READ.get()) is not None:
+        read.checks.append(Dependence(ask, answer))
+
+
+async def compared(ask: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of a query that has no marks, and keep the response in progress only while the result stays equal.
+
+    The query runs again whenever the cached response is looked up, so it should be cheap and must not change with every tick
+    of the clock. Its own reads are not recorded. Its errors are raised.
+    """
+    read = _READ.get()
+    if read is None:
+        return await ask()
+    token = _READ.set(None)
+    try:
+        answer = await ask()
+    except BaseException:
+        # The page may show a substitute for the failed query.
+        read.whole = False
+        raise
+    finally:
+        _READ.reset(token)
+    read.checks.append(Dependence(ask, answer))
+    return answer
+
+
+def not_noted() -> None:
+    """Do not cache the response in progress: it depends on something that cannot be tracked."""
+    if (read := _READ.get()) is not None:
+        read.whole = False
+
+
+def unnoted(ask: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Wrap a query so that responses computed from its results are not cached."""
+
+    async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
+        not_noted()
+        return await ask(*args, **kwargs)
+
+    return asked

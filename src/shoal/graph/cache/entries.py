@@ -1,0 +1,293 @@
+"""The contents of the graph cache (`CacheEntries`): objects, counts, lists, and what a commit changes of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from shoal.core.model import Post, Share, Token
+from shoal.graph.cache.lru import ByType, Recent
+from shoal.graph.contract import Assoc, Batch
+from shoal.graph.schema import EVERYBODY, AnyNode
+
+_REST = 0
+"""A key in the counts of an object that was new when it was cached: counts that are absent are 0, except for those of the types
+`~type`. No type has the number 0.
+
+A dictionary of numbers is not examined by the garbage collector; instances of a class are, and for the counts of 45,000 posts
+that would add 20 ms to a full collection.
+"""
+
+
+class _Shared(dict[int, int]):
+    """The equal counts of many new objects. They are immutable, except that a looked-up 0 is written down."""
+
+
+class KnownCounts(Recent[int, dict[int, int]]):
+    """List lengths, by object and then by list type.
+
+    Most new posts have the same counts, and most keep them, so they share one dictionary until their counts change: separate
+    dictionaries for 33,000 posts took 9 MB.
+    """
+
+    __slots__ = ()
+
+    def of(self, id1: int, atype: int) -> int | None:
+        """Return a length; None if it is not cached."""
+        return count_in(held, atype) if (held := self.get(id1)) else None
+
+    def begin(self, id1: int, lengths: Mapping[int, int], unknown: Iterable[int]) -> None:
+        """Add a new object with these lengths; all others are 0, except for the types in `unknown`."""
+        self.put(id1, _new_counts(tuple(sorted(lengths.items())), tuple(sorted(unknown))))
+
+    def keep(self, id1: int, lengths: Iterable[tuple[int, int]]) -> None:
+        """Add lengths of an object, and mark it as recently used."""
+        held = self._own(id1, self.get(id1) or {})
+        held.update(lengths)
+        self.put(id1, held)
+
+    def change(self, id1: int, atype: int, length: int) -> None:
+        held = self.get(id1)
+        if held is None:
+            self.put(id1, {atype: length})
+        elif count_in(held, atype) != length:
+            self._own(id1, held)[atype] = length
+
+    def forget_one(self, id1: int, atype: int) -> None:
+        if held := self.get(id1):
+            held = self._own(id1, held)
+            held.pop(atype, None)
+            if _REST in held:
+                held[~atype] = 0
+
+    def _own(self, id1: int, held: dict[int, int]) -> dict[int, int]:
+        """Return the counts of an object as a dictionary of its own, which may be modified."""
+        if isinstance(held, _Shared):
+            # Without the zeros that were looked up for other objects.
+            held = {atype: n for atype, n in held.items() if n or atype <= _REST}
+            self.put(id1, held)
+        return held
+
+
+def count_in(counts: dict[int, int], atype: int) -> int | None:
+    """Return one of the cached counts of an object; None if it is unknown."""
+    n = counts.get(atype)
+    if n is None and _REST in counts and ~atype not in counts:
+        n = counts[atype] = 0
+    return n
+
+
+@lru_cache(maxsize=1_024)
+def _new_counts(lengths: tuple[tuple[int, int], ...], unknown: tuple[int, ...]) -> _Shared:
+    return _Shared([(_REST, 0), *((~atype, 0) for atype in unknown), *lengths])
+
+
+HEAD = 64
+"""Maximum number of the newest entries of a list that are cached in order; from a remote store, this many are read."""
+
+
+class ListHead(NamedTuple):
+    """A list prefix: its newest entries in order. `whole`: there are no others."""
+
+    assocs: list[Assoc]
+    whole: bool
+
+    def reaches(self, least: int) -> bool:
+        """Return whether it has the newest `least` entries, or all that exist."""
+        return self.whole or len(self.assocs) >= least
+
+    @property
+    def size(self) -> int:
+        return len(self.assocs)
+
+    def changed(self, by_id2: Mapping[int, tuple[int, bytes] | None]) -> ListHead | None:
+        """Return the prefix after a change of entries (None: deleted); None if it is unknown. The list is modified in place.
+
+        The garbage collector would soon examine a new list for each change, with all its entries.
+        """
+        assocs, whole = self
+        most = max(len(assocs), HEAD)
+        # Entries below the prefix are unknown, so nothing can be inserted there.
+        floor = (0, 0) if whole else _position(assocs[-1])
+        for at in [at for at, assoc in enumerate(assocs) if assoc.id2 in by_id2][::-1]:
+            del assocs[at]
+        for id2, entry in by_id2.items():
+            if entry is not None and (entry[0], id2) > floor:
+                # Usually it is the newest, so the search ends at once.
+                position = next(
+                    (at for at, assoc in enumerate(assocs) if _position(assoc) < (entry[0], id2)), len(assocs)
+                )
+                assocs.insert(position, Assoc(id2, *entry))
+        if not assocs and not whole:
+            return None
+        whole = whole and len(assocs) <= most
+        del assocs[most:]
+        return self if whole == self.whole else ListHead(assocs, whole)
+
+
+def _position(assoc: Assoc) -> tuple[int, int]:
+    return assoc.time, assoc.id2
+
+
+class ListSet(NamedTuple):
+    """The ids of a list, or its intersection with another list. Sets of one list with the same version are equal."""
+
+    version: int
+    ids: frozenset[int]
+
+    @property
+    def size(self) -> int:
+        return len(self.ids)
+
+
+class NewestSets:
+    """The newest version of a few lists. A list that is read again and has not changed keeps its version."""
+
+    def __init__(self) -> None:
+        self._newest: Recent[tuple[int, int], ListSet] = Recent(16)
+        self._versions = itertools.count(1)
+
+    def of(self, id1: int, number: int, ids: frozenset[int]) -> ListSet:
+        """Return the set of a list that was just read."""
+        held = self._newest.get((id1, number))
+        if held is None or held.ids != ids:
+            held = ListSet(next(self._versions), ids)
+            self._newest.put((id1, number), held)
+        return held
+
+    def clear(self) -> None:
+        self._newest.clear()
+
+
+class CachedList(NamedTuple):
+    """What is cached of one list; None for parts that are not."""
+
+    length: int | None
+    entries: dict[int, Assoc] | None
+    """All entries by `id2`."""
+    head: ListHead | None
+
+
+_UNKNOWN_LIST = CachedList(None, None, None)
+_NEW_LIST = CachedList(0, None, None)
+
+
+class CacheEntries:
+    """The entries of a cache for about `objects` kilobytes of objects; see `CachedGraph` for the rest.
+
+    For a `remote` store, a list is cached from its first entry on, before anything reads it.
+    """
+
+    def __init__(self, objects: int, *, remote: bool = False) -> None:
+        self._remote = remote
+        self.objects: Recent[int, AnyNode] = Recent(objects)
+        self.counts = KnownCounts(2 * objects)
+        self.lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
+        """Whole lists, by object and then by type, as those below."""
+        self.heads: ByType[ListHead] = ByType(4 * objects)
+        self.sets: ByType[ListSet] = ByType(4 * objects)
+        self.common: ByType[ListSet] = ByType(2 * objects)
+        self.newest_sets = NewestSets()
+        self.by_name: Mapping[str, Recent[Any, Any]] = {
+            "objects": self.objects,
+            "counts": self.counts,
+            "lists": self.lists,
+            "heads": self.heads,
+            "common": self.common,
+        }
+        self._all = (self.objects, self.counts, self.lists, self.heads, self.sets, self.common)
+
+    def forget_changed(self, batch: Batch, lists: Iterable[tuple[int, int]]) -> None:
+        """Invalidate only what the batch changes: a liked post stays cached, and so do the other counts of its author."""
+        for op in batch.objects:
+            self.objects.forget(op.id)
+        caches: list[Recent[int, dict[int, Any]]] = [self.lists, self.heads]
+        if len(self.sets) or len(self.common):
+            caches += [self.sets, self.common]
+        for id1, atype in lists:
+            self.counts.forget_one(id1, atype)
+            for cache in caches:
+                if held := cache.get(id1):
+                    held.pop(atype, None)
+
+    def snapshot(self, lists: Iterable[tuple[int, int]]) -> dict[tuple[int, int], CachedList]:
+        """Return what is cached of each of these lists, by object and type."""
+        return {
+            (id1, atype): CachedList(
+                self.counts.of(id1, atype), (self.lists.get(id1) or {}).get(atype), self.heads.of(id1, atype)
+            )
+            for id1, atype in lists
+        }
+
+    def update(self, batch: Batch, exclusive: Collection[int], before: Mapping[tuple[int, int], CachedList]) -> None:
+        """Cache what a commit stored, which is usually read at once, for the objects that no other commit changed concurrently.
+
+        `before` is the snapshot of the lists from before the commit.
+        """
+        for op in batch.objects:
+            if op.node is not None and op.id in exclusive:
+                self.objects.put(op.id, op.node, kilobytes(op.node))  # type: ignore[arg-type]  # a Node is one of AnyNode
+        if batch.judged is None:
+            return
+        if batch.new_id in exclusive:
+            lengths = {atype: by for (id1, atype), by in batch.judged.counts.items() if id1 == batch.new_id}
+            # Lists that the batch may have changed, but whose change the store did not report.
+            unknown = {atype for id1, atype in before if id1 == batch.new_id} - lengths.keys()
+            self.counts.begin(batch.new_id, lengths, unknown)
+        for (id1, atype), by in batch.judged.counts.items():
+            if id1 in exclusive:
+                held = _NEW_LIST if id1 == batch.new_id else before.get((id1, atype), _UNKNOWN_LIST)
+                self._update_list(id1, atype, held, by, batch.judged.entries.get((id1, atype), {}))
+
+    def _update_list(
+        self, id1: int, atype: int, before: CachedList, by: int, changed: Mapping[int, tuple[int, bytes] | None]
+    ) -> None:
+        if self._remote and before.length == 0 and changed:
+            before = CachedList(0, before.entries or {}, before.head or ListHead([], whole=True))
+        if before.length is not None:
+            self.counts.change(id1, atype, before.length + by)
+        if before.entries is not None:
+            # In place: readers have copies.
+            for id2, entry in changed.items():
+                if entry is None:
+                    before.entries.pop(id2, None)
+                else:
+                    before.entries[id2] = Assoc(id2, *entry)
+            self.keep_lists(id1, {atype: before.entries})
+        if before.head is not None and (head := before.head.changed(changed)) is not None:
+            self.heads.keep(id1, atype, head)
+
+    def keep_lists(self, id1: int, lists: Mapping[int, dict[int, Assoc]]) -> None:
+        """Cache whole lists of an object, by type."""
+        kept = {**(self.lists.get(id1) or {}), **lists}
+        self.lists.put(id1, kept, sum(map(len, kept.values())))
+
+    def forget(self, id_: int) -> None:
+        """Invalidate everything about an object."""
+        for cache in self._all:
+            cache.forget(id_)
+
+    def clear(self) -> None:
+        for cache in (*self._all, self.newest_sets):
+            cache.clear()
+
+
+def kilobytes(node: AnyNode) -> int:
+    """Return the approximate size of an object: only posts can be much larger than 1 KB."""
+    return 1 + (len(node.text) + len(node.json)) // 1024 if isinstance(node, Post) else 1
+
+
+def prefetch_hints(objects: Recent[int, AnyNode], ids: Sequence[int]) -> set[int]:
+    """Return the objects that a request usually reads after these, to check their visibility and to show them."""
+    found: set[int] = set()
+    for id_ in ids:
+        node = objects.get(id_)
+        if isinstance(node, Post):
+            found.add(node.author_id)
+        elif isinstance(node, Share):
+            found.update((node.author_id, node.post_id, node.post_author_id))
+        elif isinstance(node, Token):
+            found.update((node.member_id, EVERYBODY))
+    return found

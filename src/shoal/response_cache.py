@@ -1,0 +1,161 @@
+"""The cache of whole responses, such as home pages: served again while everything they depend on is unchanged.
+
+It holds JSON responses of the API and HTML pages of the web app. The dependencies of a response are recorded while it is computed
+(`graph.cache.dependencies`). It is valid while
+
+- the change log has none of its marks (one process), or all its version tokens are the same (several processes);
+- its queries to sources outside the graph (timeline, tag cloud, ranking) return the same results;
+- it has not expired.
+
+A response is cached when it is requested for the second time; the first request costs only an entry for its key. After a cached
+response that changed before it was used, the next three are not cached, which saves a tenth of the cost of computing them.
+
+Example: the change log is at position 70 when a page with post 5 is computed, which reads object 5 and the list of its likes:
+
+1. A like of post 6 adds an entry that is no dependency of the page. The page is valid, now as of position 71.
+2. A like of post 5 commits while the page is requested. Until the like is acknowledged, the old and the new page are both right.
+3. Entry 72 is the list of likes of post 5, so any later request computes the page again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from shoal.core.errors import Unavailable
+from shoal.graph.cache.change_log import ChangeLog
+from shoal.graph.cache.dependencies import Dependence, reading
+from shoal.graph.cache.lru import Recent
+
+R = TypeVar("R")
+
+_MARK_BYTES = 8
+_STAMP_BYTES = 150
+"""Size of a version token with its dictionary entry."""
+_CHECK_BYTES = 1_000
+"""Approximate size of a query and its result; most results are shared with the queried component."""
+_SKIPPED = 3
+
+
+@dataclass(slots=True, eq=False)
+class _Entry(Generic[R]):
+    response: R
+    marks: array[int]
+    checks: Sequence[Dependence]
+    until: int
+    """Unix milliseconds."""
+    since: int
+    """The position in the change log up to which the marks are known to be unchanged."""
+    kilobytes: int
+    used: bool = False
+
+
+class ResponseCache(Generic[R]):
+    """An LRU cache of at most `kilobytes`, by key; 0 disables it.
+
+    A response to be cached is passed through `prepare`, which returns the response to store and its size in bytes. `asked` counts
+    lookups, and `missed` those that had to be computed. After a cached response that was never used, the next `skip` are not
+    cached.
+    """
+
+    def __init__(
+        self, log: ChangeLog, kilobytes: int, prepare: Callable[[R], tuple[R, int]], *, skip: int = _SKIPPED
+    ) -> None:
+        self._log = log
+        self._prepare = prepare
+        self._capacity = kilobytes
+        # In the order of their last use.
+        self._entries: OrderedDict[Hashable, _Entry[R]] = OrderedDict()
+        self._size = 0
+        self._skip = skip
+        # How many more responses are not cached, by key.
+        self._skipped: Recent[Hashable, int] = Recent(64 * kilobytes)
+        self.asked = self.missed = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[R]]) -> R:
+        """Return the current response for a key, cached or computed by `make`, whose errors are raised."""
+        if not self._capacity:
+            return await make()
+        self.asked += 1
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._entries.move_to_end(key)
+            if await self._is_valid(entry):
+                entry.used = True
+                return entry.response
+            if self._entries.get(key) is entry:
+                self._remove(key)
+        self.missed += 1
+        if self._skips(key, entry):
+            return await make()
+        return await self._compute(key, make)
+
+    def _skips(self, key: Hashable, invalid: _Entry[R] | None) -> bool:
+        """Return whether the response should not be cached, and count it. `invalid` is the entry that it replaces."""
+        if invalid is not None and invalid.used:
+            return False
+        left = self._skipped.get(key) if invalid is None else self._skip
+        if left == 0:
+            return False
+        self._skipped.put(key, 0 if left is None else left - 1)
+        return True
+
+    async def _is_valid(self, entry: _Entry[R]) -> bool:
+        if not self._is_unchanged(entry):
+            return False
+        # Checked again after the wait: all dependencies must have been unchanged at one moment since the request began.
+        return not entry.checks or (await _have_same_results(entry.checks) and self._is_unchanged(entry))
+
+    def _is_unchanged(self, entry: _Entry[R]) -> bool:
+        now = self._log.position
+        if _now_ms() >= entry.until or (entry.marks and not self._log.unchanged(entry.marks, entry.since)):
+            return False
+        entry.since = now
+        return True
+
+    async def _compute(self, key: Hashable, make: Callable[[], Awaitable[R]]) -> R:
+        since = self._log.position
+        with reading() as read:
+            response = await make()
+        if read.whole and _now_ms() < read.until:
+            response, size = self._prepare(response)
+            marks = array("q", list(read.marks))
+            size += _MARK_BYTES * len(marks) + _STAMP_BYTES * len(read.stamps) + _CHECK_BYTES * len(read.checks)
+            self._store(key, _Entry(response, marks, read.checks, read.until, since, 1 + size // 1024))
+        return response
+
+    def _store(self, key: Hashable, entry: _Entry[R]) -> None:
+        if key in self._entries:
+            self._remove(key)
+        if entry.kilobytes > self._capacity:
+            return
+        self._entries[key] = entry
+        self._size += entry.kilobytes
+        while self._size > self._capacity:
+            self._remove(next(iter(self._entries)))
+
+    def _remove(self, key: Hashable) -> None:
+        self._size -= self._entries.pop(key).kilobytes
+
+
+async def _have_same_results(checks: Sequence[Dependence]) -> bool:
+    """Run the queries concurrently, so that those to servers take one round trip. A failed query counts as changed."""
+    try:
+        if len(checks) == 1:
+            return bool(await checks[0].ask() == checks[0].answer)
+        results = await asyncio.gather(*[check.ask() for check in checks])
+    except Unavailable:
+        return False
+    return results == [check.answer for check in checks]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
