@@ -15,13 +15,14 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from shoal.admin.control import NoServer, ask
+from shoal.admin.control import ask
 from shoal.admin.operations import ShowSlow, SlowShown, in_logs
 from shoal.app.paths import control_path
 from shoal.cli.group import GivenSettings, pass_settings
 from shoal.core.errors import NotFound, Unavailable
 from shoal.monitoring.doctor import examine
 from shoal.monitoring.preflight import Diagnosis
+from shoal.multiprocess.link import NotListening
 from shoal.observability.request_log import LoggedJob, LoggedRequest, StoreTotal, TimedSpan, one_line
 from shoal.settings import Settings
 
@@ -222,7 +223,7 @@ async def _told(settings: Settings, operation: ShowSlow) -> SlowShown:
         raise Unavailable(f"servers on this store cannot be asked: {_LOGS}")
     try:
         return await ask(path, operation)
-    except NoServer:
+    except NotListening:
         raise Unavailable(f"no server runs that could be asked: {_LOGS}") from None
 
 

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from shoal.admin import jobs as work
-from shoal.admin.control import NoServer, ask
+from shoal.admin.control import ask
 from shoal.admin.operations import Replay
 from shoal.app.outboxes import open_outboxes, refusal_limit
 from shoal.app.paths import control_path
@@ -17,6 +17,7 @@ from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.core.errors import NotFound, OutcomeUnknown, Unavailable
 from shoal.core.ids import IdMaker
+from shoal.multiprocess.link import NotListening
 from shoal.settings import Settings
 
 
@@ -84,7 +85,7 @@ def replay(settings: Settings, names: tuple[str, ...], everything: bool) -> None
 async def _replayed(settings: Settings, names: list[str] | None) -> int:
     path = control_path(settings)
     if path is not None and not settings.broker:
-        with suppress(NoServer):
+        with suppress(NotListening):
             return await ask(path, Replay(names))
     try:
         async with open_outboxes(settings, read_only=False) as outboxes:

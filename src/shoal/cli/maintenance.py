@@ -9,7 +9,7 @@ import click
 
 from shoal.admin.consistency import check as checks
 from shoal.admin.consistency.derived import count_all
-from shoal.admin.control import NoServer, ask
+from shoal.admin.control import ask
 from shoal.admin.move import MovedNetwork, move_network, told
 from shoal.admin.operations import Check
 from shoal.admin.report import CheckReport, Progress
@@ -23,6 +23,7 @@ from shoal.cli.stores import existing
 from shoal.core.errors import Unavailable
 from shoal.graph.migrations import PendingStep
 from shoal.graph.shard_map import first_map, shown_url
+from shoal.multiprocess.link import NotListening
 from shoal.settings import Settings, build
 
 
@@ -54,7 +55,7 @@ def check(settings: Settings, repair: bool, sample: int | None, members: int | N
 
 async def _checked(settings: Settings, asked: Check, progress: Progress) -> CheckReport:
     if (path := control_path(settings)) is not None:
-        with suppress(NoServer):
+        with suppress(NotListening):
             return await ask(path, asked, progress)
     async with AsyncExitStack() as stack:
         held = False

@@ -28,17 +28,10 @@ from shoal.app.network import Network, open_network
 from shoal.app.paths import calls_path
 from shoal.core.errors import InUse, InvalidInput, OutcomeUnknown, ShoalError, Unavailable
 from shoal.library.handle import Handle
-from shoal.library.remote_calls import (
-    SILENCE_SECONDS,
-    Call,
-    CallerConnection,
-    NotListening,
-    OwnedNetwork,
-    OwnerGone,
-    answering,
-    connected,
-)
+from shoal.library.remote_calls import SILENCE_SECONDS, Call, OwnedNetwork, RemoteNetwork
 from shoal.library.remote_methods import ELSEWHERE, Method, Nouns, Values, kinds_of, surface
+from shoal.multiprocess.link import NotListening
+from shoal.multiprocess.rpc import PeerGone, connect
 from shoal.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -72,7 +65,7 @@ class SharingSession:
         self._values = values
         self._patience = patience
         self._silence = silence
-        self._side: OwnedNetwork | CallerConnection | None = None
+        self._side: OwnedNetwork | RemoteNetwork | None = None
         self._reason = _CLOSED
         self._open = False
 
@@ -105,8 +98,8 @@ class SharingSession:
                 return self._own_answer(await self._made(side, call))
             try:
                 return await side.call(call)
-            except OwnerGone as gone:
-                if gone.changing and not _recognised(call):
+            except PeerGone as gone:
+                if gone.begun and not _recognised(call):
                     raise OutcomeUnknown(_UNKNOWN) from gone
         raise OutcomeUnknown(_KILLED) if _recognised(call) else Unavailable(_KILLED)
 
@@ -121,9 +114,9 @@ class SharingSession:
                     async for item in items:
                         call = _resumed(call, getattr(item, "position", ""))
                         yield item
-            except OwnerGone as gone:
+            except PeerGone:
                 if not resumes:
-                    raise Unavailable(str(gone)) from gone
+                    raise
                 # A position that the next owner does not know: it says that something may have been missed.
                 call = _resumed(call, _position(call))
             else:
@@ -135,11 +128,11 @@ class SharingSession:
     def _own_answer(self, answer: Any) -> Any:
         return self._values.identity(answer.id, answer.name) if isinstance(answer, Handle) else answer
 
-    async def _present(self) -> OwnedNetwork | CallerConnection:
+    async def _present(self) -> OwnedNetwork | RemoteNetwork:
         """Wait for an owner. Raises `Unavailable` where none is found for long."""
         if not self._open:
             raise RuntimeError(_CLOSED)
-        if isinstance(self._side, CallerConnection) and self._side.ended.done():
+        if isinstance(self._side, RemoteNetwork) and self._side.client.ended.done():
             self._lose()
         if self._side is None:
             try:
@@ -153,7 +146,7 @@ class SharingSession:
             return await self._present()
         return self._side
 
-    def _find(self, side: OwnedNetwork | CallerConnection) -> None:
+    def _find(self, side: OwnedNetwork | RemoteNetwork) -> None:
         self._side = side
         self._found.set()
 
@@ -188,18 +181,18 @@ class SharingSession:
     async def _attend(self) -> bool:
         """Call the owner until it ends; False where there is none."""
         try:
-            side = await connected(self._path, self._nouns, self._values, silence=self._silence)
+            client = await connect(self._path, self._values.fingerprint, silence=self._silence)
         except NotListening as error:
             self._reason = str(error)
             return False
-        self._find(side)
+        self._find(RemoteNetwork(client, self._values))
         ending = asyncio.create_task(self._ending.wait())
         try:
-            await asyncio.wait((ending, side.ended), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((ending, client.ended), return_when=asyncio.FIRST_COMPLETED)
         finally:
             ending.cancel()
             self._lose()
-            await side.close()
+            await client.close()
         return True
 
     async def _own(self) -> bool:
@@ -213,7 +206,7 @@ class SharingSession:
             shoal = self._root(network)
             await stack.enter_async_context(shoal.closing)
             owned = OwnedNetwork(shoal, network, self._nouns, self._values)
-            await stack.enter_async_context(answering(owned, self._path))
+            await stack.enter_async_context(owned.serving(self._path))
             self._find(owned)
             try:
                 await self._ending.wait()
