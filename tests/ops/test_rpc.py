@@ -21,7 +21,18 @@ from tests.running import eventually, in_loop
 from shoal.core.errors import InvalidInput, TooLarge, Unavailable
 from shoal.multiprocess import link, rpc
 from shoal.multiprocess.link import LinkClosed, NotListening
-from shoal.multiprocess.rpc import Call, Cancel, Client, Hello, Passed, PeerGone, Request, Service, connect, serving
+from shoal.multiprocess.rpc import (
+    Cancel,
+    Client,
+    Hello,
+    Passed,
+    PeerGone,
+    Request,
+    ServedCall,
+    Service,
+    connect,
+    serving,
+)
 
 _NIL = b"\xc0"
 
@@ -34,7 +45,7 @@ class Server:
         self.held.set()
         self.running = 0
 
-    async def answer(self, body: msgspec.Raw, call: Call) -> bytes:
+    async def answer(self, body: msgspec.Raw, call: ServedCall) -> bytes:
         self.running += 1
         try:
             name = msgspec.msgpack.decode(body)
@@ -49,7 +60,7 @@ class Server:
             self.running -= 1
         return bytes(body)
 
-    async def items(self, body: msgspec.Raw, _call: Call) -> AsyncGenerator[bytes, None]:
+    async def items(self, body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, None]:
         for number in range(msgspec.msgpack.decode(body, type=int)):
             yield msgspec.msgpack.encode(number)
 
@@ -340,7 +351,7 @@ async def test_client_that_goes_cancels_its_calls_and_begins_nothing(path: Path)
     begun: list[BaseException | None] = []
     going = asyncio.Event()
 
-    async def answer(_body: msgspec.Raw, call: Call) -> bytes:
+    async def answer(_body: msgspec.Raw, call: ServedCall) -> bytes:
         try:
             await going.wait()
         except asyncio.CancelledError:

@@ -14,7 +14,7 @@ from shoal.app import readers as reading
 from shoal.app.readers import Join, StoreReader, TokenUsed, Warm
 from shoal.core.errors import NotFound, Unavailable
 from shoal.core.tokens import Origin
-from shoal.multiprocess.rpc import Call, Service, serving
+from shoal.multiprocess.rpc import ServedCall, Service, serving
 from shoal.multiprocess.shared_memory import SharedMemory
 from tests.running import eventually, in_loop
 
@@ -27,7 +27,7 @@ async def reading_from_owner(path: Path) -> AsyncIterator[tuple[StoreReader, lis
     asked: list[Message] = []
     warm = asyncio.Event()
 
-    async def answer(body: msgspec.Raw, _call: Call) -> bytes:
+    async def answer(body: msgspec.Raw, _call: ServedCall) -> bytes:
         asked.append(message := msgspec.msgpack.decode(body, type=Message))
         if isinstance(message, Warm):
             await warm.wait()

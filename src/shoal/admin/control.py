@@ -19,7 +19,7 @@ from shoal.admin.contract import AnyNetwork, Operation
 from shoal.admin.operations import AnyOperation
 from shoal.admin.report import Progress, nothing
 from shoal.core.errors import OutcomeUnknown, ShoalError, in_words
-from shoal.multiprocess.rpc import SILENCE_SECONDS, Call, PeerGone, Service, connect, serving
+from shoal.multiprocess.rpc import SILENCE_SECONDS, PeerGone, ServedCall, Service, connect, serving
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class _Operations:
         self._long = asyncio.Lock()
         self._running = 0
 
-    async def answer(self, body: msgspec.Raw, call: Call) -> bytes:
+    async def answer(self, body: msgspec.Raw, call: ServedCall) -> bytes:
         try:
             operation: Operation[object] = msgspec.msgpack.decode(body, type=AnyOperation, dec_hook=_decode_path)
         except (msgspec.DecodeError, ValueError):
@@ -77,7 +77,7 @@ class _Operations:
             raise ShoalError(f"{_MOST_OPERATIONS} commands are under way already: try again")
         self._running += 1
         try:
-            return msgspec.msgpack.encode(await self._carry_out(operation, _Telling(call)))
+            return msgspec.msgpack.encode(await self._carry_out(operation, _ProgressReports(call)))
         except ShoalError:
             raise
         except OSError as error:
@@ -97,16 +97,16 @@ class _Operations:
             return await operation.carry_out(self._network, progress)
 
 
-class _Telling:
+class _ProgressReports:
     """Progress reports to the caller, rate-limited."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: ServedCall) -> None:
         self._call = call
-        self._told = 0.0
+        self._sent_at = 0.0
 
     def __call__(self, phase: str, done: int, total: int) -> None:
-        if time.monotonic() - self._told > _PROGRESS_SECONDS or done == total:
-            self._told = time.monotonic()
+        if time.monotonic() - self._sent_at > _PROGRESS_SECONDS or done == total:
+            self._sent_at = time.monotonic()
             self._call.notify(msgspec.msgpack.encode((phase, done, total)))
 
 

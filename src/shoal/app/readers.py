@@ -23,7 +23,7 @@ from shoal.core.tokens import Origin
 from shoal.http.connection_passing import Balance, OwnerPassing, Passing, ReadableRoutes, ReaderPassing
 from shoal.mastodon_api.context import Front
 from shoal.multiprocess.link import NotListening
-from shoal.multiprocess.rpc import Call, Client, Passed, Peer, Service, connect, serving
+from shoal.multiprocess.rpc import Client, Passed, Peer, ServedCall, Service, connect, serving
 from shoal.multiprocess.shared_memory import MOST_PROCESSES, OWNER, SharedMemory
 from shoal.queries.home import warm_up
 from shoal.throttled_log import ThrottledLog
@@ -119,7 +119,7 @@ class StoreOwner:
         finally:
             await self._tasks.close(cancel=True)
 
-    async def _answer(self, front: Front, body: msgspec.Raw, call: Call) -> bytes:
+    async def _answer(self, front: Front, body: msgspec.Raw, call: ServedCall) -> bytes:
         match _decode(body):
             case Join(slot=slot):
                 await self._keep(slot, call.peer)

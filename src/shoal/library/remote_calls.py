@@ -72,18 +72,18 @@ class OwnedNetwork:
         )
         return rpc.serving(path, service, grace=_GRACE_SECONDS)
 
-    async def _answer(self, body: msgspec.Raw, call: rpc.Call) -> bytes:
+    async def _answer(self, body: msgspec.Raw, call: rpc.ServedCall) -> bytes:
         method, result = self._begun(body, call)
         answer = await result
         return _encode(self._values.plain(answer) if method.decoder is None else answer)
 
-    async def _items(self, body: msgspec.Raw, call: rpc.Call) -> AsyncGenerator[bytes, None]:
+    async def _items(self, body: msgspec.Raw, call: rpc.ServedCall) -> AsyncGenerator[bytes, None]:
         _, items = self._begun(body, call)
         async with aclosing(items):
             async for item in items:
                 yield _encode(self._values.plain(item))
 
-    def _begun(self, body: msgspec.Raw, call: rpc.Call) -> tuple[Method, Any]:
+    def _begun(self, body: msgspec.Raw, call: rpc.ServedCall) -> tuple[Method, Any]:
         remote = _decode_call(body)
         method = self._nouns.get(remote.noun, {}).get(remote.method)
         if method is None:

@@ -129,7 +129,7 @@ def _is_passed(take: Take | None, message: object, descriptor: int) -> bool:
     return isinstance(message, Passed)
 
 
-class Call:
+class ServedCall:
     """A request at the server."""
 
     def __init__(self, id_: int, peer: Peer) -> None:
@@ -153,8 +153,8 @@ class Call:
 class Service:
     """What a server does for its clients. Bodies and answers are MessagePack."""
 
-    answer: Callable[[msgspec.Raw, Call], Awaitable[bytes]]
-    items: Callable[[msgspec.Raw, Call], AsyncGenerator[bytes, None]] | None = None
+    answer: Callable[[msgspec.Raw, ServedCall], Awaitable[bytes]]
+    items: Callable[[msgspec.Raw, ServedCall], AsyncGenerator[bytes, None]] | None = None
     take: Take | None = None
     fingerprint: str = ""
     most: int = 1 << 20
@@ -293,7 +293,7 @@ class Peer:
         task.add_done_callback(done)
 
     async def _run(self, request: Request, *, refused: bool) -> None:
-        service, call = self._server.service, Call(request.id, self)
+        service, call = self._server.service, ServedCall(request.id, self)
         with suppress(LinkClosed):
             try:
                 if refused:
