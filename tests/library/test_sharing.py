@@ -49,7 +49,7 @@ def test_there_are_methods_of_every_noun() -> None:
     assert [name for name, method in NOUNS["member"].items() if method.streams] == sorted(
         ["live", "live_conversations", "live_list", "live_notifications", "live_public", "live_tag"]
     )
-    assert {name for methods in NOUNS.values() for name, method in methods.items() if method.recognised} == {
+    assert {name for methods in NOUNS.values() for name, method in methods.items() if method.idempotent} == {
         "create",
         "comment",
     }
