@@ -46,9 +46,12 @@ def shared(settings: Settings, who: str) -> Settings:
     return settings
 
 
-def perform(settings: Settings, operation: Operation[T], progress: Progress = nothing) -> T:
-    """Run an operation in the server that holds the store, or in this process if there is none."""
-    return asyncio.run(_performed(settings, operation, progress))
+def perform(settings: Settings, operation: Operation[T], progress: Progress = nothing, *, create: bool = False) -> T:
+    """Run an operation in the server that holds the store, or in this process if there is none.
+
+    Raises `InvalidInput` if the store does not exist, unless `create`.
+    """
+    return asyncio.run(_performed(settings if create else existing(settings), operation, progress))
 
 
 async def _performed(settings: Settings, operation: Operation[T], progress: Progress) -> T:
