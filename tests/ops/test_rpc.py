@@ -447,3 +447,47 @@ async def test_caller_of_a_silent_server_reads_what_arrived_before_it_leaves(pat
             with pytest.raises(BrokenPipeError):
                 sock.send(link.frame(rpc.Begun(1), 1 << 20))
             await client.close()
+
+
+@in_loop
+async def test_caller_of_a_server_that_is_killed_within_an_answer_loses_the_connection_only(path: Path) -> None:
+    with link.listen(path, 1) as listener:
+        connecting = asyncio.create_task(connect(path))
+        sock, _ = await asyncio.get_running_loop().sock_accept(listener)
+        with sock:
+            sock.send(link.frame(Hello(rpc.PROTOCOL, "", 1 << 20), 1 << 20))
+            client = await connecting
+            call = asyncio.create_task(client.call(_NIL))
+            await asyncio.sleep(0.05)
+            answer = link.frame(rpc.Response(1, msgspec.Raw(encoded("x" * 1_000))), 1 << 20)
+            sock.send(link.frame(rpc.Begun(1), 1 << 20) + answer[:500])
+        with pytest.raises(PeerGone, match="ended") as gone:
+            await call
+        assert gone.value.begun
+        assert client.link.open is False
+        await client.close()
+
+
+@in_loop
+async def test_client_that_is_killed_within_a_passed_connection_leaves_no_descriptor(path: Path) -> None:
+    before = _descriptors()
+    taken: list[bytes] = []
+
+    def take(sock: socket.socket, data: bytes) -> None:
+        sock.close()
+        taken.append(data)
+
+    async with serving(path, Service(Server().answer, take=take)):
+        other = link.connect(path)
+        ours, theirs = socket.socketpair()
+        with other, ours, theirs:
+            partial = link.frame(Passed(b"x" * 1_000), 1 << 20, attached=True)[:500]
+            assert socket.send_fds(other, [partial], [ours.fileno()]) == 500
+            assert theirs.send(b"x") == 1
+            await asyncio.sleep(0.05)
+        client = await connect(path)
+        with pytest.raises(InvalidInput, match="no streams"):
+            await anext(client.stream(_NIL))
+        await client.close()
+    assert taken == []
+    assert _descriptors() == before

@@ -32,7 +32,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import ShoalError, Unavailable
+from shoal.core.errors import InvalidInput, ShoalError, Unavailable
 from shoal.multiprocess import link
 from shoal.multiprocess.link import Link, LinkClosed
 
@@ -149,12 +149,17 @@ class ServedCall:
         self.peer.link.offer(Notice(self._id, msgspec.Raw(body)))
 
 
+async def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, None]:
+    raise InvalidInput("this process has no streams")
+    yield b""
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """What a server does for its clients. Bodies and answers are MessagePack."""
 
     answer: Callable[[msgspec.Raw, ServedCall], Awaitable[bytes]]
-    items: Callable[[msgspec.Raw, ServedCall], AsyncGenerator[bytes, None]] | None = None
+    items: Callable[[msgspec.Raw, ServedCall], AsyncGenerator[bytes, None]] = _no_items
     take: Take | None = None
     fingerprint: str = ""
     most: int = 1 << 20
@@ -298,10 +303,10 @@ class Peer:
             try:
                 if refused:
                     await self._send(_failure(request.id, Unavailable(_TOO_MANY, retry_after=1.0)))
-                elif not request.streams:
-                    await self._send(Response(request.id, msgspec.Raw(await service.answer(request.body, call))))
-                elif service.items is not None:
+                elif request.streams:
                     await self._stream(request.id, service.items(request.body, call))
+                else:
+                    await self._send(Response(request.id, msgspec.Raw(await service.answer(request.body, call))))
             except LinkClosed:
                 raise
             except Exception as error:  # noqa: BLE001  # it is raised in the process that called
