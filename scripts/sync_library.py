@@ -21,7 +21,11 @@ TARGET = SOURCE / "shoal" / "sync" / "_generated.py"
 COMMAND = "python -m scripts.sync_library"
 
 _ENTRY = "shoal.library.network.Shoal"
-_PROXIES = {"shoal.library.acting.Seeing": "Proxy", "shoal.library.acting.Acting": "MemberProxy"}
+_PROXIES = {
+    "shoal.library.acting.Seeing": "Proxy",
+    "shoal.library.acting.Owned": "Proxy",
+    "shoal.library.acting.Acting": "MemberProxy",
+}
 """Base classes of the library that have a hand-written counterpart in `shoal.sync.proxies`."""
 _HEAD = f'''"""The classes of `shoal.library` with blocking methods.
 

@@ -13,6 +13,7 @@ AREAS = (
     "graph",
     "stores",
     "processes",
+    "process-protocol",
     "timelines",
     "fanout",
     "tags",

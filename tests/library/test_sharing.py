@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import socket
 import stat
@@ -32,8 +31,8 @@ from shoal.library import shared_network as sessions
 from shoal.library.acting import Identity
 from shoal.library.remote_methods import ELSEWHERE, kinds_of, surface
 from shoal.library.shared_network import SharedNetwork
-from shoal.multiprocess.messages import at
-from shoal.multiprocess.rpc import Hello, packed
+from shoal.multiprocess import link
+from shoal.multiprocess.rpc import PROTOCOL, Hello
 from shoal.queries.streaming import Arrived, Refresh
 from tests.library.opened import beneath, has_store, listeners, owner_and_caller
 from tests.library.test_surface import _NOT_CALLED, arguments
@@ -50,7 +49,7 @@ def test_there_are_methods_of_every_noun() -> None:
     assert [name for name, method in NOUNS["member"].items() if method.streams] == sorted(
         ["live", "live_conversations", "live_list", "live_notifications", "live_public", "live_tag"]
     )
-    assert {name for methods in NOUNS.values() for name, method in methods.items() if method.recognised} == {
+    assert {name for methods in NOUNS.values() for name, method in methods.items() if method.idempotent} == {
         "create",
         "comment",
     }
@@ -192,13 +191,13 @@ async def test_a_path_is_that_of_the_caller(tmp_path: Path, monkeypatch: pytest.
     async with owner_and_caller(tmp_path) as (_, caller):
         ann = await caller.register("ann")
         sent: list[Any] = []
-        made = calling.CallerConnection.call
+        made = calling.RemoteNetwork.call
 
         async def noted(self: Any, call: Any) -> Any:
             sent.append(call.args)
             return await made(self, call)
 
-        monkeypatch.setattr(calling.CallerConnection, "call", noted)
+        monkeypatch.setattr(calling.RemoteNetwork, "call", noted)
         monkeypatch.chdir(tmp_path)
         assert await ann.export("mine.zip") == 0
         assert sent == [(tmp_path / "mine.zip",)]
@@ -369,7 +368,7 @@ async def test_a_call_whose_owner_goes_is_repeated_where_that_is_safe(
 
 def _break(caller: Any) -> None:
     """Cut the connection to the owner."""
-    caller._session._side._connection.shut()
+    caller._session._side.client.link.shut()
 
 
 @in_loop
@@ -398,9 +397,7 @@ async def test_a_call_that_ends_every_owner_is_not_repeated_for_ever(
 async def test_an_owner_that_is_silent_is_left_after_a_while(tmp_path: Path) -> None:
     settings = configuration.build(store=f"sqlite:///{tmp_path / 'shoal.db'}")
     path = tmp_path / "shoal.db.calls.sock"
-    with at(path) as address, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(address)
-        listener.listen()
+    with link.listen(path, 8) as listener:
         taken = SharedNetwork(settings, library.Shoal, patience=20.0, silence=0.3)
         lock = files.own(tmp_path / "shoal.db")
         try:
@@ -420,13 +417,12 @@ async def test_an_owner_that_is_silent_is_left_after_a_while(tmp_path: Path) -> 
 
 async def _greet(listener: socket.socket, network: SharedNetwork) -> None:
     """Say hello to each process, and no more."""
-    listener.setblocking(False)
     kept = []
     try:
         while True:
             sock, _ = await asyncio.get_running_loop().sock_accept(listener)
             kept.append(sock)
-            sock.sendall(packed(Hello(network.session._values.fingerprint, 1 << 20), 1 << 20))
+            sock.sendall(link.frame(Hello(PROTOCOL, network.session._values.fingerprint, 1 << 20), 1 << 20))
     finally:
         for sock in kept:
             sock.close()
@@ -507,8 +503,8 @@ async def test_the_socket_is_for_the_owner_of_the_store_only_and_goes_with_it(tm
 async def test_a_socket_of_another_user_is_not_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     monkeypatch.setattr(os, "geteuid", lambda: 1_234)
-    monkeypatch.setattr(calling, "_user_of", lambda _: 4_321)
     async with Shoal.open(url, shared=True):
+        monkeypatch.setattr(link, "user_of", lambda _: 4_321)
         other = SharedNetwork(configuration.build(store=url), library.Shoal, patience=0.3)
         with pytest.raises(errors.Unavailable, match="belongs to another user"):
             async with other.opened():
@@ -528,7 +524,7 @@ async def test_noise_on_the_socket_ends_its_connection_and_nothing_else(tmp_path
     async with owner_and_caller(tmp_path) as (_, caller):
         ann = await caller.register("ann")
         for noise in (b"\xff\xff\xff\xff", b"\0\0\0\1\xc1", b"\0\0\0\3\x93\x01\x02", b"GET / HTTP/1.1\r\n\r\n"):
-            with at(tmp_path / "shoal.db.calls.sock") as address:
+            with link.at(tmp_path / "shoal.db.calls.sock") as address:
                 reader, writer = await asyncio.open_unix_connection(address)
             writer.write(noise)
             async with asyncio.timeout(30):
@@ -549,4 +545,3 @@ async def test_after_the_end_a_call_says_so(tmp_path: Path) -> None:
 def test_every_wait_has_an_end() -> None:
     assert sessions.PATIENCE_SECONDS <= 60
     assert calling.SILENCE_SECONDS <= 60
-    assert inspect.signature(calling.connected).parameters["silence"].default == calling.SILENCE_SECONDS

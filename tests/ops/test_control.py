@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.running import in_loop
 
 from shoal import Shoal
 from shoal.admin import control
-from shoal.admin.control import NoServer, ask, listening
-from shoal.admin.operations import AddMember, AskStatus, Check, CheckThere, SetRole
-from shoal.core.errors import ShoalError, Unavailable
+from shoal.admin.control import ask, listening
+from shoal.admin.operations import AddMember, AskStatus, Check, CheckThere, SetRole, Status
+from shoal.admin.report import Progress
+from shoal.core.errors import OutcomeUnknown, ShoalError, TooLarge, Unavailable
 from shoal.core.model import Role
+from shoal.multiprocess import link
+from shoal.multiprocess.link import NotListening
+from shoal.multiprocess.rpc import PROTOCOL, Hello, connect
 
 
 @pytest.fixture
@@ -25,28 +31,23 @@ def door(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def stand_in(door: Path, *lines: bytes) -> AsyncIterator[None]:
-    """A server that says these lines, and then nothing."""
-    done = asyncio.Event()
+async def stand_in(door: Path, answer: Callable[[socket.socket], Awaitable[None]]) -> AsyncIterator[None]:
+    """A server that accepts connections, and does no more than this with them."""
+    with link.listen(door, 8) as listener:
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()
-        writer.writelines(lines)
-        await done.wait()
-        writer.close()
+        async def accept() -> None:
+            sock, _ = await asyncio.get_running_loop().sock_accept(listener)
+            with sock:
+                await answer(sock)
 
-    async with await asyncio.start_unix_server(answer, door):
+        accepting = asyncio.create_task(accept())
         yield
-        done.set()
+        accepting.cancel()
+        await asyncio.gather(accepting, return_exceptions=True)
 
 
-async def said(door: Path, request: bytes) -> bytes:
-    """The answer to a request that no command sends."""
-    reader, writer = await asyncio.open_unix_connection(door)
-    writer.write(request)
-    answer = await reader.read()
-    writer.close()
-    return answer
+def greet(sock: socket.socket) -> None:
+    sock.send(link.frame(Hello(PROTOCOL, "", 1 << 20), 1 << 20))
 
 
 @in_loop
@@ -56,12 +57,12 @@ async def test_it_answers_under_a_long_path_and_replaces_what_was_left_behind(tm
     door = folder / "shoal.db.sock"
     async with Shoal.open("memory://") as opened:
         await opened.register("ann")
-        with pytest.raises(NoServer):
+        with pytest.raises(NotListening):
             await ask(door, AskStatus())
         door.write_text("left behind by a server that was killed")
         async with listening(opened.network, door):
             assert (await ask(door, Check())).clean
-        with pytest.raises(NoServer):
+        with pytest.raises(NotListening):
             await ask(door, Check())
 
 
@@ -80,33 +81,33 @@ async def test_an_error_comes_back_as_its_own_words(door: Path) -> None:
 @in_loop
 async def test_what_is_no_operation_is_refused(door: Path) -> None:
     async with Shoal.open("memory://") as opened, listening(opened.network, door):
+        client = await connect(door)
         for request in (
-            b"hello\n",
-            b'{"operation":"Shout"}\n',
-            b'{"operation":"SetHidden","post_id":"x","hidden":true}\n',
-            b'{"operation":"Operation"}\n',
+            "hello",
+            {"operation": "Shout"},
+            {"operation": "SetHidden", "post_id": "x", "hidden": True},
+            {"operation": "Operation"},
         ):
-            assert b"does not know this operation" in await said(door, request), request
-        with suppress(ConnectionError):
-            # What is too long is not read to its end.
-            assert b"does not know this operation" in await said(door, b"x" * (1 << 22))
+            with pytest.raises(ShoalError, match="does not know this operation"):
+                await client.call(msgspec.msgpack.encode(request))
+        with pytest.raises(TooLarge):
+            await client.call(msgspec.msgpack.encode(bytes(1 << 22)))
+        await client.close()
         assert (await ask(door, AskStatus())).pid
 
 
 @in_loop
 async def test_only_so_many_are_answered_at_once(door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "_MOST_AT_ONCE", 1)
-    async with Shoal.open("memory://") as opened, listening(opened.network, door):
-        _, silent = await asyncio.open_unix_connection(door)
-        with pytest.raises(ShoalError, match="under way already"):
-            await _until_refused(door)
-        silent.close()
-        await silent.wait_closed()
-
-
-async def _until_refused(door: Path) -> None:
-    while True:
-        await ask(door, AskStatus())
+    monkeypatch.setattr(control, "_MOST_OPERATIONS", 1)
+    async with Shoal.open("memory://") as opened:
+        begun = _never_settles(opened)
+        async with listening(opened.network, door):
+            first = asyncio.create_task(ask(door, Check()))
+            await begun.wait()
+            with pytest.raises(ShoalError, match="under way already"):
+                await ask(door, AskStatus())
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
 
 
 @in_loop
@@ -160,30 +161,47 @@ def _never_settles(opened: Shoal) -> asyncio.Event:
 
 
 @in_loop
-async def test_a_server_that_works_for_long_says_so_and_one_that_hangs_is_given_up(
-    door: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with stand_in(door, b"{}\n", b'{"progress":["posts",1,2]}\n'):
-        with pytest.raises(Unavailable, match="has been silent"):
+async def test_progress_is_reported_while_an_operation_runs(door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def carry_out(_self: object, _network: object, progress: Progress) -> Status:
+        progress("posts", 1, 2)
+        progress("posts", 2, 2)
+        return Status(1, 0, 0, 0)
+
+    monkeypatch.setattr(AskStatus, "carry_out", carry_out)
+    reports: list[tuple[str, int, int]] = []
+    async with Shoal.open("memory://") as opened, listening(opened.network, door):
+        await ask(door, AskStatus(), lambda *report: reports.append(report))
+    assert reports == [("posts", 1, 2), ("posts", 2, 2)]
+
+
+@in_loop
+async def test_a_server_that_hangs_is_given_up(door: Path) -> None:
+    async def nothing_more(sock: socket.socket) -> None:
+        greet(sock)
+        await asyncio.Event().wait()
+
+    async with stand_in(door, nothing_more):
+        with pytest.raises(OutcomeUnknown, match="has been silent for 0 s"):
             await ask(door, Check(), silence=0.2)
-    monkeypatch.setattr(control, "_BEAT_SECONDS", 0.01)
-    async with Shoal.open("memory://") as opened:
-        begun = _never_settles(opened)
-        async with listening(opened.network, door):
-            reader, writer = await asyncio.open_unix_connection(door)
-            writer.write(b'{"operation":"Check"}\n')
-            await begun.wait()
-            assert await reader.readline() == b"{}\n"
-            writer.close()
-            await writer.wait_closed()
 
 
 @in_loop
 async def test_a_server_that_ends_in_the_middle_of_an_answer_is_an_error(door: Path) -> None:
-    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()
-        writer.close()
+    async def hang_up(sock: socket.socket) -> None:
+        greet(sock)
+        await asyncio.get_running_loop().sock_recv(sock, 1)
 
-    async with await asyncio.start_unix_server(hang_up, door):
-        with pytest.raises(Unavailable, match="ended before it answered"):
+    async with stand_in(door, hang_up):
+        with pytest.raises(OutcomeUnknown, match="ended before it answered"):
             await ask(door, Check())
+
+
+@in_loop
+async def test_a_server_of_the_version_before_this_protocol_is_to_be_restarted(door: Path) -> None:
+    async def answer(sock: socket.socket) -> None:
+        sock.send(b'{"error":"the server does not know this operation"}\n')
+        await asyncio.get_running_loop().sock_recv(sock, 1)
+
+    async with stand_in(door, answer):
+        with pytest.raises(Unavailable, match="another version of Shoal: start it again"):
+            await ask(door, AskStatus())

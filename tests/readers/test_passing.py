@@ -20,8 +20,8 @@ from shoal.core.tokens import Origin, opened
 from shoal.http import connection_passing
 from shoal.http.connection_passing import Balance, OwnerPassing, ReadableRoutes, ReaderPassing
 from shoal.mastodon_api.routes import table
-from shoal.multiprocess.messages import CONNECTION, HERE, OWNER, ConnectionParts, ProcessLink, ProcessMessage
-from shoal.multiprocess.shared_memory import SharedMemory
+from shoal.multiprocess.rpc import Passed, Service, connect, serving
+from shoal.multiprocess.shared_memory import OWNER, SharedMemory
 from tests.api.world import world
 from tests.running import eventually, in_loop
 
@@ -136,72 +136,34 @@ def counted() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("counted")
-def test_connections_arrive_whole_and_in_order_however_slowly_they_are_read() -> None:
+def test_connections_arrive_whole_and_in_order_however_slowly_they_are_read(tmp_path: Path) -> None:
     async def main() -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         dice = random.Random(3)
-        sent = [dice.randbytes(dice.choice((10, 5_000, 32_768, 32_769, 200_000))) for _ in range(60)]
+        sent = [dice.randbytes(dice.choice((10, 5_000, 32_768, 65_536, 200_000))) for _ in range(60)]
         got: list[bytes] = []
 
         def taken(sock: socket.socket, data: bytes) -> None:
             sock.close()
             got.append(data)
 
-        joining = ConnectionParts(taken)
-        sender = ProcessLink(ours, lambda _: None, lambda: None)
-        pairs = [socket.socketpair() for _ in sent]
-        for data, (one, other) in zip(sent, pairs, strict=True):
-            sender.send(CONNECTION, ConnectionParts.headed(data), one.fileno())
-            one.close()
-            other.close()
-        receiver = ProcessLink(theirs, lambda message: _ignored(joining.takes(message)), joining.close)
-        await eventually(lambda: _length(got), len(sent))
-        assert got == sent
-        for link in (sender, receiver):
-            link.close()
+        async with serving(tmp_path / "s.sock", Service(_no_answer, take=taken)):
+            sender = await connect(tmp_path / "s.sock")
+            for data in sent:
+                one, other = socket.socketpair()
+                with one, other:
+                    sender.link.send(Passed(data), one.fileno())
+            await eventually(lambda: _length(got), len(sent))
+            assert got == sent
+            await sender.close()
 
     in_loop(main)()
 
 
-def _ignored(_: object) -> None:
-    """Whether it was one is not asked here."""
+async def _no_answer(_body: object, _call: object) -> bytes:
+    raise AssertionError("no request is sent here")
 
 
 async def _length(of: list[bytes]) -> int:
-    return len(of)
-
-
-@pytest.mark.usefixtures("counted")
-def test_a_link_that_nobody_reads_is_full_at_last_and_both_sides_hear_of_an_end() -> None:
-    async def main() -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ended: list[str] = []
-        sender = ProcessLink(ours, lambda _: None, lambda: ended.append("sender"))
-        pair = socket.socketpair()
-        with pytest.raises(Unavailable):
-            _fill(sender, pair[0].fileno())
-        for one in pair:
-            one.close()
-        heard: list[ProcessMessage] = []
-        receiver = ProcessLink(theirs, heard.append, lambda: ended.append("receiver"))
-        sender.close()
-        with pytest.raises(Unavailable):
-            sender.send(HERE)
-        await eventually(lambda: _count(ended), 2)
-        for message in heard:
-            os.close(message.descriptor)
-        receiver.close()
-        assert ended == ["sender", "receiver"]
-
-    in_loop(main)()
-
-
-def _fill(sender: ProcessLink, descriptor: int) -> None:
-    for _ in range(100_000):
-        sender.send(CONNECTION, ConnectionParts.headed(b"x" * 20_000), descriptor)
-
-
-async def _count(of: list[str]) -> int:
     return len(of)
 
 

@@ -3,74 +3,90 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from shoal.app import readers as reading
-from shoal.app.readers import StoreReader
-from shoal.core.errors import Unavailable
-from shoal.multiprocess.messages import WARM, WARMED, ProcessLink, ProcessMessage, at, bound
+from shoal.app.readers import Join, StoreReader, TokenUsed, Warm
+from shoal.core.errors import NotFound, Unavailable
+from shoal.core.tokens import Origin
+from shoal.multiprocess.rpc import ServedCall, Service, serving
 from shoal.multiprocess.shared_memory import SharedMemory
 from tests.running import eventually, in_loop
 
+Message = Join | Warm | TokenUsed
+
 
 @asynccontextmanager
-async def reading_from_owner(path: Path) -> AsyncIterator[tuple[StoreReader, ProcessLink, list[ProcessMessage]]]:
-    """A reader, the owner's side of its link, and what the owner was sent."""
-    asked: list[ProcessMessage] = []
-    with at(path) as address:
-        listener = bound(address, socket.SOCK_SEQPACKET)
-    listener.listen()
+async def reading_from_owner(path: Path) -> AsyncIterator[tuple[StoreReader, list[Message], asyncio.Event]]:
+    """A reader, what its owner was sent, and the event until which requests to warm a timeline wait."""
+    asked: list[Message] = []
+    warm = asyncio.Event()
+
+    async def answer(body: msgspec.Raw, _call: ServedCall) -> bytes:
+        asked.append(message := msgspec.msgpack.decode(body, type=Message))
+        if isinstance(message, Warm):
+            await warm.wait()
+            if message.member != 7:
+                raise NotFound("there is no such member")
+        return b"\xc0"
+
     reader = StoreReader(SharedMemory.create(2, 1, 1), 1, path)
-    async with reader.opened():
-        owner = ProcessLink(listener.accept()[0], asked.append, lambda: None)
-        yield reader, owner, asked
-        owner.close()
-    listener.close()
+    async with serving(path, Service(answer)), reader.opened():
+        yield reader, asked, warm
 
 
 @in_loop
 async def test_warm_after_an_earlier_request_timed_out_gets_the_answer_to_its_own_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with reading_from_owner(tmp_path / "readers.sock") as (reader, owner, asked):
-
-        async def requests() -> int:
-            return len([message for message in asked if message.kind == WARM])
-
-        def warming(seconds: float) -> asyncio.Task[None]:
-            monkeypatch.setattr(reading, "_WARM_SECONDS", seconds)
-            return asyncio.create_task(reader.warm(7))
-
-        first = warming(0.02)
-        await eventually(requests, 1)
-        joined = warming(0.3)
-        with pytest.raises(Unavailable):
-            await first
-        second = warming(10.0)
-        await eventually(requests, 2)
-        with pytest.raises(Unavailable):
-            await joined
-        owner.send(WARMED, (7).to_bytes(8, "big") + b"\x01")
+    async with reading_from_owner(tmp_path / "readers.sock") as (reader, asked, warm):
+        monkeypatch.setattr(reading, "_WARM_SECONDS", 0.02)
+        with pytest.raises(Unavailable, match="could not be warmed up"):
+            await reader.warm(7)
+        monkeypatch.setattr(reading, "_WARM_SECONDS", 10.0)
+        second = asyncio.create_task(reader.warm(7))
+        await eventually(lambda: _length(asked), 2)
+        warm.set()
         await second
+        assert asked == [Warm(7), Warm(7)]
 
 
 @in_loop
-async def test_warm_is_answered_after_an_earlier_caller_for_the_same_member_timed_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with reading_from_owner(tmp_path / "readers.sock") as (reader, owner, _):
-        monkeypatch.setattr(reading, "_WARM_SECONDS", 0.02)
-        first = asyncio.create_task(reader.warm(7))
-        await asyncio.sleep(0)
-        monkeypatch.setattr(reading, "_WARM_SECONDS", 10.0)
-        joined = asyncio.create_task(reader.warm(7))
+async def test_warm_raises_unavailable_when_the_owner_fails(tmp_path: Path) -> None:
+    async with reading_from_owner(tmp_path / "readers.sock") as (reader, _, warm):
+        warm.set()
+        with pytest.raises(Unavailable, match="could not be warmed up"):
+            await reader.warm(8)
+
+
+@in_loop
+async def test_reader_without_an_owner_is_not_alive_and_connects_to_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "readers.sock"
+    async with reading_from_owner(path) as (reader, _, _):
+        assert reader.alive()
+        reader._owner().link.close()
+        assert not reader.alive()
         with pytest.raises(Unavailable):
-            await first
-        owner.send(WARMED, (7).to_bytes(8, "big") + b"\x01")
-        async with asyncio.timeout(5):
-            await joined
+            await reader.warm(7)
+        await eventually(lambda: _alive(reader), answer=True)
+
+
+@in_loop
+async def test_token_use_is_reported_to_the_owner(tmp_path: Path) -> None:
+    async with reading_from_owner(tmp_path / "readers.sock") as (reader, asked, _):
+        reader.used(12, Origin("192.0.2.1", "Tide"))
+        await eventually(lambda: _length(asked), 1)
+        assert asked == [TokenUsed(12, tuple(Origin("192.0.2.1", "Tide")))]
+
+
+async def _length(of: list[Message]) -> int:
+    return len(of)
+
+
+async def _alive(reader: StoreReader) -> bool:
+    return reader.alive()

@@ -34,7 +34,7 @@ _QUIET = 0.02
 """A process is idle if it uses at most this fraction of the CPU."""
 
 
-class _Aside:
+class _Freezer:
     """A collector callback that freezes survivors. `times`: freezes since the last full collection."""
 
     def __init__(self) -> None:
@@ -46,22 +46,22 @@ class _Aside:
             self.times += 1
 
 
-_aside = _Aside()
+_freezer = _Freezer()
 
 
 def collect_seldom() -> None:
     """Freeze current objects, and collect new ones rarely from now on."""
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
-    if _aside not in gc.callbacks:
-        gc.callbacks.append(_aside)
+    if _freezer not in gc.callbacks:
+        gc.callbacks.append(_freezer)
 
 
 def collect_all() -> None:
     """Collect all garbage, including frozen objects. Takes 50 ms or more."""
     gc.unfreeze()
     gc.collect()
-    _aside.times = 0
+    _freezer.times = 0
 
 
 async def collecting_all(every: float, rest: float, latest: float) -> None:
@@ -76,7 +76,7 @@ async def collecting_all(every: float, rest: float, latest: float) -> None:
         now, running = time.monotonic(), time.process_time()
         quiet = running - ran <= _QUIET * (now - begun)
         begun, ran = now, running
-        if _aside.times and now - last >= (rest if quiet else latest):
+        if _freezer.times and now - last >= (rest if quiet else latest):
             collect_all()
             last, begun, ran = now, time.monotonic(), time.process_time()
 
@@ -88,8 +88,8 @@ times per commit.
 _MMAP_THRESHOLD = -3
 """glibc's M_MMAP_THRESHOLD."""
 _LARGE_BYTES = 1 << 20
-_LOOK_SECONDS = 1.0
-_REST_SECONDS = 60.0
+_CHECK_SECONDS = 1.0
+_COLLECT_SECONDS = 60.0
 _LATEST_SECONDS = 3_600.0
 _GROWN_BYTES = 16 << 20
 
@@ -100,7 +100,7 @@ def prepare() -> None:
     Call it before the network is opened.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
-    _give_back_large_blocks()
+    _return_large_blocks()
 
 
 def settle() -> None:
@@ -110,7 +110,7 @@ def settle() -> None:
 
 @asynccontextmanager
 async def giving_back(
-    every: float = _LOOK_SECONDS, *, rest: float = _REST_SECONDS, latest: float = _LATEST_SECONDS
+    every: float = _CHECK_SECONDS, *, rest: float = _COLLECT_SECONDS, latest: float = _LATEST_SECONDS
 ) -> AsyncIterator[None]:
     """Return free memory to the system during the block, and collect garbage among frozen objects.
 
@@ -146,7 +146,7 @@ def _resident() -> int:
         return 0
 
 
-def _give_back_large_blocks() -> None:
+def _return_large_blocks() -> None:
     """Return freed blocks of a megabyte or more to the system.
 
     glibc raises this threshold to 32 MB once such a block was freed, and then keeps the memory of uploads.

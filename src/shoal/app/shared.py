@@ -18,8 +18,7 @@ from shoal.graph.cache.change_log import FollowedLog, OwnersLog
 from shoal.graph.cache.coherence import Stamps
 from shoal.graph.failover import HistoricStamps, Histories
 from shoal.http.rate_limits import Limiter, SharedLimiter, rules
-from shoal.multiprocess.messages import OWNER
-from shoal.multiprocess.shared_memory import NEWEST, POSITION, USED, VERSION, SharedMemory, barrier
+from shoal.multiprocess.shared_memory import NEWEST, OWNER, POSITION, USED, VERSION, SharedMemory, barrier
 from shoal.settings import Settings
 from shoal.streaming.contract import Channel
 from shoal.timelines.contract import Readings, Timelines

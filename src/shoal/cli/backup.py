@@ -30,11 +30,11 @@ from shoal.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_json = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 throttle_option = click.option(
     "--mb-per-second",
     type=click.FloatRange(0, min_open=True),
-    help="Read and write no more than this.  [default: as fast as it goes]",
+    help="Limit reads and writes.  [default: unlimited]",
 )
 _AMOUNT = click.IntRange(0)
 
@@ -42,9 +42,9 @@ _AMOUNT = click.IntRange(0)
 def keeping_options(function: F) -> F:
     """Add the options that select the generations to keep."""
     for name, words in (
-        ("--keep-weekly", "Keep the newest generation of so many weeks."),
-        ("--keep-daily", "Keep the newest generation of so many days."),
-        ("--keep", "Keep so many of the newest generations."),
+        ("--keep-weekly", "Keep the newest generation of each of the last N weeks."),
+        ("--keep-daily", "Keep the newest generation of each of the last N days."),
+        ("--keep", "Keep the newest N generations."),
     ):
         function = click.option(name, type=_AMOUNT, default=0, metavar="N", help=words)(function)
     return function
@@ -52,7 +52,7 @@ def keeping_options(function: F) -> F:
 
 @click.group(invoke_without_command=True)
 @click.option(
-    "--to", "place", metavar="PLACE", help="A directory, or s3://bucket/prefix?endpoint=... as media URLs are."
+    "--to", "place", metavar="PLACE", help="A directory, or s3://bucket/prefix?endpoint=... as in media URLs."
 )
 @keeping_options
 @throttle_option
@@ -67,10 +67,10 @@ def backup(
     mb_per_second: float | None,
     as_json: bool,
 ) -> None:
-    """Write everything that a network keeps to PLACE, as it is at one moment: one more generation there.
+    """Write a consistent backup of the network to PLACE, as a new generation.
 
-    It works beside a running server or without one, on SQLite and on PostgreSQL. Media are shared by the generations: only what is
-    new is copied. With a --keep option, generations that no --keep option names are deleted at the end.
+    Works next to a running server or without one, on SQLite and PostgreSQL. Generations share media: only new files are copied.
+    With --keep options, generations that none of them selects are deleted at the end.
     """
     if context.invoked_subcommand is not None:
         return
@@ -117,7 +117,7 @@ async def _made(
 @click.argument("place")
 @_json
 def list_(place: str, as_json: bool) -> None:
-    """Show the generations at PLACE, oldest first."""
+    """List the generations at PLACE, oldest first."""
     repository = BackupRepository.open(repository_url(place), make=False)
     manifests = asyncio.run(repository.manifests())
     if as_json:
@@ -136,13 +136,13 @@ def list_(place: str, as_json: bool) -> None:
 @backup.command()
 @click.argument("place")
 @click.argument("generation", required=False, default="")
-@click.option("--quick", is_flag=True, help="Compare the sizes of media, and not their hashes.")
+@click.option("--quick", is_flag=True, help="Compare only the sizes of media, not their hashes.")
 @throttle_option
 @_json
 def verify(place: str, generation: str, quick: bool, mb_per_second: float | None, as_json: bool) -> None:
-    """Read everything of a generation at PLACE (the newest, unless one is named) and compare it with its hashes.
+    """Read a whole generation at PLACE (by default the newest) and compare it with its hashes.
 
-    Exit status 1 when anything is not what was written.
+    Exit status 1 if anything differs.
     """
     repository = BackupRepository.open(repository_url(place), make=False)
     with bars() as progress:
@@ -160,7 +160,7 @@ def verify(place: str, generation: str, quick: bool, mb_per_second: float | None
 @keeping_options
 @_json
 def prune(place: str, keep: int, keep_daily: int, keep_weekly: int, as_json: bool) -> None:
-    """Delete the generations at PLACE that no --keep option names, and media that only they had. The newest always stays."""
+    """Delete the generations at PLACE that no --keep option selects, with their media. The newest always stays."""
     keeping = Keeping(keep, keep_daily, keep_weekly)
     if not keeping.asks:
         raise click.UsageError("say what is kept: --keep, --keep-daily, --keep-weekly")
@@ -211,23 +211,26 @@ def _tell_verified(found: VerifiedBackup) -> None:
 
 
 @click.command()
-@click.option("--from", "place", required=True, metavar="PLACE", help="Where the backup is: a directory, or s3://...")
-@click.option("--generation", default="", help="Which one: see `shoal backup list`.  [default: the newest]")
+@click.option(
+    "--from", "place", required=True, metavar="PLACE", help="Location of the backup: a directory, or s3://..."
+)
+@click.option(
+    "--generation", default="", help="Generation to restore, as in `shoal backup list`.  [default: the newest]"
+)
 @click.option(
     "--check/--no-check",
     "checking",
     default=True,
     show_default=True,
-    help="Count tags anew and run `shoal check --repair` at the end.",
+    help="Recount tags and run `shoal check --repair` at the end.",
 )
 @throttle_option
 @pass_settings
 def restore(settings: Settings, place: str, generation: str, checking: bool, mb_per_second: float | None) -> None:
-    """Bring a backup back into the store and the media of the settings, which --store and --media name as for every command.
+    """Restore a backup into the store and the media of the settings (or --store and --media).
 
-    The store must be empty, and no server may have it open. It may be of another kind than the one that was backed up. Rows are
-    compared with their hashes before anything is written. Interrupted, it goes on when it is run again. Exit status 1
-    when something is not as it was.
+    The store must be empty, must not be in use, and may be of another kind than the original. Rows are compared with their hashes
+    before anything is written. An interrupted restore resumes when run again. Exit status 1 if something could not be restored.
     """
     throttle = Throttle(mb_per_second * 1e6 if mb_per_second else None)
     with bars() as progress:

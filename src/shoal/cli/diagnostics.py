@@ -15,13 +15,14 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from shoal.admin.control import NoServer, ask
+from shoal.admin.control import ask
 from shoal.admin.operations import ShowSlow, SlowShown, in_logs
 from shoal.app.paths import control_path
 from shoal.cli.group import GivenSettings, pass_settings
 from shoal.core.errors import NotFound, Unavailable
 from shoal.monitoring.doctor import examine
 from shoal.monitoring.preflight import Diagnosis
+from shoal.multiprocess.link import NotListening
 from shoal.observability.request_log import LoggedJob, LoggedRequest, StoreTotal, TimedSpan, one_line
 from shoal.settings import Settings
 
@@ -30,13 +31,13 @@ _COLOURS = {"ok": "green", "warn": "yellow", "bad": "red"}
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="As one JSON array, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
-    """Look at settings, engines, disks, limits, proxy, TLS, mail and the running server: a line each, with what to do.
+    """Check settings, engines, disks, limits, proxy, TLS, mail and the running server, and suggest fixes.
 
-    Nothing is changed, and no check waits longer than some seconds. Run it as the user of the server. Exit status 0: all is
-    well; 1: there are warnings; 2: something is bad.
+    Nothing is changed, and each check takes a few seconds at most. Run it as the user of the server. Exit status 0: no problems; 1:
+    warnings; 2: errors.
     """
     given: GivenSettings = ctx.obj
     # Engines that cannot be reached are findings, so do not log them as well.
@@ -195,15 +196,15 @@ _LOGS = "name its log with --log, written with log_format = json"
     "logs",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A log in JSON to look in, instead of asking the server; several: of workers too.",
+    help="JSON log to read instead of asking the server. May be repeated, for logs of workers.",
 )
-@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="How many are listed.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="Maximum number of requests.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @pass_settings
 def why_slow(settings: Settings, /, request_id: str, logs: tuple[Path, ...], limit: int, *, as_json: bool) -> None:
-    """Show the stages of a slow request, what it asked of stores, and the jobs that followed; without an id, the slowest lately.
+    """Show the stages of a slow request, its statements, and the jobs that followed; without an id, list recent slow requests.
 
-    The id is in the answer (X-Request-Id), on error pages, and in the log. The server tells its newest 1,000 slow requests.
+    The id is in the response (X-Request-Id), on error pages, and in the log. The server keeps the newest 1,000 slow requests.
     """
     shown = in_logs(logs, request_id, limit) if logs else asyncio.run(_told(settings, ShowSlow(request_id, limit)))
     if request_id and not shown.requests:
@@ -222,7 +223,7 @@ async def _told(settings: Settings, operation: ShowSlow) -> SlowShown:
         raise Unavailable(f"servers on this store cannot be asked: {_LOGS}")
     try:
         return await ask(path, operation)
-    except NoServer:
+    except NotListening:
         raise Unavailable(f"no server runs that could be asked: {_LOGS}") from None
 
 
@@ -243,9 +244,9 @@ ROOT = Path(__file__).resolve().parents[3]
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench(arguments: tuple[str, ...]) -> None:
-    """Measure. NAME runs one benchmark, --quick a short round of it; without a name, all run.
+    """Run the benchmark NAME, or all benchmarks. --quick runs a short round.
 
-    The benchmarks are part of the repository: see docs/performance.md for what each one measures.
+    The benchmarks are part of the repository: docs/performance.md describes each one.
     """
     if not (ROOT / "benchmarks" / "__main__.py").exists():
         raise click.ClickException(

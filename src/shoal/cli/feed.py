@@ -10,7 +10,7 @@ from rich.text import Text
 from shoal.admin.feeds import FeedLine
 from shoal.admin.operations import ShowFeed, ShowSuggestions
 from shoal.cli.group import pass_settings
-from shoal.cli.stores import existing, perform
+from shoal.cli.stores import perform
 from shoal.settings import Settings
 
 _NOTES = {
@@ -22,21 +22,23 @@ _NOTES = {
 
 @click.command()
 @click.argument("name")
-@click.option("--for-you", is_flag=True, help="Ranked by interest, instead of the home timeline.")
-@click.option("--catch-up", is_flag=True, help="The best since they were last here, quiet friends first.")
-@click.option("--explain", is_flag=True, help="Say of each post which terms make its score.")
-@click.option("--limit", type=click.IntRange(1, 40), default=10, show_default=True, help="How many posts.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
+@click.option("--for-you", is_flag=True, help="Show the ranked feed instead of the home timeline.")
+@click.option(
+    "--catch-up", is_flag=True, help="Show the best posts since their last visit, those of quiet friends first."
+)
+@click.option("--explain", is_flag=True, help="Show the terms of each score.")
+@click.option("--limit", type=click.IntRange(1, 40), default=10, show_default=True, help="Maximum number of posts.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
 @pass_settings
 def feed(
     settings: Settings, /, name: str, limit: int, *, for_you: bool, catch_up: bool, explain: bool, as_json: bool
 ) -> None:
-    """Show the feed of the member NAME as they would read it. Works beside a running server."""
+    """Show the feed of the member NAME as they see it. Works next to a running server."""
     if for_you and catch_up:
         raise click.UsageError("either --for-you or --catch-up")
     if explain and not (for_you or catch_up):
         raise click.UsageError("--explain is for --for-you and --catch-up: a home timeline is by time")
-    shown = perform(existing(settings), ShowFeed(name, limit, for_you=for_you, explain=explain, catch_up=catch_up))
+    shown = perform(settings, ShowFeed(name, limit, for_you=for_you, explain=explain, catch_up=catch_up))
     if as_json:
         click.echo(msgspec.json.encode(shown))
         return
@@ -71,12 +73,12 @@ def _print(console: Console, place: int, line: FeedLine) -> None:
 
 @click.command()
 @click.argument("name")
-@click.option("--limit", type=click.IntRange(1, 80), default=10, show_default=True, help="How many members.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
+@click.option("--limit", type=click.IntRange(1, 80), default=10, show_default=True, help="Maximum number of members.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
 @pass_settings
 def suggestions(settings: Settings, /, name: str, limit: int, *, as_json: bool) -> None:
-    """Show whom the member NAME is suggested to follow, the likeliest first. Works beside a running server."""
-    shown = perform(existing(settings), ShowSuggestions(name, limit))
+    """Show the follow suggestions of the member NAME, best first. Works next to a running server."""
+    shown = perform(settings, ShowSuggestions(name, limit))
     if as_json:
         click.echo(msgspec.json.encode(shown))
         return

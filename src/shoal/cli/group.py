@@ -18,37 +18,37 @@ from shoal.observability.request_log import log_to_stderr
 from shoal.settings import Settings, SettingsError, load
 
 COMMANDS = {
-    "init": "Write a settings file in which every setting is explained.",
-    "doctor": "Look at settings, engines, disks, proxy, TLS and mail, and say what to do.",
+    "init": "Write a settings file that explains every setting.",
+    "doctor": "Check settings, engines, disks, proxy, TLS and mail, and suggest fixes.",
     "serve": "Serve the network over HTTP.",
-    "worker": "Work off what follows from events, beside servers or on other machines.",
-    "why-slow": "Show where the time of a slow request went.",
-    "jobs": "Show the work that waits, and replay what was set aside.",
-    "cluster": "Run a whole small cluster on this machine.",
-    "demo": "Make a network of made-up people who post, and serve it.",
-    "import": "Take in members, follows, posts and photos from CSV and JSONL.",
-    "export": "Write a member's own data to a directory or a zip file.",
-    "backup": "Write everything to a directory or bucket as it is at one moment, beside a running server; list, verify, prune.",
-    "restore": "Bring a backup back into an empty store.",
-    "upgrade": "Bring stores of an older Shoal to the form that this one wants, with an estimate and a bar.",
-    "check": "Compare what is stored with what is promised, and repair it.",
-    "mail": "Try whether mail can be sent.",
-    "push": "Make a key for web push.",
-    "member": "Make and invite members, set their passwords, suspend them, give them roles, list them.",
-    "feed": "Show the feed of a member, and why each post stands where it does.",
-    "suggestions": "Show whom a member is suggested to follow, and why.",
-    "rank": "Try another recipe of the ranked feed before it is the server's.",
-    "post": "Take posts out of sight, and show them again.",
-    "block": "Say with which e-mail addresses nobody signs up, and which networks are kept out.",
-    "audit": "Show who did what to whom, when, why and from where, or write all of it into a file.",
-    "tags": "Show the tag cloud, and say what is not to be in it.",
-    "search": "Look after the search index.",
-    "move": "Take a whole network to other stores.",
-    "shards": "Show how the network lies on its stores, and move parts of it while it runs.",
-    "placement": "Show where a name lives, and study how evenly names are spread.",
-    "plan": "Estimate what a network of a given size needs, and what it costs.",
-    "simulate": "Simulate a network of a given size, also during faults.",
-    "bench": "Measure.",
+    "worker": "Process events, next to servers or on other machines.",
+    "why-slow": "Show where a slow request spent its time.",
+    "jobs": "List pending jobs, and retry failed ones.",
+    "cluster": "Run a small cluster on this machine.",
+    "demo": "Generate a network of fictional members, and serve it.",
+    "import": "Import members, follows, posts and photos from CSV and JSONL.",
+    "export": "Export a member's data to a directory or a zip file.",
+    "backup": "Write consistent backups next to a running server; list, verify and prune them.",
+    "restore": "Restore a backup into an empty store.",
+    "upgrade": "Upgrade stores of an older Shoal.",
+    "check": "Check the consistency of the store, and repair it.",
+    "mail": "Test the mail settings.",
+    "push": "Generate a key for web push.",
+    "member": "Create, invite, list and suspend members, and set their passwords and roles.",
+    "feed": "Show the feed of a member, and explain its order.",
+    "suggestions": "Show the follow suggestions of a member, and explain them.",
+    "rank": "Evaluate another recipe for the ranked feed.",
+    "post": "Hide and unhide posts.",
+    "block": "Block e-mail addresses and names at sign-up, and block networks.",
+    "audit": "List and export the audit log.",
+    "tags": "Show the tag cloud, and deny or merge tags.",
+    "search": "Maintain the search index.",
+    "move": "Copy a network to other stores.",
+    "shards": "Show the distribution of the network over its stores, and move data sources while it runs.",
+    "placement": "Show the placement of a name, and study the distribution of names.",
+    "plan": "Estimate the resources and cost of a network.",
+    "simulate": "Simulate a network under load and during failures.",
+    "bench": "Run benchmarks.",
 }
 """Help texts of commands in the order of `shoal --help`, which does not import the commands."""
 
@@ -187,8 +187,8 @@ def _usage(error: click.UsageError) -> str:
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="shoal", message="%(prog)s %(version)s")
-@click.option("--store", metavar="URL", help="The network: sqlite:///shoal.db, or a shard map as JSON.")
-@click.option("--media", metavar="URL", help="Where its pictures are: file:///directory or s3://bucket.")
+@click.option("--store", metavar="URL", help="Store of the network: sqlite:///shoal.db, or a shard map as JSON.")
+@click.option("--media", metavar="URL", help="Location of media: file:///directory or s3://bucket.")
 @click.option("--config", metavar="FILE", help="Settings in TOML.  [default: shoal.toml, if there is one]")
 @click.pass_context
 def main(ctx: click.Context, store: str | None, media: str | None, config: str | None) -> None:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from shoal.admin import jobs as work
-from shoal.admin.control import NoServer, ask
+from shoal.admin.control import ask
 from shoal.admin.operations import Replay
 from shoal.app.outboxes import open_outboxes, refusal_limit
 from shoal.app.paths import control_path
@@ -17,22 +17,23 @@ from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.core.errors import NotFound, OutcomeUnknown, Unavailable
 from shoal.core.ids import IdMaker
+from shoal.multiprocess.link import NotListening
 from shoal.settings import Settings
 
 
 @click.group(invoke_without_command=True)
 @click.pass_context
 def jobs(ctx: click.Context) -> None:
-    """Show what follows from events and is not done yet, and replay what was set aside."""
+    """List pending jobs, and retry failed ones."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_, as_json=False)
 
 
 @jobs.command("list")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object, for monitoring.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for monitoring.")
 @pass_settings
 def list_(settings: Settings, as_json: bool) -> None:
-    """Show how much waits and for how long, and every job that was set aside. Works beside a running server."""
+    """Show the number and age of pending jobs, and list failed jobs. Works next to a running server."""
     standing = asyncio.run(_surveyed(existing(settings)))
     if as_json:
         click.echo(msgspec.json.encode(standing))
@@ -68,10 +69,10 @@ def _tell(standing: work.Work) -> None:
 
 @jobs.command()
 @click.argument("names", nargs=-1, metavar="[JOB ...]")
-@click.option("--all", "everything", is_flag=True, help="Every job that was set aside.")
+@click.option("--all", "everything", is_flag=True, help="Retry all failed jobs.")
 @pass_settings
 def replay(settings: Settings, names: tuple[str, ...], everything: bool) -> None:
-    """Give jobs that were set aside another chance, from where they had come. JOB is as `shoal jobs` shows it: 0:57."""
+    """Retry failed jobs from where they stopped. JOB is as shown by `shoal jobs`, such as 0:57."""
     if bool(names) == everything:
         raise click.UsageError("name the jobs, or say --all")
     chosen = None if everything else work.check_names(names)
@@ -84,7 +85,7 @@ def replay(settings: Settings, names: tuple[str, ...], everything: bool) -> None
 async def _replayed(settings: Settings, names: list[str] | None) -> int:
     path = control_path(settings)
     if path is not None and not settings.broker:
-        with suppress(NoServer):
+        with suppress(NotListening):
             return await ask(path, Replay(names))
     try:
         async with open_outboxes(settings, read_only=False) as outboxes:

@@ -9,7 +9,7 @@ import click
 
 from shoal.admin.consistency import check as checks
 from shoal.admin.consistency.derived import count_all
-from shoal.admin.control import NoServer, ask
+from shoal.admin.control import ask
 from shoal.admin.move import MovedNetwork, move_network, told
 from shoal.admin.operations import Check
 from shoal.admin.report import CheckReport, Progress
@@ -23,24 +23,25 @@ from shoal.cli.stores import existing
 from shoal.core.errors import Unavailable
 from shoal.graph.migrations import PendingStep
 from shoal.graph.shard_map import first_map, shown_url
+from shoal.multiprocess.link import NotListening
 from shoal.settings import Settings, build
 
 
 @click.command()
-@click.option("--repair", is_flag=True, help="Put right what is wrong.")
-@click.option("--sample", type=click.IntRange(0), help="Look at so many home timelines.  [default: all that are warm]")
+@click.option("--repair", is_flag=True, help="Repair what is wrong.")
+@click.option("--sample", type=click.IntRange(0), help="Check this many home timelines.  [default: all active ones]")
 @click.option(
     "--members",
     type=click.IntRange(1),
     metavar="N",
-    help="Look at so many members drawn by chance and what is around them, and not at everything.",
+    help="Check this many random members and their data instead of everything.",
 )
 @pass_settings
 def check(settings: Settings, repair: bool, sample: int | None, members: int | None) -> None:
-    """Compare what is stored with what is promised: counts, inverses, tags, lists, names and home timelines.
+    """Check the consistency of the store: counts, inverses, tags, lists, names and home timelines.
 
-    A server that holds the store checks itself, home timelines included. Exit status 1 when something is wrong and was
-    not repaired. It reads everything; with --members it takes the same time in a network of any size.
+    If a server has the store open, it runs the check and includes its home timelines. Reads everything, unless --members limits it.
+    Exit status 1 if something is wrong and was not repaired.
     """
     if members is not None and (repair or sample is not None):
         raise click.UsageError("--members only looks, also at home timelines: leave --repair and --sample out")
@@ -54,7 +55,7 @@ def check(settings: Settings, repair: bool, sample: int | None, members: int | N
 
 async def _checked(settings: Settings, asked: Check, progress: Progress) -> CheckReport:
     if (path := control_path(settings)) is not None:
-        with suppress(NoServer):
+        with suppress(NotListening):
             return await ask(path, asked, progress)
     async with AsyncExitStack() as stack:
         held = False
@@ -87,13 +88,13 @@ def tell(report: CheckReport) -> None:
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Only say what is to be done, and how long that takes.")
+@click.option("--dry-run", is_flag=True, help="Only show the pending steps and their estimated time.")
 @pass_settings
 def upgrade(settings: Settings, dry_run: bool) -> None:
-    """Upgrade the stores of an older Shoal: say what there is to do and for how long, and do it in batches.
+    """Upgrade the stores of an older Shoal in batches, with an estimate of the time.
 
-    Short upgrades need no command: a server that starts does them. On PostgreSQL servers of the version before may go on
-    working meanwhile; an SQLite file must not be in use. When it is interrupted, run it again: it goes on where it was.
+    Servers run short upgrades themselves when they start. On PostgreSQL, servers of the previous version may keep running; an
+    SQLite file must not be in use. An interrupted upgrade resumes when run again.
     """
     asyncio.run(_upgraded(existing(settings), dry_run=dry_run))
 
@@ -126,14 +127,18 @@ def _in_words(seconds: float) -> str:
 
 
 @click.command()
-@click.option("--from", "source", metavar="URL", help="Where the network is.  [default: as set]")
-@click.option("--to", "target", metavar="URL", required=True, help="Empty stores: a URL, or a shard map as JSON.")
+@click.option(
+    "--from", "source", metavar="URL", help="Current stores of the network.  [default: those of the settings]"
+)
+@click.option(
+    "--to", "target", metavar="URL", required=True, help="Empty target stores: a URL, or a shard map as JSON."
+)
 @pass_settings
 def move(settings: Settings, source: str | None, target: str) -> None:
-    """Take everything to other stores: members, posts, lists, names, and events that wait.
+    """Copy everything to other stores: members, posts, lists, names, and pending events.
 
-    Nothing else may have either open, so stop the server first. The old store stays as it is. A move that was interrupted
-    goes on when it is run again. At the end both sides are compared, row by row in counts and hashes.
+    Stop the server first: no other process may have either side open. The old store is not changed. An interrupted move resumes
+    when run again. At the end, counts and hashes of both sides are compared.
     """
     here = build(store=source, media=settings.media or None) if source else settings
     there = build(store=target)
@@ -162,15 +167,15 @@ async def _count_tags(there: Settings, progress: Progress) -> int:
 
 @click.group()
 def search() -> None:
-    """Look after the search index."""
+    """Maintain the search index."""
 
 
 @search.command()
 @pass_settings
 def rebuild(settings: Settings) -> None:
-    """Fill the search index anew from the store, beside a running server or without one.
+    """Rebuild the search index from the store, next to a running server or without one.
 
-    Searches go on meanwhile. There is seldom a reason: a server that finds its index empty fills it by itself.
+    Searches keep working. This is rarely necessary: a server with an empty index fills it itself.
     """
     with bars() as progress:
         done = asyncio.run(wired.rebuild(existing(settings), progress))

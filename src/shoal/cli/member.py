@@ -49,7 +49,7 @@ _password = click.option(
 
 @click.group()
 def member() -> None:
-    """Make and invite members, set their passwords, suspend them, give them roles, list them."""
+    """Create, invite, list and suspend members, and set their passwords and roles."""
 
 
 member.add_command(import_archive)
@@ -57,19 +57,19 @@ member.add_command(import_archive)
 
 @member.command()
 @click.argument("name")
-@click.option("--email", default="", help="An address to log in with, besides the name.")
-@click.option("--display-name", default="", help="The name that others see.")
-@click.option("--reserved", is_flag=True, help="Allow a name that is kept for whoever runs the place, such as admin.")
+@click.option("--email", default="", help="E-mail address, which can also be used to log in.")
+@click.option("--display-name", default="", help="Display name.")
+@click.option("--reserved", is_flag=True, help="Allow a reserved name, such as admin.")
 @_password
 @pass_settings
 def add(settings: Settings, /, name: str, email: str, display_name: str, reserved: bool, piped: bool) -> None:
-    """Make the member NAME, with a password. Works beside a running server."""
+    """Create the member NAME with a password. Works next to a running server."""
     if not piped:
         _need_terminal()
         # Check first, before asking for a password.
-        perform(settings, CheckFree(check_user_name(name, reserved=reserved), email))
+        perform(settings, CheckFree(check_user_name(name, reserved=reserved), email), create=True)
     secret = _ask(piped=piped)
-    made = perform(settings, AddMember(name, secret, email, display_name, reserved))
+    made = perform(settings, AddMember(name, secret, email, display_name, reserved), create=True)
     click.echo(f"{made.name} is a member now: id {made.id}")
 
 
@@ -78,8 +78,7 @@ def add(settings: Settings, /, name: str, email: str, display_name: str, reserve
 @_password
 @pass_settings
 def password(settings: Settings, /, name: str, piped: bool) -> None:
-    """Give the member NAME another password. Works beside a running server."""
-    existing(settings)
+    """Set the password of the member NAME. Works next to a running server."""
     if not piped:
         _need_terminal()
         perform(settings, CheckThere(name))
@@ -92,8 +91,7 @@ def password(settings: Settings, /, name: str, piped: bool) -> None:
 @click.argument("address")
 @pass_settings
 def email(settings: Settings, /, name: str, address: str) -> None:
-    """Give the member NAME another e-mail ADDRESS ("" for none). No mail is sent. Works beside a running server."""
-    existing(settings)
+    """Set the e-mail ADDRESS of the member NAME ("" for none), without a mail. Works next to a running server."""
     perform(settings, SetEmail(name, address))
     click.echo(f"{name} is reached at {address} now" if address else f"{name} has no e-mail address now")
 
@@ -102,8 +100,7 @@ def email(settings: Settings, /, name: str, address: str) -> None:
 @click.argument("name")
 @pass_settings
 def second_factor_off(settings: Settings, /, name: str) -> None:
-    """Let the member NAME log in without a code, who lost their app and recovery codes. Works beside a running server."""
-    existing(settings)
+    """Turn off the second factor of the member NAME, who lost the app and the recovery codes. Works next to a running server."""
     perform(settings, ResetSecondFactor(name))
     click.echo(f"{name} logs in by the password alone now")
 
@@ -112,8 +109,8 @@ def second_factor_off(settings: Settings, /, name: str) -> None:
 @click.argument("name")
 @pass_settings
 def suspend(settings: Settings, /, name: str) -> None:
-    """Take the member NAME out of sight, with all they posted. Works beside a running server."""
-    perform(existing(settings), SetSuspended(name, suspended=True))
+    """Suspend the member NAME, which hides them and their posts. Works next to a running server."""
+    perform(settings, SetSuspended(name, suspended=True))
     click.echo(f"{name} is suspended")
 
 
@@ -121,8 +118,8 @@ def suspend(settings: Settings, /, name: str) -> None:
 @click.argument("name")
 @pass_settings
 def restore(settings: Settings, /, name: str) -> None:
-    """Undo the suspension of the member NAME. Works beside a running server."""
-    perform(existing(settings), SetSuspended(name, suspended=False))
+    """Unsuspend the member NAME. Works next to a running server."""
+    perform(settings, SetSuspended(name, suspended=False))
     click.echo(f"{name} is back")
 
 
@@ -130,8 +127,8 @@ def restore(settings: Settings, /, name: str) -> None:
 @click.argument("name")
 @pass_settings
 def approve(settings: Settings, /, name: str) -> None:
-    """Let the member NAME in, who waits for approval. Works beside a running server."""
-    perform(existing(settings), Judge(name, approved=True))
+    """Approve the pending member NAME. Works next to a running server."""
+    perform(settings, Judge(name, approved=True))
     click.echo(f"{name} is let in")
 
 
@@ -139,36 +136,39 @@ def approve(settings: Settings, /, name: str) -> None:
 @click.argument("name")
 @pass_settings
 def reject(settings: Settings, /, name: str) -> None:
-    """Delete the member NAME, who waits for approval. Works beside a running server."""
-    perform(existing(settings), Judge(name, approved=False))
+    """Reject and delete the pending member NAME. Works next to a running server."""
+    perform(settings, Judge(name, approved=False))
     click.echo(f"{name} is not let in, and deleted")
 
 
 @member.command()
 @click.argument("name")
-@click.option("--uses", type=click.IntRange(0, 100), default=1, show_default=True, help="How many may sign up by it.")
-@click.option("--days", type=click.IntRange(0, 30), default=7, show_default=True, help="Days for which it is good.")
-@click.option("--follow", is_flag=True, help="Whoever signs up by it follows NAME.")
+@click.option("--uses", type=click.IntRange(0, 100), default=1, show_default=True, help="Maximum number of sign-ups.")
+@click.option("--days", type=click.IntRange(0, 30), default=7, show_default=True, help="Days until it expires.")
+@click.option("--follow", is_flag=True, help="New members follow NAME.")
 @pass_settings
 def invite(settings: Settings, /, name: str, uses: int, days: int, follow: bool) -> None:
-    """Make a link by which others sign up, in the name of the member NAME. Works beside a running server.
+    """Create an invitation link on behalf of the member NAME. Works next to a running server.
 
-    The setting `invitations` says who may invite. For moderators and admins 0 stands for any number of uses, and for no end.
+    The setting `invitations` controls who may invite. For moderators and admins, 0 means unlimited uses or days.
     """
-    code = perform(existing(settings), Invite(name, uses, days, follow))
+    code = perform(settings, Invite(name, uses, days, follow))
     click.echo(f"{base_url(settings)}/invite/{code}")
 
 
 @member.command()
 @click.argument("name")
 @click.option(
-    "--days", type=click.IntRange(0, 365), default=0, show_default=True, help="Days in which the member may come back."
+    "--days",
+    type=click.IntRange(0, 365),
+    default=0,
+    show_default=True,
+    help="Days in which the member may cancel the deletion.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_settings
 def delete(settings: Settings, /, name: str, days: int, yes: bool) -> None:
-    """Delete the member NAME with everything of theirs, after --days; hidden they are now. Works beside a running server."""
-    existing(settings)
+    """Hide the member NAME now, and delete them with all their data after --days. Works next to a running server."""
     perform(settings, CheckThere(name))
     if not yes:
         click.confirm(f"delete {name} with everything of theirs?", abort=True)
@@ -181,8 +181,8 @@ def delete(settings: Settings, /, name: str, days: int, yes: bool) -> None:
 @click.argument("name")
 @pass_settings
 def keep(settings: Settings, /, name: str) -> None:
-    """Keep the member NAME, who is to be deleted. Works beside a running server."""
-    perform(existing(settings), KeepMember(name))
+    """Cancel the deletion of the member NAME. Works next to a running server."""
+    perform(settings, KeepMember(name))
     click.echo(f"{name} stays")
 
 
@@ -191,22 +191,21 @@ def keep(settings: Settings, /, name: str) -> None:
 @click.argument("role", type=click.Choice([*(role.value for role in _ROLES), _NO_ROLE]))
 @pass_settings
 def role(settings: Settings, /, name: str, role: str) -> None:
-    """Let the member NAME look after the network, or not any more. Works beside a running server."""
+    """Set the role of the member NAME. Works next to a running server."""
     given = Role.NONE if role == _NO_ROLE else Role(role)
-    perform(existing(settings), SetRole(name, given))
+    perform(settings, SetRole(name, given))
     click.echo(f"{name} has no role" if given is Role.NONE else f"{name} is {_ROLES[given]}")
 
 
 @member.command()
 @click.argument("name")
-@click.option("--end", "ended", metavar="ID|all", help="End the one with this id, or all of them.")
+@click.option("--end", "ended", metavar="ID|all", help="End the session with this id, or all sessions.")
 @pass_settings
 def sessions(settings: Settings, /, name: str, ended: str | None) -> None:
-    """List where the member NAME is logged in, or end that with --end. Works beside a running server.
+    """List the sessions of the member NAME, or end them with --end. Works next to a running server.
 
-    A line each: id, app or browser, when it was made and last used, and the address it was used from.
+    Columns: id, app or browser, dates of creation and last use, and the address of the last use.
     """
-    existing(settings)
     if ended is not None:
         if ended != "all" and not (ended.isascii() and ended.isdigit() and 0 < int(ended) <= MAX_ID):
             raise InvalidInput("--end: the id of a login, as the list has it, or all")
@@ -226,10 +225,10 @@ def _day(moment: int) -> str:
 
 
 @member.command("list")
-@click.option("--pending", is_flag=True, help="Only those who wait for approval.")
+@click.option("--pending", is_flag=True, help="Only members who wait for approval.")
 @pass_settings
 def list_(settings: Settings, /, pending: bool) -> None:
-    """List all members: name, id, when they joined, display name. Works beside a running server."""
+    """List all members: name, id, date of joining, display name. Works next to a running server."""
     asyncio.run(_list(existing(settings), pending=pending))
 
 

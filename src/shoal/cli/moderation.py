@@ -41,15 +41,15 @@ _post_id = click.argument("post_id", type=PostId())
 
 @click.group()
 def post() -> None:
-    """Take posts out of sight, and show them again."""
+    """Hide and unhide posts."""
 
 
 @post.command()
 @_post_id
 @pass_settings
 def hide(settings: Settings, /, post_id: int) -> None:
-    """Nobody but its author sees the post POST_ID any more. Works beside a running server."""
-    perform(existing(settings), SetHidden(post_id, hidden=True))
+    """Hide the post POST_ID from everyone except its author. Works next to a running server."""
+    perform(settings, SetHidden(post_id, hidden=True))
     click.echo(f"{post_id} is out of sight")
 
 
@@ -57,8 +57,8 @@ def hide(settings: Settings, /, post_id: int) -> None:
 @_post_id
 @pass_settings
 def reveal(settings: Settings, /, post_id: int) -> None:
-    """Show the post POST_ID again. Works beside a running server."""
-    perform(existing(settings), SetHidden(post_id, hidden=False))
+    """Unhide the post POST_ID. Works next to a running server."""
+    perform(settings, SetHidden(post_id, hidden=False))
     click.echo(f"{post_id} is in sight")
 
 
@@ -67,15 +67,15 @@ _DAY = 86_400
 
 @click.group()
 def block() -> None:
-    """Say with which e-mail addresses and names nobody signs up, and which networks are kept out."""
+    """Block e-mail addresses and names at sign-up, and block networks."""
 
 
 @block.command()
 @click.argument("name")
 @pass_settings
 def domain(settings: Settings, /, name: str) -> None:
-    """Refuse sign-ups with e-mail addresses of the domain NAME and those below it. Works beside a running server."""
-    told = perform(existing(settings), BlockDomain(name))
+    """Refuse sign-ups with e-mail addresses of the domain NAME and its subdomains. Works next to a running server."""
+    told = perform(settings, BlockDomain(name))
     click.echo(f"nobody signs up with an address of {told}")
 
 
@@ -83,8 +83,8 @@ def domain(settings: Settings, /, name: str) -> None:
 @click.argument("address")
 @pass_settings
 def email(settings: Settings, /, address: str) -> None:
-    """Refuse sign-ups with the e-mail ADDRESS, however it is written. Works beside a running server."""
-    perform(existing(settings), BlockAddress(address))
+    """Refuse sign-ups with the e-mail ADDRESS in any spelling. Works next to a running server."""
+    perform(settings, BlockAddress(address))
     click.echo(f"nobody signs up with {address}")
 
 
@@ -97,30 +97,30 @@ def email(settings: Settings, /, address: str) -> None:
     show_default=True,
     help="What is refused.",
 )
-@click.option("--comment", default="", help="Why, for those who look after the network.")
+@click.option("--comment", default="", help="Reason, shown to moderators.")
 @click.option(
     "--days", type=click.IntRange(0, MAX_IP_BLOCK_SECONDS // _DAY), default=0, help="Until it expires.  [0: never]"
 )
 @pass_settings
 def network(settings: Settings, /, address: str, severity: str, comment: str, days: int) -> None:
-    """Keep out the ADDRESS or network, as 203.0.113.0/24. Works beside a running server, which knows it within seconds.
+    """Block an ADDRESS or a network such as 203.0.113.0/24. Works next to a running server, which applies it within seconds.
 
-    It is not asked whether your own address is among them: `shoal block end` takes it back.
+    There is no check that your own address is not blocked; `shoal block end` undoes it.
     """
-    told = perform(existing(settings), BlockNetwork(address, IpSeverity(severity), comment, days * _DAY))
+    told = perform(settings, BlockNetwork(address, IpSeverity(severity), comment, days * _DAY))
     click.echo(f"{told} is blocked: {severity}")
 
 
 @block.command()
 @click.argument("word")
-@click.option("--part", is_flag=True, help="Also names that have it in them.")
+@click.option("--part", is_flag=True, help="Also names that contain it.")
 @pass_settings
 def name(settings: Settings, /, word: str, part: bool) -> None:
-    """Refuse sign-ups with the user name WORD. Members keep their names. Works beside a running server.
+    """Refuse sign-ups with the user name WORD. Members keep their names. Works next to a running server.
 
-    Digits count as the letters that they are written for, and underscores not at all: "hate" refuses h4_te.
+    Digits match the letters that they resemble, and underscores are ignored: "hate" refuses h4_te.
     """
-    perform(existing(settings), BlockName(word, part=part))
+    perform(settings, BlockName(word, part=part))
     click.echo(f"nobody signs up with a name that {'has' if part else 'is'} {word}{' in it' if part else ''}")
 
 
@@ -129,15 +129,15 @@ def name(settings: Settings, /, word: str, part: bool) -> None:
 @click.option("--name", "is_name", is_flag=True, help="WHAT is a user name.")
 @pass_settings
 def end(settings: Settings, /, what: str, is_name: bool) -> None:
-    """End the block of WHAT: a domain, an e-mail address, a network or a name. Works beside a running server."""
-    perform(existing(settings), UnblockName(what) if is_name else Unblock(what))
+    """End the block of WHAT: a domain, an e-mail address, a network or a name. Works next to a running server."""
+    perform(settings, UnblockName(what) if is_name else Unblock(what))
     click.echo(f"{what} is not blocked any more")
 
 
 @block.command("list")
 @pass_settings
 def list_blocks(settings: Settings) -> None:
-    """List all blocks: kind, what is blocked, since when, and more. Works beside a running server."""
+    """List all blocks: kind, value, start and details. Works next to a running server."""
     asyncio.run(_list_blocks(existing(settings)))
 
 
@@ -167,18 +167,25 @@ def _told(found: AnyBlock) -> tuple[str, str, str]:
 
 @click.group()
 def audit() -> None:
-    """Show who did what to whom, when, why and from where, or write all of it into a file."""
+    """List and export the audit log."""
 
 
 @audit.command("list")
-@click.option("--actor", default="", metavar="NAME", help="Only acts of this member: a user name, or an id.")
-@click.option("--target", default="", metavar="NAME", help="Only acts about this member, or whatever has this id.")
+@click.option("--actor", default="", metavar="NAME", help="Only actions by this member: a user name or an id.")
 @click.option(
-    "--verb", type=click.Choice([verb.value for verb in AuditVerb]), metavar="ACT", help="Only this act: login.failed."
+    "--target", default="", metavar="NAME", help="Only actions on this member, or on the object with this id."
+)
+@click.option(
+    "--verb",
+    type=click.Choice([verb.value for verb in AuditVerb]),
+    metavar="ACT",
+    help="Only this action, such as login.failed.",
 )
 @click.option("--before", type=click.IntRange(1), help="Only entries older than the one with this id.")
-@click.option("--limit", type=click.IntRange(1, MOST_LISTED), default=20, show_default=True, help="How many.")
-@click.option("--json", "as_json", is_flag=True, help="As lines of JSON, with everything.")
+@click.option(
+    "--limit", type=click.IntRange(1, MOST_LISTED), default=20, show_default=True, help="Maximum number of entries."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print lines of JSON with all fields.")
 @pass_settings
 def list_entries(
     settings: Settings,
@@ -190,9 +197,9 @@ def list_entries(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List entries of the audit log, newest first. Works beside a running server."""
+    """List entries of the audit log, newest first. Works next to a running server."""
     wanted = ListAudit(actor, target, verb or "", before or 0, limit)
-    for record in perform(existing(settings), wanted):
+    for record in perform(settings, wanted):
         click.echo(msgspec.json.encode(record) if as_json else _line(record))
 
 
@@ -205,10 +212,10 @@ def _line(record: AuditRecord) -> str:
 
 
 @audit.command()
-@click.option("--to", required=True, type=click.Path(path_type=Path), help="A new file. Only its owner may read it.")
+@click.option("--to", required=True, type=click.Path(path_type=Path), help="New file, which only its owner may read.")
 @pass_settings
 def export(settings: Settings, to: Path) -> None:
-    """Write all of the audit log into a file, a line of JSON for each entry, oldest first. Works beside a running server."""
+    """Export the whole audit log as lines of JSON, oldest first. Works next to a running server."""
     with bars() as progress:
-        written = perform(existing(settings), ExportAudit(to.absolute()), progress)
+        written = perform(settings, ExportAudit(to.absolute()), progress)
     click.echo(f"{written:,} {'entry is' if written == 1 else 'entries are'} in {to}")

@@ -39,18 +39,18 @@ class NameFirst(click.Group):
 
 @click.group(cls=NameFirst)
 def placement() -> None:
-    """Show where a name lives, and study how evenly names are spread.
+    """Show the placement of a name, and study the distribution of names.
 
-    Without a command, as `show`.
+    Without a command, runs `show`.
     """
 
 
 @placement.command()
 @click.argument("name")
 def show(name: str) -> None:
-    """Show where the member NAME lives, or would: data source, shard, and path of pictures.
+    """Show the placement of the member NAME: data source, shard, and path of pictures.
 
-    The name need not be taken: the placement follows from its MD5 digest alone.
+    The member need not exist: the placement follows from the MD5 digest of the name.
     """
     checked = check_user_name(name, reserved=True)
     a, b, c = place(checked)
@@ -62,7 +62,7 @@ def show(name: str) -> None:
 
 @placement.command()
 def conformance() -> None:
-    """Print names and where they are placed, for a program in another language to be tested with.
+    """Print names with their placements, as test data for other implementations.
 
     CSV without quotation marks: name, a, b, c, shard, path.
     """

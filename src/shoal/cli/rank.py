@@ -19,7 +19,7 @@ from shoal.admin.replay_chart import chart, points
 from shoal.charts import surface_of
 from shoal.cli.group import pass_settings
 from shoal.cli.progress import bars
-from shoal.cli.stores import existing, perform
+from shoal.cli.stores import perform
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.ranking.comparison import AuthorChange, BeforeAfter, ExposureBucket, ReplayFigures
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of, recipe_of_link
@@ -115,43 +115,48 @@ _DEFAULTS = ReplayOptions()
 
 @click.group()
 def rank() -> None:
-    """Try another recipe of the ranked feed before it is the server's."""
+    """Evaluate another recipe for the ranked feed."""
 
 
 @rank.command()
-@click.option("--weights", type=click.Path(path_type=Path), metavar="FILE", help="A recipe in TOML.")
-@click.option("--preset", type=click.Choice(list(PRESETS)), help="Or one of the presets.")
-@click.option("--link", metavar="URL", help="Or a recipe that somebody shared.")
+@click.option("--weights", type=click.Path(path_type=Path), metavar="FILE", help="Recipe in TOML.")
+@click.option("--preset", type=click.Choice(list(PRESETS)), help="Preset to use instead.")
+@click.option("--link", metavar="URL", help="Link to a shared recipe to use instead.")
 @click.option(
     "--days",
     type=click.IntRange(1, MOST_DAYS),
     default=_DEFAULTS.days,
     show_default=True,
-    help="Posts of so many days, and members who were active in them.",
+    help="Period of posts and of active members, in days.",
 )
 @click.option(
     "--members",
     type=click.IntRange(1, MOST_MEMBERS),
     default=_DEFAULTS.members,
     show_default=True,
-    help="How many of those members, drawn by lot.",
+    help="Maximum number of random active members.",
 )
 @click.option(
     "--top",
     type=click.IntRange(1, MOST_TOP),
     default=_DEFAULTS.top,
     show_default=True,
-    help="How many places of each feed.",
+    help="Number of positions of each feed.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(0, MOST_SEED),
     default=_DEFAULTS.seed,
     show_default=True,
-    help="Another number, other members.",
+    help="Seed of the random choice of members.",
 )
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw an .svg or .png.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a chart to this .svg or .png file.",
+)
 @pass_settings
 def replay(
     settings: Settings,
@@ -163,15 +168,15 @@ def replay(
     plot: Path | None,
     **options: int,
 ) -> None:
-    """Say what would change in members' ranked feeds if the recipe of the server became another one.
+    """Show how members' ranked feeds would change with another recipe for the server.
 
-    Feeds of active members are ranked by both recipes as of now, and compared. Nothing is written. Works beside a running
+    Ranks the current feeds of active members by both recipes and compares them. Nothing is written. Works next to a running
     server.
     """
     recipe, name = _recipe_named(weights, preset, link)
     draw = surface_of(str(plot)) if plot is not None else None
     with bars() as progress:
-        report = perform(existing(settings), ReplayRecipe(recipe, ReplayOptions(**options)), progress)
+        report = perform(settings, ReplayRecipe(recipe, ReplayOptions(**options)), progress)
     if plot is not None and draw is not None:
         plot.write_bytes(draw(chart(report, name)))
         click.echo(f"drawn into {plot}", err=True)

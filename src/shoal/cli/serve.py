@@ -77,16 +77,16 @@ def check_metrics(settings: Settings, processes: int) -> None:
 @click.command()
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 takes a free one.  [default: 8500]")
-@click.option("--base-url", metavar="URL", help="How clients reach the server, when that is another address.")
+@click.option("--base-url", metavar="URL", help="Public URL of the server, if it differs.")
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="How many processes answer.",
+    help="Number of processes.",
 )
-@click.option("--listener", type=int, hidden=True, help="A socket that this process was given.")
-@click.option("--memory", type=int, hidden=True, help="Memory that this process has in common with others.")
+@click.option("--listener", type=int, hidden=True, help="Inherited socket to listen on.")
+@click.option("--memory", type=int, hidden=True, help="Inherited memory shared with other processes.")
 @pass_settings
 def serve(
     settings: Settings,
@@ -97,7 +97,7 @@ def serve(
     listener: int | None,
     memory: int | None,
 ) -> None:
-    """Serve the network over HTTP, until Ctrl-C."""
+    """Serve the network over HTTP until Ctrl-C."""
     given = {
         name: value for name, value in (("host", host), ("port", port), ("base_url", base_url)) if value is not None
     }
@@ -221,20 +221,20 @@ def _deps(network: Network) -> Deps:
 
 
 @click.command()
-@click.option("--processes", type=click.IntRange(1, 256), default=1, show_default=True, help="How many work.")
+@click.option("--processes", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
 @click.option(
     "--limit",
     type=click.FloatRange(1.0),
     default=30.0,
     show_default=True,
-    help="Seconds after which a process that hangs is killed and started again.",
+    help="Seconds after which a hanging process is killed and restarted.",
 )
 @pass_settings
 def worker(settings: Settings, processes: int, limit: float) -> None:
-    """Work off events: push posts to followers, and whatever else follows from what members do.
+    """Process events: deliver posts to followers, send notifications, and so on.
 
-    It needs a store that several processes share: on SQLite `shoal serve` does all of it. The events come from the broker of
-    the settings, or from the store itself. Ctrl-C ends it: what is in hand is finished.
+    Requires a store that several processes share; on SQLite, `shoal serve` processes events itself. Events come from the broker of
+    the settings, or from the store. Ctrl-C stops the worker after its running jobs.
     """
     shared(settings, "workers")
     if is_child():

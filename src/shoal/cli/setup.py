@@ -32,15 +32,17 @@ _MOST_LINE = 10_000
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("shoal.toml"),
     show_default=True,
-    help="The file to write; one that exists is never replaced.",
+    help="File to write. An existing file is never replaced.",
 )
-@click.option("--url", metavar="URL", help="How clients will reach the server: https://social.example.org.")
+@click.option("--url", metavar="URL", help="Public URL of the server, such as https://social.example.org.")
 @click.option("--title", help="Name of the network.")
-@click.option("--contact-email", metavar="ADDRESS", help="Address for questions of members.")
+@click.option("--contact-email", metavar="ADDRESS", help="Contact address for members.")
 @click.option(
     "--mail", metavar="URL", help='Mail server, smtps://user:password@host; "-" reads it from standard input.'
 )
-@click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other setting, as in the environment.")
+@click.option(
+    "--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other setting, named as in the environment."
+)
 @click.pass_obj
 def init(
     given: GivenSettings,
@@ -51,9 +53,9 @@ def init(
     mail: str | None,
     others: tuple[str, ...],
 ) -> None:
-    """Write a settings file in which every setting is explained.
+    """Write a settings file that explains every setting.
 
-    On a terminal it asks for what no option says. Only the owner of the file may read it, since it may hold passwords.
+    On a terminal, asks for values that no option gives. Only the owner may read the file, since it may contain passwords.
     """
     if path.exists():
         raise InvalidInput(f"{path} exists already: name another file with --to, or move that one away")
@@ -106,15 +108,15 @@ def _check(chosen: Settings) -> None:
 
 @click.group()
 def mail() -> None:
-    """Try whether mail can be sent."""
+    """Test the mail settings."""
 
 
 @mail.command()
 @click.argument("address")
-@click.option("--language", default="en", show_default=True, help="The language of the mail, by its code.")
+@click.option("--language", default="en", show_default=True, help="Language code of the mail.")
 @pass_settings
 def test(settings: Settings, /, address: str, language: str) -> None:
-    """Send a mail to ADDRESS, as the settings `mail` and `mail_from` say, and tell what the mail server answers."""
+    """Send a test mail to ADDRESS with the settings `mail` and `mail_from`, and show the reply of the mail server."""
     if not settings.mail:
         raise InvalidInput("no mail is set up: name an SMTP server in the setting mail (docs/howto/mail.md)")
     mailer, letter = mailer_of(settings), trial(stationery_of(settings), check_email(address), language)
@@ -130,13 +132,13 @@ def test(settings: Settings, /, address: str, language: str) -> None:
 
 @click.group()
 def push() -> None:
-    """Make a key for web push."""
+    """Generate a key for web push."""
 
 
 @push.command()
 def key() -> None:
     """Print a new private key, for the setting `push_key` of all processes of a network.
 
-    With another key all subscriptions of apps and browsers are worth nothing: keep it, and keep it secret.
+    Keep it, and keep it secret: a new key invalidates all subscriptions of apps and browsers.
     """
     click.echo(new_key())

@@ -29,16 +29,16 @@ _by = click.option(
     type=click.Choice(["members", "posts", "bytes"]),
     default="members",
     show_default=True,
-    help="What the bars show.",
+    help="Quantity shown by the bars.",
 )
 
 
 @click.group(invoke_without_command=True)
 @click.pass_context
 def shards(context: click.Context) -> None:
-    """Show how the network lies on its stores, and move parts of it to others while it runs.
+    """Show the distribution of the network over its stores, and move data sources while it runs.
 
-    A network is cut into 64 data sources; SOURCES names some of them, such as 12-15,20. Without a command, as `show`.
+    A network has 64 data sources; SOURCES names some of them, such as 12-15,20. Without a command, runs `show`.
     """
     if context.invoked_subcommand is None:
         context.invoke(show)
@@ -48,7 +48,7 @@ def shards(context: click.Context) -> None:
 @_by
 @pass_settings
 def show(settings: Settings, by: str = "members") -> None:
-    """Show the shard map, the moves that are not finished, and how evenly everything lies on it."""
+    """Show the shard map, unfinished moves, and the distribution of data."""
     with bars() as progress:
         mapped, held = asyncio.run(_looked(existing(settings), progress))
     for lines in (_map_lines(mapped), _move_lines(mapped), _store_lines(mapped, held), _source_lines(held, by)):
@@ -58,7 +58,7 @@ def show(settings: Settings, by: str = "members") -> None:
 
 @shards.command()
 @click.argument("sources")
-@click.option("--to", "target", metavar="URL", required=True, help="The store that is to have them.")
+@click.option("--to", "target", metavar="URL", required=True, help="Target store.")
 @pass_settings
 def move(settings: Settings, sources: str, target: str) -> None:
     """Move SOURCES to another store while the network runs. The old rows stay until `finish`."""
@@ -73,7 +73,7 @@ def move(settings: Settings, sources: str, target: str) -> None:
 @click.argument("sources")
 @pass_settings
 def rollback(settings: Settings, sources: str) -> None:
-    """Bring SOURCES back to where they were, with all that was written since."""
+    """Move SOURCES back to their old store, including everything written since."""
     for moved in _moving(settings, lambda mover: mover.rollback(_parsed(sources))):
         _tell(moved)
     click.echo(f"{ranges_of(_parsed(sources))}: what had been moved is gone from where it was")
@@ -83,7 +83,7 @@ def rollback(settings: Settings, sources: str) -> None:
 @click.argument("sources")
 @pass_settings
 def finish(settings: Settings, sources: str) -> None:
-    """Delete what the old store still has of SOURCES. There is no way back then."""
+    """Delete the old rows of SOURCES. A rollback is not possible afterwards."""
     wiped = _moving(settings, lambda mover: mover.finish(_parsed(sources)))
     click.echo(f"{ranges_of(_parsed(sources))} are finished: {wiped:,} rows deleted in the old place")
 

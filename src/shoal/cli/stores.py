@@ -7,13 +7,14 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from shoal.admin.contract import Operation
-from shoal.admin.control import NoServer, ask
+from shoal.admin.control import ask
 from shoal.admin.report import Progress, nothing
 from shoal.app.backends import SHARED_STORES
 from shoal.app.network import open_network
 from shoal.app.paths import control_path, readers_path, store_files, store_urls
 from shoal.core.errors import InvalidInput
 from shoal.graph.shard_map import shown_url
+from shoal.multiprocess.link import NotListening
 from shoal.settings import Settings
 
 T = TypeVar("T")
@@ -45,9 +46,12 @@ def shared(settings: Settings, who: str) -> Settings:
     return settings
 
 
-def perform(settings: Settings, operation: Operation[T], progress: Progress = nothing) -> T:
-    """Run an operation in the server that holds the store, or in this process if there is none."""
-    return asyncio.run(_performed(settings, operation, progress))
+def perform(settings: Settings, operation: Operation[T], progress: Progress = nothing, *, create: bool = False) -> T:
+    """Run an operation in the server that holds the store, or in this process if there is none.
+
+    Raises `InvalidInput` if the store does not exist, unless `create`.
+    """
+    return asyncio.run(_performed(settings if create else existing(settings), operation, progress))
 
 
 async def _performed(settings: Settings, operation: Operation[T], progress: Progress) -> T:
@@ -55,7 +59,7 @@ async def _performed(settings: Settings, operation: Operation[T], progress: Prog
     if path is not None:
         try:
             return await ask(path, operation, progress)
-        except NoServer:
+        except NotListening:
             pass
     async with open_network(settings, background=operation.background) as network:
         return await operation.carry_out(network, progress)

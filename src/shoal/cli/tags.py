@@ -182,29 +182,33 @@ class CloudFirst(click.Group):
 
 @click.group(cls=CloudFirst)
 def tags() -> None:
-    """Show the tag cloud, and say what is not to be in it.
+    """Show the tag cloud, and deny or merge tags.
 
-    Without a command, as `cloud`.
+    Without a command, runs `cloud`.
     """
 
 
 def _chosen(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that choose a cloud."""
     order = click.option(
-        "--order", type=click.Choice(ORDERS), default="all", show_default=True, help="By uses, by heat, or by surprise."
+        "--order",
+        type=click.Choice(ORDERS),
+        default="all",
+        show_default=True,
+        help="Order: by uses, by recent uses, or by rise.",
     )
     limit = click.option(
-        "--limit", type=click.IntRange(1, MAX_WORDS), default=80, show_default=True, help="How many tags."
+        "--limit", type=click.IntRange(1, MAX_WORDS), default=80, show_default=True, help="Maximum number of tags."
     )
     return order(limit(command))
 
 
 @tags.command()
 @_chosen
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
 @pass_settings
 def cloud(settings: Settings, order: str, limit: int, as_json: bool) -> None:
-    """Show the tag cloud, and its first tags as bars. Works beside a running server."""
+    """Show the tag cloud, and its first tags as bars. Works next to a running server."""
     shown = asyncio.run(_clouds(settings, lambda clouds: clouds.cloud(order, limit)))
     if as_json:
         click.echo(msgspec.json.encode(shown))
@@ -220,10 +224,10 @@ def cloud(settings: Settings, order: str, limit: int, as_json: bool) -> None:
 
 @tags.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @pass_settings
 def show(settings: Settings, name: str, as_json: bool) -> None:
-    """Show the tag NAME: its last days, why it is where it is, and the tags that go with it."""
+    """Show the tag NAME: its recent uses, its score, and related tags."""
     counted, alike = asyncio.run(_look(existing(settings), check_tag(name)))
     if counted is None:
         raise NotFound(f"#{check_tag(name)} is not in the tag cloud")
@@ -240,7 +244,7 @@ def show(settings: Settings, name: str, as_json: bool) -> None:
 @_chosen
 @pass_settings
 def picture(settings: Settings, file: Path, order: str, limit: int) -> None:
-    """Draw the tag cloud into FILE, an SVG whose words are links."""
+    """Draw the tag cloud as an SVG with links."""
     if file.suffix.lower() != ".svg":
         raise InvalidInput(f"{file} is not the name of an SVG: end it in .svg")
     shown = asyncio.run(_clouds(settings, lambda clouds: clouds.cloud(order, limit)))
@@ -253,7 +257,7 @@ def picture(settings: Settings, file: Path, order: str, limit: int) -> None:
 @click.argument("name")
 @pass_settings
 def deny(settings: Settings, name: str) -> None:
-    """Show the tag NAME in no cloud and no trend, nor tags that count as it. Posts keep it."""
+    """Hide the tag NAME, and tags merged into it, in tag clouds and trends. Posts keep it."""
     _say(settings, RuleTag("deny", name))
 
 
@@ -261,7 +265,7 @@ def deny(settings: Settings, name: str) -> None:
 @click.argument("name")
 @pass_settings
 def allow(settings: Settings, name: str) -> None:
-    """Show the tag NAME again."""
+    """Undo `deny` for the tag NAME."""
     _say(settings, RuleTag("allow", name))
 
 
@@ -270,7 +274,7 @@ def allow(settings: Settings, name: str) -> None:
 @click.argument("target")
 @pass_settings
 def merge(settings: Settings, name: str, target: str) -> None:
-    """Count the tag NAME as the tag TARGET from now on, with all its uses so far."""
+    """Count the tag NAME as the tag TARGET, including its past uses."""
     _say(settings, RuleTag("merge", name, target))
 
 
@@ -278,20 +282,20 @@ def merge(settings: Settings, name: str, target: str) -> None:
 @click.argument("name")
 @pass_settings
 def unmerge(settings: Settings, name: str) -> None:
-    """Count the tag NAME for itself again."""
+    """Undo `merge` for the tag NAME."""
     _say(settings, RuleTag("unmerge", name))
 
 
 @tags.command()
 @pass_settings
 def rules(settings: Settings) -> None:
-    """List the tags that are denied, and those that count as others."""
+    """List denied and merged tags."""
     found = asyncio.run(_clouds(settings, lambda clouds: clouds.rules()))
     click.echo("\n".join(map(rule_line, found)) if found else "no rules")
 
 
 def _say(settings: Settings, rule: RuleTag) -> None:
-    click.echo(rule_line(perform(existing(settings), rule)))
+    click.echo(rule_line(perform(settings, rule)))
 
 
 async def _clouds(settings: Settings, what: Callable[[TagCloud], Awaitable[T]]) -> T:

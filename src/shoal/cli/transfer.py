@@ -90,35 +90,43 @@ _FILE = click.Path(path_type=Path)
 
 @click.command("import")
 @click.argument("folder", required=False, type=_FILE)
-@click.option("--members", type=_FILE, metavar="FILE", help="CSV or JSONL: id, name, and perhaps display_name, note.")
+@click.option(
+    "--members", type=_FILE, metavar="FILE", help="CSV or JSONL: id, name, and optionally display_name, note."
+)
 @click.option("--follows", type=_FILE, metavar="FILE", help="CSV or JSONL: follower, followee (or id_1, id_2), since.")
-@click.option("--mutual/--one-way", default=None, help="Each row of follows is two, one each way; or one.")
+@click.option("--mutual/--one-way", default=None, help="Treat each row of follows as mutual, or as one follow.")
 @click.option("--posts", type=_FILE, metavar="FILE", help="CSV or JSONL: id, author, created_at, title, text, tags.")
 @click.option(
     "--authors",
     type=click.Choice([MATCH, BEST_CONNECTED]),
-    help="Authors are members by id or name; or who posted most is the best-connected member, and so on.",
+    help="Match authors to members by id or name, or by rank: the most active author is the best-connected member, and so on.",
 )
-@click.option("--photos", type=_FILE, metavar="FOLDER", help="Pictures, attached in turn to the newest posts.")
-@click.option("--photos-newest", type=click.IntRange(0), help="How many posts get a picture.  [default: 500]")
 @click.option(
-    "--column", "columns", multiple=True, metavar="FIELD=COLUMN", help="Where a field is, as in posts.title=name."
+    "--photos", type=_FILE, metavar="FOLDER", help="Directory of pictures, attached in turn to the newest posts."
+)
+@click.option("--photos-newest", type=click.IntRange(0), help="Number of posts that get a picture.  [default: 500]")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="FIELD=COLUMN",
+    help="Name of a field in the files, such as posts.title=name.",
 )
 @click.option(
     "--bulk/--one-by-one",
     default=None,
-    help="Write straight into the store, which must be empty; or through the services.  [default: in bulk if it is empty]",
+    help="Write directly into the store, which must be empty, or through the services.  [default: in bulk if it is empty]",
 )
-@click.option("--refused", type=_FILE, metavar="FILE", help="Write every record that is not taken to this file.")
+@click.option("--refused", type=_FILE, metavar="FILE", help="Write every rejected record to this file.")
 @pass_settings
 def import_(
     settings: Settings, /, folder: Path | None, columns: tuple[str, ...], refused: Path | None, **files: Any
 ) -> None:
-    """Import a network, beside a running server or without one.
+    """Import a network, next to a running server or without one.
 
-    It may be interrupted at any moment and run again: what is there is recognised.
+    An interrupted import can be run again: existing records are recognized.
 
-    FOLDER holds graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/; the options name other files.
+    FOLDER contains graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/; options name other files.
     """
     # The operation may run in a server, which has another working directory.
     given = {
@@ -132,7 +140,7 @@ def import_(
         raise click.UsageError("nothing to import: name a FOLDER, or files with --members, --follows, --posts")
     try:
         with bars() as progress:
-            report = perform(settings, Import(sources, refused.absolute() if refused else None), progress)
+            report = perform(settings, Import(sources, refused.absolute() if refused else None), progress, create=True)
     except KeyboardInterrupt:
         click.echo("interrupted; the same command again goes on where it was", err=True)
         raise SystemExit(130) from None
@@ -169,23 +177,22 @@ _WIDEST = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)
 @click.command("import-archive")
 @click.argument("name")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only say what would be taken in, and what would be left out.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be imported and omitted.")
 @click.option(
     "--visible-to",
     "widest",
     type=click.Choice([one.value for one in _WIDEST]),
     default=Visibility.PUBLIC.value,
     show_default=True,
-    help="Make no post visible to more people than this, whatever the archive says.",
+    help="Widest visibility of imported posts.",
 )
 @pass_settings
 def import_archive(settings: Settings, /, name: str, file: Path, widest: str, *, dry_run: bool) -> None:
-    """Take the archive FILE of another network into the account of the member NAME. Works beside a running server.
+    """Import the archive FILE of another network into the account of the member NAME. Works next to a running server.
 
     FILE is the ZIP of Mastodon (or its tar.gz), Instagram (JSON), X or Shoal, pixelfed-statuses.json of Pixelfed, or the CAR file
-    of Bluesky. It may be interrupted at any moment and run again: what is there is recognised.
+    of Bluesky. An interrupted import can be run again: existing posts are recognized.
     """
-    existing(settings)
     operation = ImportArchive(name, file.absolute(), dry_run, Visibility(widest))
     try:
         with bars() as progress:
@@ -199,12 +206,12 @@ def import_archive(settings: Settings, /, name: str, file: Path, widest: str, *,
 
 @click.command()
 @click.argument("name")
-@click.option("--to", required=True, type=click.Path(path_type=Path), help="A new directory, or a file ending in .zip.")
+@click.option("--to", required=True, type=click.Path(path_type=Path), help="New directory, or a file ending in .zip.")
 @pass_settings
 def export(settings: Settings, name: str, to: Path) -> None:
-    """Write all data of the member NAME: what they wrote, uploaded, reacted to and set up, and their lists of people.
+    """Export all data of the member NAME: posts, media, reactions, settings and lists of members.
 
-    It works beside a running server. Exit status 1 when pictures could not be found.
+    Works next to a running server. Exit status 1 if pictures are missing.
     """
     with bars() as progress:
         lost = asyncio.run(_export(existing(settings), name, to, progress))

@@ -1,15 +1,15 @@
-"""Passing of connections between processes that accept them from one socket, of which only one can serve every request.
+"""Connections that pass between the processes of a server, which accept them from one listening socket.
 
-The process that owns a store serves everything; readers next to it only read. The request line decides before the request is
-parsed: a reader passes the connection itself to the owner for anything else. The client does not notice, and no later byte is
-copied between processes. When the owner is busier than a reader, connections that only read go the other way.
+The owner of a store can answer every request; a reader only reads. The request line decides before the request is read: a reader
+passes the connection of any other request to the owner, with the bytes that the client has sent, and the client does not
+notice. When the owner is busier than a reader, connections whose clients only read move to the reader.
 
 For example, a client of a reader requests its home timeline, and then posts:
 
-1. `GET /api/v1/timelines/home`: the reader responds.
-2. `POST /api/v1/statuses`: the reader sends the descriptor of the connection and these bytes to the owner, and forgets both. The
-   owner continues as if it had accepted the connection itself.
-3. The client requests its home timeline and a thread. The owner responds, or passes the connection on if it is busier.
+1. `GET /api/v1/timelines/home`: the reader answers.
+2. `POST /api/v1/statuses`: the reader sends the descriptor of the connection and these bytes to the owner, and closes its own
+   descriptor. The owner continues as if it had accepted the connection itself.
+3. The client reads its home timeline and a thread. The owner answers or, if it is busier, passes the connection on.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import contextlib
 import os
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 from shoal.core.errors import Unavailable
 from shoal.http.application import Trie
@@ -30,46 +30,27 @@ from shoal.tasks import running
 
 _HEAD_END = b"\r\n\r\n"
 _BUSIER = 200
-"""Difference in load, in thousandths of the time, above which connections move to another process."""
+"""Connections move if this process is busier than another by this many thousandths of its time."""
 _STREAK = 2
-"""Consecutive read-only requests after which a connection may leave the owner."""
+"""Consecutive requests that only read, after which a connection may leave the owner."""
 _EVERY_SECONDS = 0.05
 _SMOOTHING = 0.3
-_REST_SECONDS = 0.005
-"""Minimum interval between connections that move because of load, which is known with a delay."""
+_PAUSE_SECONDS = 0.005
+"""Between two connections that move because of load, which is known with a delay."""
 _WAIT_SECONDS = 5.0
-_LOOK_SECONDS = 0.02
-_NOBODY = (
+_RETRY_SECONDS = 0.02
+_UNAVAILABLE = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json; charset=utf-8\r\nretry-after: 5\r\n"
     b"connection: close\r\ncontent-length: 59\r\n\r\n"
     b'{"error":"The server is starting again; try in a moment"}\r\n'
 )
 
 Send = Callable[[int, int, bytes], None]
-"""Sends a descriptor and bytes to the process at an index. Raises `Unavailable`."""
-
-
-class Passing(Protocol):
-    """Decides which process serves the next request of a connection."""
-
-    def only_reads(self, data: bytes) -> bool:
-        """Return whether this is one complete request that a reader can serve."""
-        ...
-
-    def place(self, *, reads: bool, streak: int) -> int | None:
-        """Return the index of the process to pass a connection to; None to keep it.
-
-        `reads`: whether its next request only reads. `streak`: the number of consecutive requests before that did.
-        """
-        ...
-
-    def give(self, place: int, descriptor: int, data: bytes) -> None:
-        """Pass a connection to a process, and close the descriptor."""
-        ...
+"""Sends a descriptor and bytes to the process in a slot. Raises `Unavailable`."""
 
 
 class ReadableRoutes:
-    """The routes that a reader can serve: their responses depend only on the graph, timelines and the clock."""
+    """The routes that a reader can answer: their responses depend only on the graph, timelines and the clock."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._trie: Trie[Route] = Trie()
@@ -92,7 +73,7 @@ class ReadableRoutes:
 
 
 class Balance:
-    """The load of all processes, in shared memory, and the decision whether a connection should move."""
+    """The load of the processes in shared memory, and the decision whether a connection should move."""
 
     def __init__(self, busy: memoryview, place: int) -> None:
         self._busy = busy
@@ -100,12 +81,12 @@ class Balance:
         self._moved = 0.0
 
     def better(self, places: Iterable[int]) -> int | None:
-        """Return the least busy of these processes if a connection should move there."""
+        """Return the least busy of these slots if a connection should move there."""
         least = min(places, key=self._busy.__getitem__, default=None)
         if least is None or self._busy[self._place] - self._busy[least] < _BUSIER:
             return None
         now = time.monotonic()
-        if now - self._moved < _REST_SECONDS:
+        if now - self._moved < _PAUSE_SECONDS:
             return None
         self._moved = now
         return least
@@ -126,19 +107,40 @@ class Balance:
             self._busy[self._place] = int(1_000 * share)
 
 
-class OwnerPassing:
-    """The owner serves everything, and passes read-only connections to `readers` when it is busier than they are."""
+class Passing(ABC):
+    """Decides which process answers the next request of a connection."""
+
+    def __init__(self, routes: ReadableRoutes, balance: Balance, send: Send) -> None:
+        self._routes = routes
+        self._balance = balance
+        self._send = send
+
+    def only_reads(self, data: bytes) -> bool:
+        """Return whether this is one whole request that a reader can answer."""
+        return self._routes.has(data)
+
+    @abstractmethod
+    def place(self, *, reads: bool, streak: int) -> int | None:
+        """Return the slot of the process that should have a connection; None for this one.
+
+        Args:
+            reads: Whether its next request only reads.
+            streak: The number of consecutive requests before it that only read.
+        """
+
+    @abstractmethod
+    def give(self, place: int, descriptor: int, data: bytes) -> None:
+        """Have another process continue a connection. Closes the descriptor."""
+
+
+class OwnerPassing(Passing):
+    """The owner answers everything, and passes connections to `readers` if it is busier than they are."""
 
     def __init__(
         self, routes: ReadableRoutes, balance: Balance, readers: Callable[[], Iterable[int]], send: Send
     ) -> None:
-        self._routes = routes
-        self._balance = balance
+        super().__init__(routes, balance, send)
         self._readers = readers
-        self._send = send
-
-    def only_reads(self, data: bytes) -> bool:
-        return self._routes.has(data)
 
     def place(self, *, reads: bool, streak: int) -> int | None:
         return self._balance.better(self._readers()) if reads and streak >= _STREAK else None
@@ -152,20 +154,15 @@ class OwnerPassing:
             os.close(descriptor)
 
 
-class ReaderPassing:
-    """A reader serves what it can, and passes the rest to the `owner` (an index)."""
+class ReaderPassing(Passing):
+    """A reader answers what it can, and passes other requests to the process in the slot `owner`."""
 
     def __init__(self, routes: ReadableRoutes, balance: Balance, owner: int, send: Send) -> None:
-        self._routes = routes
-        self._balance = balance
+        super().__init__(routes, balance, send)
         self._owner = owner
-        self._send = send
         self._giving: set[asyncio.Task[None]] = set()
 
-    def only_reads(self, data: bytes) -> bool:
-        return self._routes.has(data)
-
-    def place(self, *, reads: bool, streak: int) -> int | None:  # noqa: ARG002  # the owner can do whatever follows
+    def place(self, *, reads: bool, streak: int) -> int | None:  # noqa: ARG002  # the owner can answer any later request
         return self._balance.better((self._owner,)) if reads else self._owner
 
     def give(self, place: int, descriptor: int, data: bytes) -> None:
@@ -174,7 +171,7 @@ class ReaderPassing:
         task.add_done_callback(self._giving.discard)
 
     async def _give(self, place: int, descriptor: int, data: bytes) -> None:
-        """Retry while an owner that died is restarted: the client waits."""
+        # An owner that has died is restarted within seconds; the client waits.
         deadline = time.monotonic() + _WAIT_SECONDS
         while True:
             try:
@@ -183,7 +180,7 @@ class ReaderPassing:
                 if time.monotonic() > deadline:
                     _refuse(descriptor)
                     return
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
                 os.close(descriptor)
                 return
@@ -191,4 +188,4 @@ class ReaderPassing:
 
 def _refuse(descriptor: int) -> None:
     with socket.socket(fileno=descriptor) as sock, contextlib.suppress(OSError):
-        sock.send(_NOBODY)
+        sock.send(_UNAVAILABLE)

@@ -8,11 +8,10 @@
         await bob.like(post)
         print([entry.post.text for entry in await bob.list_public_feed(0, 9)])
 
-A method that takes a member takes a handle, a `Member`, a `Profile`, an id or a user name; one that takes a post takes an
-`Entry`, a `Post`, a `Share` or an id. Values go in and come out as plain data. A page has `next`, which is the `before` of the
-page that follows, None at the end. Docstrings name the errors of `shoal.errors` that a method raises. Besides, each may
-raise `Unavailable` while a store does not answer, and `OutcomeUnknown` where it cannot be known whether a change was made;
-their messages are safe to show.
+Methods accept a member as a handle, a `Member`, a `Profile`, an id or a user name, and a post as an `Entry`, a `Post`, a `Share`
+or an id. Arguments and results are plain data. A page has a `next`, which is the `before` of the next page, or None at the end.
+Docstrings name the errors of `shoal.errors` that a method raises. In addition, any method may raise `Unavailable` if a store
+does not respond, and `OutcomeUnknown` if it is unknown whether a change was made. Their messages are safe to show.
 """
 
 from shoal.library.acting import AnyMember, AnyPost

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from shoal.app.network import Network
 from shoal.commands import members
@@ -32,23 +32,27 @@ PrecisionName: TypeAlias = Literal["exact", "100m", "1km", "10km", "none"]
 E = TypeVar("E", bound=StrEnum)
 
 
-def id_of(thing: Post | Share | Media | Poll | ScheduledPost | int) -> int:
-    """The id of an object that is given as itself or by its id."""
+class _HasId(Protocol):
+    @property
+    def id(self) -> int: ...
+
+
+def id_of(thing: _HasId | int) -> int:
+    """Return the id of an object, or an id itself."""
     return thing if isinstance(thing, int) else thing.id
 
 
 def post_id(post: AnyPost) -> int:
-    """The id of a post, or of the share that stands for it."""
+    """Return the id of a post, or of a share."""
     return post.post.id if isinstance(post, Entry) else id_of(post)
 
 
 def poll_id(poll: AnyPoll) -> int:
-    """The id of a poll."""
     return id_of(poll.poll if isinstance(poll, PollView) else poll)
 
 
 def one_of(kind: type[E], value: str, field: str) -> E:
-    """The member of an enumeration by its value. Raises `InvalidInput`, which lists the values there are."""
+    """Return a member of an enumeration by value. Raises `InvalidInput`, which lists the allowed values."""
     try:
         return kind(value)
     except ValueError:
@@ -57,7 +61,7 @@ def one_of(kind: type[E], value: str, field: str) -> E:
 
 
 def milliseconds(moment: AnyMoment, field: str) -> int:
-    """A moment in Unix milliseconds. Raises `InvalidInput` for a `datetime` without a zone."""
+    """Return a moment in Unix milliseconds. Raises `InvalidInput` for a `datetime` without a time zone."""
     if isinstance(moment, int):
         return moment
     if moment.tzinfo is None:
@@ -68,14 +72,14 @@ def milliseconds(moment: AnyMoment, field: str) -> int:
 def part(
     before: int | None, limit: int, after: int | None = None, *, oldest_first: bool = False, start: int = 0
 ) -> Cursor:
-    """The part of a list that is between two cursors; None: from its beginning, or to its end."""
+    """Return the range of a list between two cursors; None stands for its beginning or end."""
     return Cursor(
         MAX_TIME if before is None else before, start if after is None else after, limit, oldest_first=oldest_first
     )
 
 
 class Seeing:
-    """A view of the network: a member's, or that of somebody who is not logged in."""
+    """A view of the network by a member, or by a visitor who is not logged in (None)."""
 
     def __init__(self, network: Network, viewer: int | None) -> None:
         self._network = network
@@ -90,8 +94,18 @@ class Seeing:
         return await resolve(self._network, who)
 
 
+class Owned:
+    """Things of one kind that a member owns, such as lists."""
+
+    def __init__(self, network: Network, owner: int) -> None:
+        self._network = network
+        self._writes = network.writes
+        self._reads = network.reads
+        self._owner = owner
+
+
 class Identity:
-    """The member that a handle is for: the id and the user name."""
+    """The id and user name of a handle's member."""
 
     def __init__(self, id_: int, name: str) -> None:
         self.id = id_
@@ -102,7 +116,7 @@ class Identity:
 
 
 class Acting(Seeing, Identity):
-    """A member to act as. It asks for no password: a caller who holds the network holds its members."""
+    """A member to act as, without a password: a caller with access to the network may act as any member."""
 
     def __init__(self, network: Network, id_: int, name: str) -> None:
         Seeing.__init__(self, network, id_)
@@ -118,7 +132,7 @@ AnyMember: TypeAlias = Identity | Member | Profile | int | str
 
 
 async def resolve(network: Network, who: AnyMember) -> int:
-    """Return the id of a member. Raises `NotFound` for a name that nobody has; ids are not looked up."""
+    """Return the id of a member. Raises `NotFound` for an unknown user name; ids are not checked."""
     if isinstance(who, str):
         found = await members.find(network.writes, who)
         if found is None:

@@ -19,7 +19,7 @@ from shoal.core.text import check_tag
 from shoal.graph.access import access_member, own_object
 from shoal.graph.payloads.members import tastes_of
 from shoal.graph.schema import tag_id
-from shoal.library.acting import Acting, AnyMember, AnyMoment, AnyPost, Seeing, milliseconds, part, post_id
+from shoal.library.acting import Acting, AnyMember, AnyMoment, AnyPost, Seeing, id_of, milliseconds, part, post_id
 from shoal.library.lists import AnyList
 from shoal.queries import home, posts, public_timelines, streaming
 from shoal.queries.foryou import feed
@@ -34,11 +34,11 @@ from shoal.queries.tags import TagOffer, offers
 from shoal.streaming.subscriptions import CONVERSATIONS, NOTIFICATIONS, Everybody, Interest, Listed, TagInterest
 
 MAX_AT_ONCE = 2_000
-"""The most positions of a list that are asked for at once."""
+"""Maximum number of positions of a list per call."""
 
 
 class SeesFeeds(Seeing):
-    """Feeds that are there for everybody, as a viewer sees them."""
+    """Public feeds as a viewer sees them."""
 
     async def public(
         self,
@@ -49,7 +49,7 @@ class SeesFeeds(Seeing):
         oldest_first: bool = False,
         only_media: bool = False,
     ) -> Page:
-        """A page of the public posts of everybody, newest first, without shares and comments on others' posts.
+        """Return a page of all public posts, newest first, without shares and comments on others' posts.
 
         Raises `InvalidInput` for a limit below 1.
         """
@@ -70,9 +70,11 @@ class SeesFeeds(Seeing):
         oldest_first: bool = False,
         only_media: bool = False,
     ) -> Page:
-        """A page of the public posts under a tag, newest first: or under `any_of`, and under `all_of`, but `none_of`.
+        """Return a page of the public posts with a tag (or any of `any_of`), newest first.
 
-        Raises `InvalidInput` for text that is no tag, and for a limit below 1.
+        They have all tags of `all_of` and none of `none_of`.
+
+        Raises `InvalidInput` for an invalid tag, and for a limit below 1.
         """
         query = public_timelines.TagQuery(
             any_of=frozenset(map(check_tag, (tag, *any_of))),
@@ -97,10 +99,10 @@ class SeesFeeds(Seeing):
         oldest_first: bool = False,
         only_media: bool = False,
     ) -> Page:
-        """A page of the public posts within 0.1 to 500 km of a place (degrees), newest first.
+        """Return a page of the public posts within 0.1 to 500 km of a place (degrees), newest first.
 
-        Distances are those to the places of posts as they are stored: as exactly as their authors chose. Raises
-        `InvalidInput` for a place off the globe, for another radius, and for a limit below 1.
+        Distances are measured to the stored places, whose precision their authors chose. Raises `InvalidInput` for
+        invalid coordinates, another radius, or a limit below 1.
         """
         cursor = part(before, limit, after, oldest_first=oldest_first)
         around = disk(latitude, longitude, radius_km)
@@ -120,7 +122,7 @@ class SeesFeeds(Seeing):
         no_shares: bool = False,
         tag: str = "",
     ) -> Page:
-        """A page of a member's posts and shares, newest first, as this viewer may see them.
+        """Return a page of a member's posts and shares that this viewer may see, newest first.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
@@ -147,36 +149,36 @@ class HasFeeds(SeesFeeds, Acting):
         after: int | None = None,
         oldest_first: bool = False,
     ) -> Page:
-        """A page of the home timeline, newest first; `before` is the `next` of the page before.
+        """Return a page of the home timeline, newest first. `before` is the `next` of the previous page.
 
         Raises `InvalidInput` for a limit below 1.
         """
         return await home.page(self._reads, self.id, part(before, limit, after, oldest_first=oldest_first))
 
     async def posts(self, of: AnyMember | None = None, before: int | None = None, limit: int = 20) -> Page:
-        """A page of the posts and shares of a member (by default this one), as `posts_by` without its choices.
+        """Return a page of the posts and shares of a member, by default this one.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         return await self.posts_by(self.id if of is None else of, before, limit)
 
     async def list_recent(self, a: int = 0, b: int = 19) -> list[Entry]:
-        """The own posts and shares at positions `a` to `b` (both included; 0 is the newest), at the same price at any position.
+        """Return the own posts and shares at positions `a` to `b` (inclusive; 0 is the newest). The cost does not depend on `a`.
 
-        A position is that of a stored entry: a deleted post has none. A share of a post that this member may not see (any
-        more) keeps its position and is left out, so there may be fewer entries; fewer than asked for are no sign of the end.
-        Raises `InvalidInput` for more than 2,000 positions at once.
+        Positions count stored entries; deleted posts have none. A share of a post that this member may no longer see keeps its
+        position but is omitted, so fewer entries than requested do not mean the end of the list. Raises `InvalidInput` for more
+        than 2,000 positions.
         """
         first, last = _positions(a, b)
         return await posts.at_positions(self._reads, self.id, first, last)
 
     async def list_public_feed(self, a: int = 0, b: int = 19) -> list[Entry]:
-        """The home timeline at positions `a` to `b` (both included; 0 is the newest), at the same price at any position.
+        """Return the home timeline at positions `a` to `b` (inclusive; 0 is the newest). The cost does not depend on `a`.
 
-        A position is that of a stored entry of this member, of followees or under followed tags, one for each of these that
-        brings it. What this member may not see, or home does not show (direct posts to others, hidden posts, talk with
-        strangers, a share beside the post, filters), keeps its position and is left out: there may be fewer entries than
-        asked for. `home` has full pages. Raises `InvalidInput` for more than 2,000 positions at once.
+        Positions count the stored entries of this member, of followees and of followed tags, once for each source of an entry.
+        Entries that this member may not see, or that home does not show (direct posts to others, hidden posts, comments on
+        strangers' posts, a share next to its post, filters), keep their positions but are omitted: there may be fewer entries
+        than requested. `home` returns full pages. Raises `InvalidInput` for more than 2,000 positions.
         """
         first, last = _positions(a, b)
         return await home.at_positions(self._reads, self.id, first, last)
@@ -189,79 +191,77 @@ def _positions(a: int, b: int) -> tuple[int, int]:
 
 
 class ReadsForYou(Acting):
-    """A member's ranked feed, and all that they may decide about it."""
+    """A member's ranked feed and its settings."""
 
     async def for_you(self, limit: int = 20, cursor: str = "", *, explain: bool = False) -> ForYou:
-        """A page of the feed ranked by interest; `cursor` is the `next` of the page before.
+        """Return a page of the feed ranked by interest. `cursor` is the `next` of the previous page.
 
-        With `explain` on the first page, every entry says which terms make its score. A page that could not be ranked (in time)
-        is one of the home timeline, and `by_time` says so. Raises `InvalidInput` for a limit below 1 and for text that is no
-        cursor.
+        With `explain` on the first page, each entry lists the terms of its score. A page that could not be ranked in time is a
+        page of the home timeline, with `by_time` set. Raises `InvalidInput` for a limit below 1 and an invalid cursor.
         """
         at = decode_cursor(cursor) if cursor else None
         return await feed.page(self._reads, self.id, limit, at, explain=explain)
 
     async def catch_up(self, since: AnyMoment | None = None, limit: int = 20, *, explain: bool = False) -> CatchUp:
-        """The best of what followees posted and shared since a moment, by default since the newest post read at home.
+        """Return the best posts and shares of followees since a moment, by default since the newest post read at home.
 
-        Friends who post rarely come first. Raises `InvalidInput` for a limit below 1, for a `datetime` without a zone, and for a
-        moment that is still to come.
+        Friends who post rarely come first. Raises `InvalidInput` for a limit below 1, a `datetime` without a time zone, and a
+        moment in the future.
         """
         at = None if since is None else milliseconds(since, "since")
         return await catch_up(self._reads, self.id, at, limit, explain=explain)
 
     async def why_not(self, post: AnyPost) -> Verdict:
-        """Where a post would stand if the feed were ranked now, or the stage and the rule that keep it out. Raises `NotFound`."""
+        """Return the rank a post would have now, or the stage and rule that exclude it. Raises `NotFound`."""
         return await feed.why_not(self._reads, self.id, post_id(post))
 
     async def recipe(self) -> Recipe:
-        """The weights by which posts are ranked for this member: their own, or those of the server."""
+        """Return the ranking weights of this member: their own, or the server's."""
         return feed.recipe_for(self._reads, await tastes_of(self._reads.graph, self.id))
 
     async def set_recipe(self, recipe: Recipe | str | None) -> Recipe:
-        """Rank by other weights: `Recipe(weights=Weights(friends=4.0))`, the name of a preset, or a link to a recipe; None: by the
-        server's again.
+        """Set the ranking weights: `Recipe(weights=Weights(friends=4.0))`, the name of a preset, a link, or None for the server's.
 
-        A link is what `recipe_link` returns, on any server. Raises `InvalidInput`, which names the field and what is allowed in it.
+        Links are made by `recipe_link` on any server. Raises `InvalidInput`, which names the field and its allowed values.
         """
         await ranking.set_recipe(self._writes, self.id, _recipe(recipe))
         return await self.recipe()
 
     async def recipe_link(self) -> str:
-        """A link that carries this member's recipe, for others to look at and to rank by."""
+        """Return a link that contains this member's recipe, for others to view and use."""
         return recipe_link(base_url(self._network.settings), await self.recipe())
 
     async def switch_ranking(self, *, on: bool) -> None:
-        """Have posts ranked, or turn all ranking off: then `for_you` answers the home timeline."""
+        """Turn ranking on or off. While it is off, `for_you` returns the home timeline."""
         await ranking.switch(self._writes, self.id, off=not on)
 
     async def interests(self, limit: int = 40) -> list[TagOffer]:
-        """Tags to pick as interests, each with a picture: those picked, then those used most of late.
+        """Return tags to pick as interests, each with a picture: picked tags first, then the most used recent ones.
 
         Raises `InvalidInput` for a limit outside 1 to 200.
         """
         return await offers(self._reads, self.id, limit)
 
     async def pick_interests(self, *tags: str) -> list[str]:
-        """Keep these tags as interests, in place of those before; they count in ranked feeds, and are not followed.
+        """Replace the interests by these tags, which count in ranked feeds but are not followed. Return their canonical forms.
 
-        Returns them in their canonical form. Raises `InvalidInput` for more than 50, and for text that is no tag.
+        Raises `InvalidInput` for more than 50, and for an invalid tag.
         """
         return list(await ranking.pick_tags(self._writes, self.id, tags))
 
     async def more_like(self, post: AnyPost, tag: str = "") -> Effect:
-        """Ask for more like a post: by its author, or under one of its tags. The answer says what that moves.
+        """Request more posts by the author of a post, or with one of its tags, and return the effect on the feed.
 
-        Up to five times. Raises `NotFound`, and `InvalidInput` for a tag that the post does not have and for an own post.
+        Up to five requests add up. Raises `NotFound`, and `InvalidInput` for a tag that the post does not have and for an own post.
         """
         return await self._tap(post, 1, tag)
 
     async def less_like(self, post: AnyPost, tag: str = "") -> Effect:
-        """Ask for less like a post, as `more_like` does for more. Raises `NotFound` and `InvalidInput`."""
+        """Request fewer such posts; the counterpart of `more_like`. Raises `NotFound` and `InvalidInput`."""
         return await self._tap(post, -1, tag)
 
     async def forget_feedback(self, post: AnyPost, tag: str = "") -> Effect:
-        """Forget what was asked for about the author of a post, or one of its tags. Raises `NotFound` and `InvalidInput`."""
+        """Reset the feedback on the author of a post, or on one of its tags. Raises `NotFound` and `InvalidInput`."""
         return await self._tap(post, 0, tag)
 
     async def _tap(self, post: AnyPost, step: int, tag: str) -> Effect:
@@ -270,15 +270,15 @@ class ReadsForYou(Acting):
         )
 
     async def feedback(self) -> Wishes:
-        """All that was asked for: taps by author and by tag, and the picked tags."""
+        """Return all feedback by author and tag, and the picked tags."""
         return (await tastes_of(self._reads.graph, self.id)).wishes
 
     async def forget_all_feedback(self) -> None:
-        """Forget everything that was asked more or less of; picked tags stay."""
+        """Reset all feedback. Picked tags stay."""
         await ranking.forget_taps(self._writes, self.id)
 
     async def mark_seen(self, *posts: AnyPost) -> None:
-        """Say that the member has seen these posts once more, so that they stand lower. Raises `InvalidInput` for more than 200."""
+        """Count another view of these posts, which lowers their rank. Raises `InvalidInput` for more than 200."""
         await ranking.add_seen_posts(self._writes, self.id, [post_id(post) for post in posts])
 
 
@@ -296,39 +296,39 @@ def _recipe(given: Recipe | str | None) -> Recipe | None:
 
 
 class Listens(Acting):
-    """Streams of a member. News have a `position`, after which a later call goes on; the same may be told twice."""
+    """Streams of a member. A later call resumes after the `position` of an item; items may repeat."""
 
     def live(self, after: str | None = None) -> AsyncGenerator[News, None]:
-        """Tell what happens in the home timeline, from the first step on or since the `position` of earlier news.
+        """Iterate over changes of the home timeline, from the first step or after the `position` of an earlier item.
 
-        Ends when the network closes. News are `Arrived` and `Edited`, which have an `entry`, `Removed`, which has an `id`, and
-        `Refresh`: something may have been missed, so read `home` again. Raises `Unavailable`.
+        Items are `Arrived` and `Edited` (with an `entry`), `Removed` (with an `id`), and `Refresh`: items may have been missed, so
+        read `home` again. Ends when the network closes. Raises `Unavailable`.
         """
         return streaming.news(self._reads, self._network.hub, self.id, after)
 
     def live_public(
         self, after: str | None = None, *, only_media: bool = False
     ) -> AsyncGenerator[News | OfViewer, None]:
-        """Tell what happens in the public timeline, as `live`. Raises `Unavailable`."""
+        """Iterate over changes of the public timeline, as `live`. Raises `Unavailable`."""
         return self._told(Everybody(only_media=only_media), after)
 
     def live_tag(self, tag: str, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
-        """Tell what is posted under a tag, as `live`. Raises `InvalidInput` for text that is no tag, and `Unavailable`."""
+        """Iterate over changes of the posts with a tag, as `live`. Raises `InvalidInput` for an invalid tag, and `Unavailable`."""
         return self._told(TagInterest(tag_id(check_tag(tag))), after)
 
     async def live_list(self, which: AnyList, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
-        """Tell what the members of an own list post, as `live`. Raises `NotFound` and `Unavailable`."""
-        held = await own_object(self._reads.graph, MemberList, self.id, which if isinstance(which, int) else which.id)
+        """Iterate over changes of an own list, as `live`. Raises `NotFound` and `Unavailable`."""
+        held = await own_object(self._reads.graph, MemberList, self.id, id_of(which))
         async with aclosing(self._told(Listed(held.id), after)) as told:
             async for one in told:
                 yield one
 
     def live_notifications(self, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
-        """Tell of notifications: `Notified` has the `time` by which each is read. Raises `Unavailable`."""
+        """Iterate over notifications: `Notified` has the `time` that identifies each. Raises `Unavailable`."""
         return self._told(NOTIFICATIONS, after)
 
     def live_conversations(self, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
-        """Tell of direct posts: `Conversed` has the id of the conversation. Raises `Unavailable`."""
+        """Iterate over direct posts: `Conversed` has the id of the conversation. Raises `Unavailable`."""
         return self._told(CONVERSATIONS, after)
 
     def _told(self, to: Interest, after: str | None) -> AsyncGenerator[News | OfViewer, None]:

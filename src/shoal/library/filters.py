@@ -1,40 +1,34 @@
-"""Filters: words and posts that a member does not want to read."""
+"""Filters of words and posts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from shoal.app.network import Network
 from shoal.commands import filters
 from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
 from shoal.graph.access import own_object
 from shoal.graph.payloads.members import filters_of
-from shoal.library.acting import AnyPost, one_of, post_id
+from shoal.library.acting import AnyPost, Owned, id_of, one_of, post_id
 
 AnyFilter: TypeAlias = Filter | int
 ContextName: TypeAlias = Literal["home", "notifications", "public", "thread", "account"]
 ActionName: TypeAlias = Literal["warn", "hide", "blur"]
 FOREVER = -1
-"""Seconds of a filter without an end."""
+"""The `seconds` of a filter that does not expire."""
 
 
-class OwnFilters:
+class OwnFilters(Owned):
     """The filters of a member."""
 
-    def __init__(self, network: Network, owner: int) -> None:
-        self._writes = network.writes
-        self._reads = network.reads
-        self._owner = owner
-
     async def all(self) -> list[Filter]:
-        """All filters, oldest first; expired ones too. Raises `Unavailable`."""
+        """Return all filters, including expired ones, oldest first. Raises `Unavailable`."""
         return await filters_of(self._reads.graph, self._owner)
 
     async def get(self, which: AnyFilter) -> Filter:
-        """A filter by id, as it is now. Raises `NotFound`."""
-        return await own_object(self._reads.graph, Filter, self._owner, _id(which))
+        """Return a filter. Raises `NotFound`."""
+        return await own_object(self._reads.graph, Filter, self._owner, id_of(which))
 
     async def create(
         self,
@@ -46,9 +40,9 @@ class OwnFilters:
         action: FilterAction | ActionName = FilterAction.WARN,
         seconds: int = FOREVER,
     ) -> Filter:
-        """Make a filter that matches any of the keywords in these places, for so many seconds.
+        """Create a filter that matches any of the keywords in these contexts and expires after `seconds`.
 
-        Raises `InvalidInput` for a text that is empty or too long, and for one filter or keyword too many.
+        Raises `InvalidInput` for a text that is empty or too long, and if there are too many filters or keywords.
         """
         change = FilterChange(
             title=title,
@@ -68,26 +62,26 @@ class OwnFilters:
         action: FilterAction | ActionName | None = None,
         seconds: int | None = None,
     ) -> Filter:
-        """Change the given values of a filter; None stays. Raises `NotFound`, and `InvalidInput` as `create`."""
+        """Change the given values of a filter; None keeps a value. Raises `NotFound`, and `InvalidInput` as `create`."""
         change = FilterChange(
             title=title,
             contexts=None if contexts is None else _contexts(contexts),
             action=None if action is None else one_of(FilterAction, action, "action"),
             lasts=seconds,
         )
-        return await filters.update(self._writes, self._owner, _id(which), change)
+        return await filters.update(self._writes, self._owner, id_of(which), change)
 
     async def delete(self, which: AnyFilter) -> None:
         """Delete a filter. Raises `NotFound`."""
-        await filters.delete(self._writes, self._owner, _id(which))
+        await filters.delete(self._writes, self._owner, id_of(which))
 
     async def add_keyword(self, which: AnyFilter, keyword: str, *, whole_word: bool = True) -> FilterKeyword:
         """Add a keyword to a filter. Raises `NotFound`, and `InvalidInput` as `create`."""
-        changed = await self._change(_id(which), KeywordChange(keyword=keyword, whole_word=whole_word))
+        changed = await self._change(id_of(which), KeywordChange(keyword=keyword, whole_word=whole_word))
         return changed.keywords[-1]
 
     async def keyword(self, id_: int) -> FilterKeyword:
-        """A keyword by its id. Raises `NotFound`."""
+        """Return a keyword by id. Raises `NotFound`."""
         return (await filters.filter_of_keyword(self._reads.graph, self._owner, id_))[1]
 
     async def change_keyword(
@@ -99,20 +93,20 @@ class OwnFilters:
         return next(word for word in changed.keywords if word.id == id_)
 
     async def remove_keyword(self, id_: int) -> Filter:
-        """Take a keyword out of its filter. Raises `NotFound`."""
+        """Remove a keyword from its filter. Raises `NotFound`."""
         held, _ = await filters.filter_of_keyword(self._reads.graph, self._owner, id_)
         return await self._change(held.id, KeywordChange(id=id_, gone=True))
 
     async def add_post(self, which: AnyFilter, post: AnyPost) -> FilterPost:
-        """Have a filter match a post, whatever it says. Raises `NotFound`, and `InvalidInput` for one too many."""
-        return await filters.add_post(self._writes, self._owner, _id(which), post_id(post))
+        """Add a post to a filter, which then matches it whatever its text. Raises `NotFound`, and `InvalidInput` for too many."""
+        return await filters.add_post(self._writes, self._owner, id_of(which), post_id(post))
 
     async def post(self, id_: int) -> FilterPost:
-        """A post of a filter, by the id that it has there. Raises `NotFound`."""
+        """Return a post of a filter, by its id in the filter. Raises `NotFound`."""
         return (await filters.filter_of_post(self._reads.graph, self._owner, id_))[1]
 
     async def remove_post(self, id_: int) -> None:
-        """Take a post out of its filter, by the id that it has there. Raises `NotFound`."""
+        """Remove a post from its filter, by its id in the filter. Raises `NotFound`."""
         await filters.remove_post(self._writes, self._owner, id_)
 
     async def _change(self, filter_id: int, word: KeywordChange) -> Filter:
@@ -121,7 +115,3 @@ class OwnFilters:
 
 def _contexts(given: Sequence[FilterContext | ContextName]) -> list[FilterContext]:
     return [one_of(FilterContext, context, "contexts") for context in given]
-
-
-def _id(which: AnyFilter) -> int:
-    return which if isinstance(which, int) else which.id

@@ -1,4 +1,4 @@
-"""How members stand to each other: follows, requests, blocks, mutes, notes, and the lists of them."""
+"""Relationships between members: follows, requests, blocks, mutes, notes, and their lists."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class SeesPeople(Seeing):
     """The lists of members on a profile, as a viewer sees them."""
 
     async def followers_of(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
-        """A page of a member's followers, newest first; empty where the member hides them.
+        """Return a page of a member's followers, newest first. It is empty if the member hides them.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         return await self._connections(who, FOLLOWED_BY, before, limit)
 
     async def following_of(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
-        """A page of the members whom a member follows, newest first; empty where the member hides them.
+        """Return a page of a member's followees, newest first. It is empty if the member hides them.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         return await self._connections(who, FOLLOWS, before, limit)
 
     async def endorsed_by(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
-        """A page of the members that a member shows on the profile, newest first.
+        """Return a page of the members endorsed on a profile, newest first.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
@@ -53,7 +53,7 @@ class SeesPeople(Seeing):
 
 
 class Relates(Acting):
-    """Verbs of a member towards others, and the member's own lists."""
+    """Actions towards other members, and the member's own lists of them."""
 
     async def follow(
         self,
@@ -63,19 +63,19 @@ class Relates(Acting):
         notify: bool | None = None,
         languages: Sequence[str] | None = None,
     ) -> Relation:
-        """Follow a member, or ask to when they are locked. A repeated follow changes what it brings; None stays.
+        """Follow a member, or send a follow request if they are locked. Following again changes the given options.
 
-        Raises `NotFound`, `NotAllowed` for oneself and where one has blocked the other, and `InvalidInput` for one too many.
+        Raises `NotFound`, `NotAllowed` for oneself and if either has blocked the other, and `InvalidInput` for too many follows.
         """
         options = FollowOptions(shares=shares, notify=notify, languages=languages)
         return await relationships.follow(self._writes, self.id, await self._other(who), options)
 
     async def unfollow(self, who: AnyMember) -> Relation:
-        """End a follow, or withdraw the request. Raises `NotFound`."""
+        """Unfollow a member, or withdraw the follow request. Raises `NotFound`."""
         return await relationships.unfollow(self._writes, self.id, await self._other(who))
 
     async def remove_follower(self, who: AnyMember) -> Relation:
-        """End the follow of a follower, who may follow again. Raises `NotFound`."""
+        """Remove a follower, who may follow again. Raises `NotFound`."""
         return await relationships.remove_follower(self._writes, self.id, await self._other(who))
 
     async def block(self, who: AnyMember) -> Relation:
@@ -87,7 +87,7 @@ class Relates(Acting):
         return await relationships.unblock(self._writes, self.id, await self._other(who))
 
     async def mute(self, who: AnyMember, *, notifications: bool = True, seconds: int = 0) -> Relation:
-        """Mute a member, who does not learn of it: for so many seconds, or (0) until `unmute`.
+        """Mute a member for a number of seconds, or until `unmute` (0). They are not notified.
 
         Raises `NotFound`, `NotAllowed` for oneself, and `InvalidInput` for a time that is too long.
         """
@@ -99,74 +99,74 @@ class Relates(Acting):
         return await relationships.unmute(self._writes, self.id, await self._other(who))
 
     async def note(self, who: AnyMember, text: str) -> Relation:
-        """Note something about a member, for oneself; an empty text takes it away. Raises `NotFound` and `TooLarge`."""
+        """Set a private note about a member; an empty text removes it. Raises `NotFound` and `TooLarge`."""
         return await relationships.note(self._writes, self.id, await self._other(who), text)
 
     async def endorse(self, who: AnyMember) -> Relation:
-        """Show a followee on the own profile. Raises `NotFound`, and `InvalidInput` for a member who is not followed."""
+        """Endorse a followee on the own profile. Raises `NotFound`, and `InvalidInput` for a member who is not followed."""
         return await relationships.endorse(self._writes, self.id, await self._other(who))
 
     async def unendorse(self, who: AnyMember) -> Relation:
-        """Show the member there no longer. Raises `NotFound`."""
+        """Undo `endorse`. Raises `NotFound`."""
         return await relationships.unendorse(self._writes, self.id, await self._other(who))
 
     async def authorize(self, who: AnyMember) -> Relation:
-        """Let a member follow who asked to. Raises `NotFound` where they have not asked."""
+        """Accept a follow request. Raises `NotFound` if there is none."""
         return await relationships.authorize_request(self._writes, self.id, await self._other(who))
 
     async def reject(self, who: AnyMember) -> Relation:
-        """Refuse a request to follow; they may ask again. Raises `NotFound` where they have not asked."""
+        """Reject a follow request; the member may send another. Raises `NotFound` if there is none."""
         return await relationships.reject_request(self._writes, self.id, await self._other(who))
 
     async def relations(self, *others: AnyMember) -> dict[int, Relation]:
-        """How this member stands to others, by id. Raises `NotFound` for a name that nobody has."""
+        """Return the relations of this member to others, by id. Raises `NotFound` for an unknown user name."""
         ids = [await self._resolve(who) for who in others]
         return await full_relations(self._reads.graph, self.id, ids)
 
     async def familiar(self, *others: AnyMember) -> dict[int, list[Profile]]:
-        """For each of these members the followees of this member among the followers, by id.
+        """Return, for each of these members by id, their followers whom this member follows.
 
-        Raises `NotFound` for a name that nobody has.
+        Raises `NotFound` for an unknown user name.
         """
         ids = [await self._resolve(who) for who in others]
         return await members.familiar(self._reads, self.id, ids)
 
     async def relationship_history(self, who: AnyMember) -> RelationshipHistory:
-        """When this member and another followed each other: since when, until when, and again. Raises `NotFound`."""
+        """Return the periods in which this member and another followed each other. Raises `NotFound`."""
         return await relationship_history(self._reads, self.id, await self._resolve(who))
 
     async def followers_by_day(self, days: int = DAYS) -> list[FollowersOfDay]:
-        """The followers at the end of each of the last `days` (1 to 400, UTC), oldest first, with how many came and went.
+        """Return the follower count at the end of each of the last `days` (1 to 400, UTC), oldest first, with gains and losses.
 
-        There are fewer days where histories are not kept for so long. Raises `InvalidInput`.
+        There are fewer days if histories are not kept that long. Raises `InvalidInput`.
         """
         return await by_day(self._reads, self.id, days)
 
     async def followers(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
-        """A page of the followers, newest first; `before` is the `next` of the page before.
+        """Return a page of the followers, newest first. `before` is the `next` of the previous page.
 
         Raises `InvalidInput` for a limit below 1.
         """
         return await self._list(FOLLOWED_BY, before, limit)
 
     async def following(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
-        """A page of the followees, newest first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of the followees, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(FOLLOWS, before, limit)
 
     async def requests(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
-        """A page of the members who ask to follow, newest first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of the follow requests, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(REQUESTED_BY, before, limit)
 
     async def blocked(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
-        """A page of the members whom one blocks, newest first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of the blocked members, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(BLOCKS, before, limit, severed=True)
 
     async def muted(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
-        """A page of the members whom one mutes, newest first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of the muted members, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(MUTES, before, limit, severed=True)
 
     async def endorsed(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
-        """A page of the members on the own profile, newest first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of the endorsed members, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(ENDORSES, before, limit, followed_by=self.id)
 
     async def _list(

@@ -1,4 +1,4 @@
-"""A handle: a member to act as, and somebody who is not logged in."""
+"""Views of a network: a member to act as, and a visitor who is not logged in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shoal.library.search import FollowsTags, MemberSearches, Searches
 
 
 class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesAlbums, SeesFeeds, Searches):
-    """Somebody who is not logged in, and sees what everybody sees."""
+    """A viewer who is not logged in."""
 
     def __init__(self, network: Network) -> None:
         super().__init__(network, None)
@@ -43,7 +43,7 @@ class Handle(
     LogsIn,
     Invites,
 ):
-    """A member to act as. It asks for no password: a caller who holds the network holds its members."""
+    """A member to act as, without a password: a caller with access to the network may act as any member."""
 
     def __init__(self, network: Network, member: Member) -> None:
         super().__init__(network, member.id, member.name)

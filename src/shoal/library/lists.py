@@ -1,15 +1,14 @@
-"""Lists of members, whose posts their owner reads by themselves."""
+"""Lists of members, each with a timeline of its own."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from shoal.app.network import Network
 from shoal.commands import lists
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.graph.access import access_member, own_object
 from shoal.graph.schema import LISTS
-from shoal.library.acting import AnyMember, one_of, part, resolve
+from shoal.library.acting import AnyMember, Owned, id_of, one_of, part, resolve
 from shoal.queries import lists as feed
 from shoal.queries import members as member_queries
 from shoal.queries.members import MemberPage
@@ -19,29 +18,23 @@ AnyList: TypeAlias = MemberList | int
 RepliesName: TypeAlias = Literal["followed", "list", "none"]
 
 
-class OwnLists:
+class OwnLists(Owned):
     """The lists of a member."""
 
-    def __init__(self, network: Network, owner: int) -> None:
-        self._network = network
-        self._writes = network.writes
-        self._reads = network.reads
-        self._owner = owner
-
     async def all(self) -> list[MemberList]:
-        """All lists, oldest first. Raises `Unavailable`."""
+        """Return all lists, oldest first. Raises `Unavailable`."""
         return await feed.owned(self._reads.graph, self._owner)
 
     async def get(self, which: AnyList) -> MemberList:
-        """A list by id, as it is now. Raises `NotFound`."""
-        return await own_object(self._reads.graph, MemberList, self._owner, _id(which))
+        """Return a list. Raises `NotFound`."""
+        return await own_object(self._reads.graph, MemberList, self._owner, id_of(which))
 
     async def create(
         self, title: str, *, replies: RepliesPolicy | RepliesName = RepliesPolicy.LIST, exclusive: bool = False
     ) -> MemberList:
-        """Make a list without members. Posts of members of an `exclusive` list do not come to the home timeline.
+        """Create an empty list. Posts by members of an `exclusive` list do not appear in the home timeline.
 
-        Raises `InvalidInput` for one list too many, and for a title that is empty or too long.
+        Raises `InvalidInput` if there are too many lists, and for a title that is empty or too long.
         """
         policy = one_of(RepliesPolicy, replies, "replies")
         return await lists.create(self._writes, self._owner, title, replies=policy, exclusive=exclusive)
@@ -57,33 +50,33 @@ class OwnLists:
         """Change the given values of a list. Raises `NotFound`, and `InvalidInput` as `create`."""
         policy = None if replies is None else one_of(RepliesPolicy, replies, "replies")
         return await lists.update(
-            self._writes, self._owner, _id(which), title=title, replies=policy, exclusive=exclusive
+            self._writes, self._owner, id_of(which), title=title, replies=policy, exclusive=exclusive
         )
 
     async def delete(self, which: AnyList) -> None:
         """Delete a list. Raises `NotFound`."""
-        await lists.delete(self._writes, self._owner, _id(which))
+        await lists.delete(self._writes, self._owner, id_of(which))
 
     async def put_on(self, which: AnyList, *members: AnyMember) -> None:
-        """Put followees on a list, all of them or none.
+        """Add followees to a list, all of them or none.
 
-        Raises `NotFound` for a list or a member who is not followed, `Taken` for one who is on it, and `InvalidInput` for one
-        too many.
+        Raises `NotFound` for an unknown list or a member who is not followed, `Taken` for a member who is on it, and `InvalidInput`
+        for too many.
         """
-        await lists.put_on(self._writes, self._owner, _id(which), await self._ids(members))
+        await lists.put_on(self._writes, self._owner, id_of(which), await self._ids(members))
 
     async def take_off(self, which: AnyList, *members: AnyMember) -> None:
-        """Take members off a list; those who are not on it do no harm. Raises `NotFound`."""
-        await lists.take_off(self._writes, self._owner, _id(which), await self._ids(members))
+        """Remove members from a list. Members who are not on it are ignored. Raises `NotFound`."""
+        await lists.take_off(self._writes, self._owner, id_of(which), await self._ids(members))
 
     async def members(self, which: AnyList, before: int | None = None, limit: int = member_queries.PAGE) -> MemberPage:
-        """A page of the members of a list, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
+        """Return a page of the members of a list, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         held = await self.get(which)
         cursor = part(before, limit)
         return await member_queries.page(self._reads, self._owner, held.id, LISTS, cursor, followed_by=self._owner)
 
     async def containing(self, who: AnyMember) -> list[MemberList]:
-        """The lists that a member is on. Raises `NotFound`, and `Gone` for a suspended member."""
+        """Return the lists that a member is on. Raises `NotFound`, and `Gone` for a suspended member."""
         member = await access_member(self._reads.graph, await resolve(self._network, who))
         return await feed.with_member(self._reads.graph, self._owner, member.id)
 
@@ -96,13 +89,9 @@ class OwnLists:
         after: int | None = None,
         oldest_first: bool = False,
     ) -> Page:
-        """A page of the posts of the members of a list. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
+        """Return a page of the posts by members of a list. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         cursor = part(before, limit, after, oldest_first=oldest_first)
-        return await feed.page(self._reads, self._owner, _id(which), cursor)
+        return await feed.page(self._reads, self._owner, id_of(which), cursor)
 
     async def _ids(self, members: tuple[AnyMember, ...]) -> list[int]:
         return [await resolve(self._network, who) for who in members]
-
-
-def _id(which: AnyList) -> int:
-    return which if isinstance(which, int) else which.id

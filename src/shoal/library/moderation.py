@@ -17,7 +17,7 @@ from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, Post, Report, Role
 from shoal.graph.access import access_post, get_object, members_by_id
-from shoal.library.acting import Acting, AnyMember, AnyPost, one_of, part, post_id, resolve
+from shoal.library.acting import Acting, AnyMember, AnyPost, id_of, one_of, part, post_id, resolve
 from shoal.queries import moderation as moderation_queries
 from shoal.queries import trends
 from shoal.queries.hydration import Entry, hydrate_reported
@@ -40,11 +40,12 @@ class Complains(Acting):
         category: Category = "other",
         rules: Sequence[str] = (),
     ) -> Report:
-        """Report a member, and posts of theirs, to the moderators. The reporter is shown these posts no more.
+        """Report a member, and posts of theirs, to the moderators. The posts are hidden from the reporter.
 
-        `rules` are places in the setting, from "1".
+        `rules` are positions in the setting `rules`, from "1".
 
-        Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for another category, rule or too long a comment.
+        Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for an unknown category or rule, or a
+        long comment.
         """
         complaint = Complaint(
             post_ids=[post_id(post) for post in posts], comment=comment, category=category, rule_ids=rules
@@ -54,9 +55,9 @@ class Complains(Acting):
 
 
 class Moderation:
-    """Verbs of moderators. The caller says who may use them: the network does not ask.
+    """Moderation. The caller decides who may use it: the network does not check roles.
 
-    The audit log says that a program did them. A `Handle.moderation` says who.
+    The audit log attributes actions to a program, and those of `Handle.moderation` to the member.
     """
 
     def __init__(self, network: Network, actor: Actor = NOBODY) -> None:
@@ -77,9 +78,10 @@ class Moderation:
         roles: Sequence[Role | RoleName] = (),
         name: str = "",
     ) -> Members:
-        """A page of all members, newest first: in all of these states, of any of these roles, whose user names begin so.
+        """Return a page of members, newest first, that are in all of these states and have any of these roles.
 
-        A page may come short, and `next` goes on from there. Raises `InvalidInput` for another role.
+        `name` is a prefix of their user names. A page may have fewer members than `limit` although `next` is set. Raises
+        `InvalidInput` for an unknown role.
         """
         wanted = frozenset(one_of(Role, role, "roles") for role in roles)
         begins = name.lower()
@@ -92,7 +94,7 @@ class Moderation:
         return await moderation_queries.members_page(self._network.store, part(before, limit), fits)
 
     async def member(self, who: AnyMember) -> Member:
-        """A member, whatever became of them. Raises `NotFound`."""
+        """Return a member in any state. Raises `NotFound`."""
         id_ = await resolve(self._network, who)
         found = await members_by_id(self._reads.graph, (id_,))
         if id_ not in found:
@@ -100,7 +102,7 @@ class Moderation:
         return found[id_]
 
     async def suspend(self, who: AnyMember) -> Member:
-        """Hide a member and all their posts from everybody; they cannot log in. Raises `NotFound`."""
+        """Suspend a member: hide them and all their posts, and prevent logins. Raises `NotFound`."""
         return await moderation.suspend(self._writes, await self._id(who))
 
     async def restore(self, who: AnyMember) -> Member:
@@ -108,15 +110,15 @@ class Moderation:
         return await moderation.restore(self._writes, await self._id(who))
 
     async def approve(self, who: AnyMember) -> Member:
-        """Let a member in who waits for approval. Raises `NotFound`, and `NotAllowed` for one who does not wait."""
+        """Approve a pending member. Raises `NotFound`, and `NotAllowed` for a member who is not pending."""
         return await moderation.approve(self._writes, await self._id(who))
 
     async def reject(self, who: AnyMember) -> Member:
-        """Delete a member who waits for approval. Raises `NotFound`, and `NotAllowed` for one who does not wait."""
+        """Reject and delete a pending member. Raises `NotFound`, and `NotAllowed` for a member who is not pending."""
         return await moderation.reject(self._writes, await self._id(who))
 
     async def silence(self, who: AnyMember) -> Member:
-        """Keep a member's posts out of public lists, but for their followers. Raises `NotFound`."""
+        """Remove a member's posts from public lists, except for their followers. Raises `NotFound`."""
         return await moderation.silence(self._writes, await self._id(who))
 
     async def unsilence(self, who: AnyMember) -> Member:
@@ -124,7 +126,7 @@ class Moderation:
         return await moderation.unsilence(self._writes, await self._id(who))
 
     async def sensitize(self, who: AnyMember) -> Member:
-        """Show all media of a member as sensitive to others. Raises `NotFound`."""
+        """Mark all media of a member as sensitive. Raises `NotFound`."""
         return await moderation.sensitize(self._writes, await self._id(who))
 
     async def unsensitize(self, who: AnyMember) -> Member:
@@ -132,7 +134,7 @@ class Moderation:
         return await moderation.unsensitize(self._writes, await self._id(who))
 
     async def disable(self, who: AnyMember) -> Member:
-        """Let a member neither log in nor act; their posts stay. Raises `NotFound`."""
+        """Prevent a member from logging in and acting; their posts stay visible. Raises `NotFound`."""
         return await moderation.disable(self._writes, await self._id(who))
 
     async def enable(self, who: AnyMember) -> Member:
@@ -140,11 +142,11 @@ class Moderation:
         return await moderation.enable(self._writes, await self._id(who))
 
     async def set_role(self, who: AnyMember, role: Role | RoleName) -> Member:
-        """Make a member a moderator, an admin, or neither (""). Raises `NotFound`, and `InvalidInput` for another role."""
+        """Make a member a moderator, an admin, or neither (""). Raises `NotFound`, and `InvalidInput` for an unknown role."""
         return await moderation.set_role(self._writes, await self._id(who), one_of(Role, role, "role"))
 
     async def hide(self, post: AnyPost) -> Post:
-        """Hide a post from everybody but its author; its tags do not count any more. Raises `NotFound`."""
+        """Hide a post from everyone except its author, and remove it from tag counts. Raises `NotFound`."""
         return await moderation.hide(self._writes, post_id(post))
 
     async def reveal(self, post: AnyPost) -> Post:
@@ -152,11 +154,11 @@ class Moderation:
         return await moderation.reveal(self._writes, post_id(post))
 
     async def trending_posts(self, limit: int = 20, offset: int = 0) -> list[Entry]:
-        """Posts that trend, with those that are kept from trends in their places. Raises `Unavailable`."""
+        """Return trending posts, including those kept from trends. Raises `Unavailable`."""
         return await trends.judged(self._reads, limit, offset)
 
     async def keep_from_trends(self, post: AnyPost) -> Post:
-        """Take a post that everybody may see out of trends. Raises `NotFound`."""
+        """Exclude a public post from trends. Raises `NotFound`."""
         await access_post(self._reads.graph, None, post_id(post))
         return await moderation.keep_from_trends(self._writes, post_id(post))
 
@@ -166,15 +168,15 @@ class Moderation:
         return await moderation.let_trend(self._writes, post_id(post))
 
     async def deny_tag(self, name: str) -> None:
-        """Show a tag in no trend, cloud or list of tags. Raises `InvalidInput` for text that is no tag."""
+        """Hide a tag in trends, the tag cloud and lists of tags. Raises `InvalidInput` for an invalid tag."""
         await tags.lay_down(self._writes, self._reads.tags, tags.denying(name))
 
     async def allow_tag(self, name: str) -> None:
-        """Undo `deny_tag`. Raises `InvalidInput` for text that is no tag."""
+        """Undo `deny_tag`. Raises `InvalidInput` for an invalid tag."""
         await tags.lay_down(self._writes, self._reads.tags, tags.allowing(name))
 
     async def denied_tags(self) -> list[str]:
-        """The tags that are shown nowhere. Raises `Unavailable`."""
+        """Return the denied tags. Raises `Unavailable`."""
         return [rule.name for rule in await self._reads.tags.rules() if rule.denied]
 
     async def reports(
@@ -187,10 +189,10 @@ class Moderation:
         about: AnyMember | None = None,
         waiting: bool = False,
     ) -> Reports:
-        """A page of open (or `resolved`) reports, newest first. A page may come short, and `next` goes on from there.
+        """Return a page of open (or `resolved`) reports, newest first. It may have fewer than `limit` although `next` is set.
 
-        `waiting`: only those about posts that are kept out of public lists until a moderator has resolved one.
-        Raises `NotFound` for a name that nobody has.
+        `waiting`: only reports about posts that are hidden from public lists until a moderator resolves a report.
+        Raises `NotFound` for an unknown user name.
         """
         wanted = WantedReports(
             resolved=resolved,
@@ -201,38 +203,38 @@ class Moderation:
         return await moderation_queries.reports_page(self._reads.graph, part(before, limit), wanted)
 
     async def report(self, which: AnyReport) -> Report:
-        """A report by id, as it is now. Raises `NotFound`."""
-        return await reports.access_report(self._reads.graph, _id(which))
+        """Return a report. Raises `NotFound`."""
+        return await reports.access_report(self._reads.graph, id_of(which))
 
     async def reported_posts(self, which: AnyReport) -> list[Entry]:
-        """The posts that a report is about, hidden ones too. Raises `NotFound`."""
+        """Return the reported posts, including hidden ones. Raises `NotFound`."""
         held = await self.report(which)
         return await hydrate_reported(self._reads.graph, held.post_ids)
 
     async def assign(self, which: AnyReport, to: AnyMember | None) -> Report:
-        """Let a member see to a report; None: nobody does. Raises `NotFound`."""
+        """Assign a report to a member, or to none. Raises `NotFound`."""
         member = 0 if to is None else await resolve(self._network, to)
-        return await reports.assign(self._writes, _id(which), member)
+        return await reports.assign(self._writes, id_of(which), member)
 
     async def resolve(self, which: AnyReport, by: AnyMember, *, upheld: bool | None = None) -> Report:
-        """Close a report, which is right (`upheld`) or is not; the reporter is notified. Raises `NotFound`.
+        """Close a report as `upheld` or not, and notify the reporter. Raises `NotFound`.
 
-        Posts that waited for it return to public lists, unless it is upheld. None: it is upheld if something was done about
-        the member or the posts, or one of these is gone. A report that was closed before stays as it is.
+        Posts that waited for it return to public lists unless it is upheld. None: it is upheld if an action was taken against
+        the member or the posts, or one of these is gone. A closed report does not change.
         """
         by_id = await resolve(self._network, by)
-        return await reports.resolve(self._writes, _id(which), by_id, upheld=upheld)
+        return await reports.resolve(self._writes, id_of(which), by_id, upheld=upheld)
 
     async def reopen(self, which: AnyReport) -> Report:
         """Undo `resolve`. Raises `NotFound`."""
-        return await reports.reopen(self._writes, _id(which))
+        return await reports.reopen(self._writes, id_of(which))
 
     async def sort(
         self, which: AnyReport, *, category: Category | None = None, rules: Sequence[str] | None = None
     ) -> Report:
-        """Change what a report is about. Raises `NotFound`, and `InvalidInput` for another category or rule."""
+        """Change what a report is about. Raises `NotFound`, and `InvalidInput` for an unknown category or rule."""
         known = _rules(self._network)
-        return await reports.sort(self._writes, _id(which), category=category, rule_ids=rules, rules=known)
+        return await reports.sort(self._writes, id_of(which), category=category, rule_ids=rules, rules=known)
 
     async def audit_log(
         self,
@@ -243,10 +245,10 @@ class Moderation:
         about: AnyMember | None = None,
         verbs: Sequence[AuditVerb | str] = (),
     ) -> AuditPage:
-        """A page of the audit log, newest first: of acts by a member, about a member, of some kinds ("login.failed").
+        """Return a page of the audit log, newest first, filtered by actor, target and action (such as "login.failed").
 
-        A page may come short, and `next` goes on from there. Raises `NotFound` for a name that nobody has, and `InvalidInput`
-        for an act that there is not.
+        A page may have fewer entries than `limit` although `next` is set. Raises `NotFound` for an unknown user name, and
+        `InvalidInput` for an unknown action.
         """
         wanted = WantedEntries(
             actor_id=None if by is None else await resolve(self._network, by),
@@ -263,34 +265,30 @@ def _rules(network: Network) -> frozenset[str]:
     return frozenset(str(place) for place, _ in enumerate(network.settings.rules, 1))
 
 
-def _id(which: AnyReport) -> int:
-    return which if isinstance(which, int) else which.id
-
-
 SeverityName: TypeAlias = Literal["sign_up_requires_approval", "sign_up_block", "no_access"]
 
 
 class KeptBlocklists(Blocklists):
-    """The blocklists of a network. The caller says who may use them: the network does not ask."""
+    """The blocklists of a network. The caller decides who may use them: the network does not check roles."""
 
     async def block_digest(self, digest: str) -> CanonicalEmailBlock:
         """Refuse sign-ups with addresses whose canonical form has this hash. Raises `InvalidInput`, `Taken` and `Unfit`."""
         return await blocklists.block_digest(self._writes, digest)
 
     async def refusing(self, address: str) -> Sequence[CanonicalEmailBlock]:
-        """The blocks that refuse an e-mail address by its hash. Raises `InvalidInput` for text that is no address."""
+        """Return the blocks of an e-mail address by its hash. Raises `InvalidInput` for an invalid address."""
         return await blocklists.matching_email_blocks(self._writes.graph, address)
 
     async def domain(self, block_id: int) -> EmailDomainBlock:
-        """A blocked domain by the id of its block, with the sign-ups it refused. Raises `NotFound`."""
+        """Return a blocked domain by the id of its block, with the sign-ups it refused. Raises `NotFound`."""
         return await get_object(self._writes.graph, EmailDomainBlock, block_id)
 
     async def address(self, block_id: int) -> CanonicalEmailBlock:
-        """A blocked address by the id of its block. Raises `NotFound`."""
+        """Return a blocked address by the id of its block. Raises `NotFound`."""
         return await get_object(self._writes.graph, CanonicalEmailBlock, block_id)
 
     async def network(self, block_id: int) -> IpBlock:
-        """A blocked network by the id of its block. Raises `NotFound`."""
+        """Return a blocked network by the id of its block. Raises `NotFound`."""
         return await get_object(self._writes.graph, IpBlock, block_id)
 
     async def update_network(
@@ -302,11 +300,11 @@ class KeptBlocklists(Blocklists):
         comment: str | None = None,
         seconds: int | None = None,
     ) -> IpBlock:
-        """Change the given values of a block; None stays. Raises `NotFound`, `InvalidInput` and `Taken`."""
+        """Change the given values of a block; None keeps a value. Raises `NotFound`, `InvalidInput` and `Taken`."""
         changes = IpBlockChanges(
             network,
             None if severity is None else one_of(IpSeverity, severity, "severity"),
             comment,
             seconds,
         )
-        return await blocklists.update_ip_block(self._writes, block if isinstance(block, int) else block.id, changes)
+        return await blocklists.update_ip_block(self._writes, id_of(block), changes)

@@ -115,12 +115,11 @@ class Shoal:
     async def open(
         url: str | dict[str, str] = "sqlite:///shoal.db", *, shared: bool = False, **settings: Unpack[Options]
     ) -> AsyncIterator[Shoal]:
-        """Open (and create, where there is none) the network at a store URL or shard map, until the block ends.
+        """Open the network at a store URL or shard map until the block ends, and create it if it does not exist.
 
-        A `shared` network, in one SQLite file, may be opened by several processes. One of them has it, and answers the others.
-
-        `settings` are those of `shoal.settings.Settings`, by name. Raises `SettingsError` for one that does not exist or a value
-        that it does not take, `InvalidInput` for a URL that names no backend, and `Unavailable` when another process has it.
+        Several processes may open a `shared` network, which is one SQLite file. One of them owns it and serves the others.
+        `settings` are those of `shoal.settings.Settings`, by name. Raises `SettingsError` for an unknown setting or invalid
+        value, `InvalidInput` for a URL that names no backend, and `Unavailable` if another process has the network open.
         """
         chosen = configuration.build(store=url, **settings)
         if shared:
@@ -146,11 +145,16 @@ class Shoal:
         reason: str = "",
         invite_code: str = "",
     ) -> Handle:
-        """Make a new member, whose name is `[a-z0-9_]{1,30}`, in any case. Without a password nobody can log in as them.
+        """Create a member. A member without a password cannot log in.
 
-        The operator may give a `reserved` name. A `pending` member waits for approval; `reason` is for those who decide. With
-        an `invite_code` a use of that invitation is counted. Raises `Taken` for a name or an address that somebody has, and
-        `InvalidInput` (`Reserved`, `TooShort`, `TooLarge`), also for an invitation that is over or used up.
+        Args:
+            name: `[a-z0-9_]{1,30}`, in any case.
+            reserved: Allow a reserved name.
+            pending: Require approval by a moderator, who is shown the `reason`.
+            invite_code: Count a use of this invitation.
+
+        Raises `Taken` for a name or address in use, and `InvalidInput` (`Reserved`, `TooShort`, `TooLarge`) for an invalid value
+        and for an invitation that has expired or is used up.
         """
         writes = self.network.writes
         async with invitations.held(writes, invite_code, name) if invite_code else nullcontext() as invited:
@@ -170,14 +174,14 @@ class Shoal:
         return Handle(self.network, made)
 
     async def log_in(self, name_or_email: str, password: str, code: str = "") -> Handle:
-        """The member with this password and, if they have a second factor, this code of it.
+        """Return the member with this password, and with this code if they have a second factor.
 
-        Raises `Unauthenticated`, `CodeNeeded` where a code is missing, and `NotAllowed` for one who may not come in.
+        Raises `Unauthenticated`, `CodeNeeded` if a code is missing, and `NotAllowed` for a member who may not log in.
         """
         return Handle(self.network, await members.log_in(self.network.writes, name_or_email, password, code=code))
 
     async def member(self, who: AnyMember) -> Handle:
-        """A handle for a member. Raises `NotFound`, and by id `Gone` for a suspended one."""
+        """Return a handle for a member. Raises `NotFound`, and by id `Gone` for a suspended one."""
         if isinstance(who, Handle):
             return who
         if isinstance(who, str):
@@ -188,42 +192,41 @@ class Shoal:
         return Handle(self.network, await access_member(self.network.store, await resolve(self.network, who)))
 
     async def set_password(self, who: AnyMember, password: str) -> None:
-        """Replace a member's password, and end all their logins. Raises `NotFound`, `TooShort` and `TooLarge`."""
+        """Set a member's password, which ends all their sessions. Raises `NotFound`, `TooShort` and `TooLarge`."""
         await credentials.set_password(self.network.writes, (await self.member(who)).id, password)
 
     async def forgot_password(self, name_or_email: str, language: str = "") -> None:
-        """Have a mail sent to whoever has this name or address, with a link for another password. The setting `mail` is needed.
+        """Send a password reset link to the member with this name or address. Requires the setting `mail`.
 
-        Nothing tells whether there is anybody. `language`: the code of the mail's, "de" for example; empty: the member's.
-        Raises `InvalidInput` for an empty text.
+        The call does not reveal whether the member exists. `language` is the language of the mail, such as "de"; by default the
+        member's. Raises `InvalidInput` for an empty text.
         """
         await credentials.forgot(self.network.writes, name_or_email, language)
 
     async def reset_password(self, proof: str, password: str) -> Handle:
-        """Replace a forgotten password; `proof` is the end of the link, `/reset/<proof>`. All logins end.
+        """Replace a forgotten password, which ends all sessions. `proof` is the end of the link `/reset/<proof>`.
 
-        Raises `Gone` for a link that is over or was used, `TooShort` and `TooLarge`.
+        Raises `Gone` for an expired or used link, `TooShort` and `TooLarge`.
         """
         return Handle(self.network, await credentials.reset_password(self.network.writes, proof, password))
 
     async def confirm_email(self, proof: str) -> Handle:
-        """Confirm a member's address, or make another theirs; `proof` is the end of the link, `/confirm/<proof>`.
+        """Confirm a member's new or existing address. `proof` is the end of the link `/confirm/<proof>`.
 
-        Raises `Gone` for a link that is over or was used, `Taken` when somebody else has the address by now, and `NotAllowed` for
-        a member who changed theirs too often.
+        Raises `Gone` for an expired or used link, `Taken` if another member has the address by now, and `NotAllowed` if the member
+        changed theirs too often.
         """
         return Handle(self.network, await credentials.confirm(self.network.writes, proof))
 
     async def undo_email_change(self, proof: str) -> Handle:
-        """Bring the address back that a member had before; `proof` is the end of the link, `/undo/<proof>`. All logins end, and
-        passkeys go.
+        """Restore a member's previous address, which ends all sessions and deletes passkeys.
 
-        Raises `Gone` for a link that is over or was used.
+        `proof` is the end of the link `/undo/<proof>`. Raises `Gone` for an expired or used link.
         """
         return Handle(self.network, await credentials.undo_change(self.network.writes, proof))
 
     async def set_email(self, who: AnyMember, address: str) -> None:
-        """Give a member another address, or none (""), without a mail.
+        """Set or remove ("") a member's address without a confirmation mail.
 
         Raises `NotFound`, `InvalidInput`, `Taken`, and `Conflict` for a member without a login.
         """
@@ -232,18 +235,18 @@ class Shoal:
     async def come_back(self, name_or_email: str, password: str) -> Handle:
         """Undo `Handle.leave`.
 
-        Raises `Unauthenticated`, and `NotAllowed` for a member who does not leave, or whose deletion has begun.
+        Raises `Unauthenticated`, and `NotAllowed` if no deletion is scheduled or it has begun.
         """
         return Handle(self.network, await account_deletions.come_back(self.network.writes, name_or_email, password))
 
     async def receipt(self, text: str) -> Departure:
-        """Return how much there was of a member who left, and when it was deleted. Raises `NotFound` for another text."""
+        """Return what a deleted account contained, and when it was deleted. Raises `NotFound` for an unknown receipt."""
         return await account_deletions.receipt(self.network.writes, text)
 
     async def delete_member(self, who: AnyMember, days: int = 0) -> Farewell:
-        """Delete a member's account in so many days, as `Handle.leave`, without their password.
+        """Schedule the deletion of a member's account in `days`, as `Handle.leave` but without their password.
 
-        Raises `NotFound`, and `NotAllowed` when the deletion has begun.
+        Raises `NotFound`, and `NotAllowed` if the deletion has begun.
         """
         return await account_deletions.dismiss(self.network.writes, await resolve(self.network, who), days)
 
@@ -268,8 +271,8 @@ class Shoal:
         return await self.moderation.reveal(post)
 
     async def settle(self, patience: float = 60.0) -> None:
-        """Return when everything that follows from what was done so far has happened: fan-out, above all.
+        """Wait until all consequences of earlier calls, such as fan-out, are processed.
 
-        Raises `TimeoutError` after so many seconds.
+        Raises `TimeoutError` after `patience` seconds.
         """
         await self.network.settle(patience)

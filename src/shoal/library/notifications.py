@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal, TypeAlias
 
-from shoal.app.network import Network
 from shoal.commands import conversations, notifications
 from shoal.commands import notifications as notification_commands
 from shoal.core.model import NoticePolicy, Treatment
 from shoal.graph.access import access_member
 from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
 from shoal.graph.payloads.notifications import GROUPED, Group, Kind
-from shoal.library.acting import AnyMember, one_of, part, resolve
+from shoal.library.acting import AnyMember, Owned, one_of, part, resolve
 from shoal.queries import conversations as conversations_feed
 from shoal.queries import notifications as feed
 from shoal.queries import notifications as notification_queries
@@ -35,14 +34,8 @@ AnyNotification: TypeAlias = Notification | int
 """A notification, as itself or by its `time`."""
 
 
-class OwnNotifications:
+class OwnNotifications(Owned):
     """The notifications of a member."""
-
-    def __init__(self, network: Network, owner: int) -> None:
-        self._network = network
-        self._writes = network.writes
-        self._reads = network.reads
-        self._owner = owner
 
     async def page(
         self,
@@ -56,9 +49,11 @@ class OwnNotifications:
         after: int | None = None,
         oldest_first: bool = False,
     ) -> NotificationPage:
-        """A page of notifications, newest first: of these kinds, caused by this member, with those `held` back or without.
+        """Return a page of notifications, newest first, filtered by kind and by the member who caused them.
 
-        Raises `InvalidInput` for a limit below 1 and for another kind, and `NotFound` for a name that nobody has.
+        `held` includes those that the policy holds back.
+
+        Raises `InvalidInput` for a limit below 1 and for an unknown kind, and `NotFound` for an unknown user name.
         """
         query = await self._query(kinds, without, actor, held=held)
         return await feed.page(self._reads, self._owner, part(before, limit, after, oldest_first=oldest_first), query)
@@ -73,28 +68,28 @@ class OwnNotifications:
         actor: AnyMember | None = None,
         grouping: Collection[Kind | KindName] = GROUPED,
     ) -> GroupedPage:
-        """A page of groups of notifications, the one with the newest first; `grouping` are the kinds put together.
+        """Return a page of groups of notifications, ordered by their newest one. `grouping` are the kinds to group.
 
-        Raises `InvalidInput` for a limit below 1 and for another kind, and `NotFound` for a name that nobody has.
+        Raises `InvalidInput` for a limit below 1 and for an unknown kind, and `NotFound` for an unknown user name.
         """
         query = await self._query(kinds, without, actor)
         together = GROUPED & _kinds(grouping)
         return await feed.grouped(self._reads, self._owner, part(before, limit), query, together)
 
     async def group(self, which: Group) -> list[Notification]:
-        """The notifications of a group, newest first. Raises `NotFound` for an empty one."""
+        """Return the notifications of a group, newest first. Raises `NotFound` for an empty one."""
         return await feed.of_group(self._reads, self._owner, which)
 
     async def get(self, which: AnyNotification) -> Notification:
-        """A notification by its `time`. Raises `NotFound`."""
+        """Return a notification by its `time`. Raises `NotFound`."""
         return await feed.one(self._reads, self._owner, _time(which))
 
     async def unread(self, limit: int = 100, *, kinds: Collection[Kind | KindName] | None = None) -> int:
-        """Count the notifications since the mark of what was read, up to `limit`. Raises `InvalidInput` for another kind."""
+        """Count the notifications after the read marker, up to `limit`. Raises `InvalidInput` for an unknown kind."""
         return await feed.unread(self._reads, self._owner, limit, await self._query(kinds))
 
     async def unread_groups(self, limit: int = 100, *, kinds: Collection[Kind | KindName] | None = None) -> int:
-        """Count the groups since the mark of what was read, up to `limit`. Raises `InvalidInput` for another kind."""
+        """Count the groups after the read marker, up to `limit`. Raises `InvalidInput` for an unknown kind."""
         return await feed.unread(self._reads, self._owner, limit, await self._query(kinds), GROUPED)
 
     async def dismiss(self, which: AnyNotification) -> None:
@@ -110,7 +105,7 @@ class OwnNotifications:
         await notifications.clear(self._writes, self._owner)
 
     async def policy(self) -> NoticePolicy:
-        """The rules by which notifications are held back or dropped. Raises `Gone` for a suspended member."""
+        """Return the rules by which notifications are held back or dropped. Raises `Gone` for a suspended member."""
         return (await access_member(self._reads.graph, self._owner)).notices
 
     async def change_policy(
@@ -122,7 +117,7 @@ class OwnNotifications:
         private_mentions: Treatment | TreatmentName | None = None,
         limited_accounts: Treatment | TreatmentName | None = None,
     ) -> NoticePolicy:
-        """Change the given rules; None stays. Raises `InvalidInput` for another treatment."""
+        """Change the given rules; None keeps a rule. Raises `InvalidInput` for an unknown treatment."""
         given = {
             "not_following": not_following,
             "not_followers": not_followers,
@@ -134,31 +129,31 @@ class OwnNotifications:
         return await notification_commands.set_policy(self._writes, self._owner, changes)
 
     async def held_back(self) -> HeldBack:
-        """Count the notifications that are held back, and their senders. Raises `Unavailable`."""
+        """Count the held notifications and their senders. Raises `Unavailable`."""
         return await notification_queries.held_back(self._reads, self._owner)
 
     async def requests(self, before: int | None = None, limit: int = 40) -> NoticeRequests:
-        """A page of senders whose notifications are held back, newest first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of the senders of held notifications, newest first. Raises `InvalidInput` for a limit below 1."""
         return await notification_queries.requests_page(self._reads, self._owner, part(before, limit))
 
     async def request(self, sender: AnyMember) -> NoticeRequest:
-        """A sender whose notifications are held back. Raises `NotFound`."""
+        """Return a sender of held notifications. Raises `NotFound`."""
         return await notification_queries.sender_request(self._reads, self._owner, await resolve(self._network, sender))
 
     async def accept(self, *senders: AnyMember) -> None:
-        """Show the held notifications of these senders, and hold back none of theirs from now on. Raises `NotFound`."""
+        """Release the held notifications of these senders, and accept later ones. Raises `NotFound`."""
         await notification_commands.accept_requests(self._writes, self._owner, await self._ids(senders))
 
     async def refuse(self, *senders: AnyMember) -> None:
-        """Dismiss the held notifications of these senders; later ones are held back again. Raises `NotFound`."""
+        """Dismiss the held notifications of these senders. Later ones are held again. Raises `NotFound`."""
         await notification_commands.dismiss_requests(self._writes, self._owner, await self._ids(senders))
 
     async def marks(self) -> dict[str, Mark]:
-        """The newest that was read of `home` and of `notifications`, as far as they were marked. Raises `Unavailable`."""
+        """Return the read markers of `home` and `notifications` that are set. Raises `Unavailable`."""
         return await marks(self._reads.graph, self._owner, (HOME, NOTIFICATIONS))
 
     async def mark_read(self, *, home: int | None = None, notifications: int | None = None) -> dict[str, Mark]:
-        """Mark what was read: the id of the newest entry of home, and the `time` of the newest notification.
+        """Set the read markers: the id of the newest entry of home, and the `time` of the newest notification.
 
         Raises `Unavailable`.
         """
@@ -190,23 +185,18 @@ def _time(which: AnyNotification) -> int:
 
 
 AnyConversation: TypeAlias = Conversation | int
-"""A conversation, as itself or by the id of the post that began it."""
+"""A conversation, as itself or by the id of its first post."""
 
 
-class OwnConversations:
+class OwnConversations(Owned):
     """The conversations of a member."""
 
-    def __init__(self, network: Network, owner: int) -> None:
-        self._writes = network.writes
-        self._reads = network.reads
-        self._owner = owner
-
     async def page(self, before: int | None = None, limit: int = 20) -> ConversationPage:
-        """A page of the conversations, the one with the newest post first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of the conversations, ordered by their newest post. Raises `InvalidInput` for a limit below 1."""
         return await conversations_feed.page(self._reads, self._owner, part(before, limit))
 
     async def get(self, which: AnyConversation) -> Conversation:
-        """A conversation as it is now. Raises `NotFound`."""
+        """Return a conversation. Raises `NotFound`."""
         return await conversations_feed.one(self._reads, self._owner, _id(which))
 
     async def mark_read(self, which: AnyConversation) -> None:
@@ -214,11 +204,11 @@ class OwnConversations:
         await conversations.mark(self._writes, self._owner, _id(which), unread=False)
 
     async def mark_unread(self, which: AnyConversation) -> None:
-        """Mark a conversation as not read. Raises `NotFound`."""
+        """Mark a conversation as unread. Raises `NotFound`."""
         await conversations.mark(self._writes, self._owner, _id(which), unread=True)
 
     async def remove(self, which: AnyConversation) -> None:
-        """Take a conversation off the list until its next post. Raises `NotFound`."""
+        """Remove a conversation from the list until its next post. Raises `NotFound`."""
         await conversations.remove(self._writes, self._owner, _id(which))
 
 

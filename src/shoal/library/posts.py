@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
 
-from shoal.app.network import Network
 from shoal.commands import polls, posts, reactions, scheduled_posts
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
@@ -24,6 +23,7 @@ from shoal.library.acting import (
     AnyPoll,
     AnyPost,
     AnyScheduled,
+    Owned,
     Seeing,
     VisibilityName,
     id_of,
@@ -50,24 +50,24 @@ class SeesPosts(Seeing):
     """Posts as a viewer sees them."""
 
     async def read(self, post: AnyPost) -> Entry:
-        """A post as this viewer sees it, with its counts. Raises `NotFound`."""
+        """Return a post as this viewer sees it, with its counts. Raises `NotFound`."""
         found = await self.read_several((post,))
         if not found:
             raise NotFound("Record not found")
         return found[0]
 
     async def read_several(self, several: Sequence[AnyPost]) -> list[Entry]:
-        """Posts in the order given, without those that this viewer may not see. Raises nothing for those."""
+        """Return posts in the given order, without those that this viewer may not see."""
         graph = self._reads.graph
         found = await hydrate(graph, self._viewer, [post_id(post) for post in several], unasked=False)
         return await filtered(graph, self._viewer, found, FilterContext.THREAD)
 
     async def history(self, post: AnyPost) -> list[Revision]:
-        """The former wordings of a post, oldest first. Raises `NotFound`."""
+        """Return the earlier versions of a post, oldest first. Raises `NotFound`."""
         return await revisions(self._network.store, self._viewer, post_id(post))
 
     async def thread(self, post: AnyPost) -> Thread:
-        """The posts that a post answers, and those that answer it. Raises `NotFound`."""
+        """Return the ancestors and descendants of a post. Raises `NotFound`."""
         found = await threads.thread(self._reads, self._viewer, post_id(post), above=_LONGEST, below=_LONGEST)
         sieve = await sieve_of(self._reads.graph, self._viewer, FilterContext.THREAD)
         return Thread(await sieve.marked(found.above), await sieve.marked(found.below), found.more)
@@ -81,7 +81,7 @@ class SeesPosts(Seeing):
         after: int | None = None,
         oldest_first: bool = False,
     ) -> Page:
-        """A page of the comments on a post itself, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
+        """Return a page of direct comments on a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         cursor = part(before, limit, after, oldest_first=oldest_first)
         found = await threads.replies(self._reads, self._viewer, post_id(post), cursor)
         entries = await filtered(self._reads.graph, self._viewer, found.entries, FilterContext.THREAD)
@@ -105,12 +105,16 @@ class WritesPosts(Acting):
         data: object = None,
         request: str = "",
     ) -> Post:
-        """Write a post. `data` is any JSON of at most 64 KiB; the same `request` within an hour gives the same post.
-        `place` is stored as exactly as the member chose (`update_profile`).
+        """Create a post.
 
-        Raises `InvalidInput` (`TooLarge`) for what the limits do not allow, `NotFound`, `NotAllowed` or `Unfit` for
-        media that cannot be used, `Gone` for a suspended author or where the post of the request was deleted, and
-        `Unavailable` while deliveries are behind.
+        Args:
+            data: Any JSON of at most 64 KiB.
+            place: Stored with the precision that the member chose (`update_profile`).
+            request: A key that makes the call idempotent: the same key within an hour returns the same post.
+
+        Raises `InvalidInput` (`TooLarge`) for values above the limits, `NotFound`, `NotAllowed` or `Unfit` for media that cannot be
+        used, `Gone` if the author is suspended or the post of this `request` was deleted, and `Unavailable` while deliveries are
+        behind.
         """
         self._writes.pressure.check()
         draft = draft_of(
@@ -141,7 +145,7 @@ class WritesPosts(Acting):
         data: object = None,
         request: str = "",
     ) -> Post:
-        """Comment on a post, for those who may see the post unless `visibility` says otherwise.
+        """Comment on a post. The default `visibility` is that of the post.
 
         Raises as `create`, and `NotFound` for a post that this member may not see.
         """
@@ -175,10 +179,10 @@ class WritesPosts(Acting):
         data: object = UNSET,
         visibility: Visibility | VisibilityName | None = None,
     ) -> Post:
-        """Edit an own post. Fields that are not given stay; None takes `place` or `data` away. The `visibility` can be
-        narrowed, from `public` over `unlisted` and `followers` to `direct`, and never widened.
+        """Edit an own post. Omitted fields keep their values; None removes `place` or `data`.
 
-        Raises as `create`, `NotFound` for anybody else's post, and `Conflict` when it was edited from elsewhere.
+        The `visibility` can be narrowed, from `public` to `unlisted`, `followers` and `direct`, but never widened.
+        Raises as `create`, `NotFound` for another member's post, and `Conflict` if it was edited concurrently.
         """
         held = await own_post(self._network.store, self.id, post_id(post))
         draft = Draft(
@@ -195,26 +199,26 @@ class WritesPosts(Acting):
         return await posts.update(self._writes, self.id, held.id, draft, visibility=shown)
 
     async def delete(self, post: AnyPost) -> Post:
-        """Delete an own post, and return it as it was. Raises `NotFound` for anybody else's."""
+        """Delete an own post, and return its last state. Raises `NotFound` for another member's post."""
         return await posts.delete(self._writes, self.id, post_id(post))
 
     async def pin(self, post: AnyPost) -> Post:
-        """Show an own post first on the profile.
+        """Pin an own post to the profile.
 
-        Raises `InvalidInput` for a share, a direct post and one pin too many, and `NotFound` for anybody else's post.
+        Raises `InvalidInput` for a share, a direct post, or too many pins, and `NotFound` for another member's post.
         """
         return await reactions.pin(self._writes, self.id, post_id(post))
 
     async def unpin(self, post: AnyPost) -> Post:
-        """Show it there no longer. Raises `NotFound` for anybody else's post."""
+        """Unpin a post. Raises `NotFound` for another member's post."""
         return await reactions.unpin(self._writes, self.id, post_id(post))
 
     async def mute_thread(self, post: AnyPost) -> Post:
-        """Get no more notifications of the thread that a post is part of. Raises `NotFound`."""
+        """Mute notifications of the thread of a post. Raises `NotFound`."""
         return await reactions.mute_thread(self._writes, self.id, post_id(post))
 
     async def unmute_thread(self, post: AnyPost) -> Post:
-        """Get notifications of the thread again. Raises `NotFound`."""
+        """Undo `mute_thread`. Raises `NotFound`."""
         return await reactions.unmute_thread(self._writes, self.id, post_id(post))
 
 
@@ -231,7 +235,7 @@ def draft_of(
     data: object,
     parent_id: int = 0,
 ) -> Draft:
-    """A draft of what a caller gave. Raises `InvalidInput` for a visibility that does not exist."""
+    """Return the arguments as a draft. Raises `InvalidInput` for an unknown visibility."""
     return Draft(
         text=text,
         media=[id_of(one) for one in media],
@@ -250,27 +254,27 @@ class SeesReactions(Seeing):
     """Reactions to posts as a viewer sees them."""
 
     async def likers(self, post: AnyPost, newest: int = 5) -> Likers:
-        """Count the likes of a post, in O(1), with the newest few who like it. Raises `NotFound`."""
+        """Count the likes of a post, in O(1), and return the newest members who like it. Raises `NotFound`."""
         return await member_queries.likers(self._reads, self._viewer, post_id(post), newest)
 
     async def liked_by(self, post: AnyPost, before: int | None = None, limit: int = member_queries.PAGE) -> MemberPage:
-        """A page of the members who like a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
+        """Return a page of the members who like a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return await self._reacting(post, LIKED_BY, before, limit)
 
     async def shared_by(self, post: AnyPost, before: int | None = None, limit: int = member_queries.PAGE) -> MemberPage:
-        """A page of the members who shared a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
+        """Return a page of members who shared a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return await self._reacting(post, SHARED_BY, before, limit)
 
     async def reactions(self, post: AnyPost, newest: int = 5) -> list[EmojiReactors]:
-        """Count the members who put each emoji on a post, in O(1) each, with the newest few of them. Raises `NotFound`."""
+        """Count the members who reacted with each emoji, in O(1) each, and return the newest of them. Raises `NotFound`."""
         return await member_queries.emoji_reactors(self._reads, self._viewer, post_id(post), newest)
 
     async def reacted_by(
         self, post: AnyPost, emoji: str, before: int | None = None, limit: int = member_queries.PAGE
     ) -> MemberPage:
-        """A page of the members who put an emoji on a post, newest first.
+        """Return a page of the members who reacted with an emoji, newest first.
 
-        Raises `NotFound`, and `InvalidInput` for what is no emoji or a limit below 1.
+        Raises `NotFound`, and `InvalidInput` for an invalid emoji or a limit below 1.
         """
         found = part(before, limit)
         return (await member_queries.emoji_page(self._reads, self._viewer, post_id(post), checked_emoji(emoji), found))[
@@ -278,7 +282,7 @@ class SeesReactions(Seeing):
         ]
 
     async def poll(self, poll: AnyPoll) -> PollView:
-        """A poll with its votes, as this viewer sees it. Raises `NotFound`."""
+        """Return a poll with its votes, as this viewer sees it. Raises `NotFound`."""
         node = await access_poll(self._reads.graph, self._viewer, poll_id(poll))
         found = await hydrate(self._reads.graph, self._viewer, (node.post_id,), unasked=False)
         view = found[0].poll if found else None
@@ -299,62 +303,57 @@ class Reacts(SeesReactions, Acting):
         await reactions.like(self._writes, self.id, post_id(post))
 
     async def unlike(self, post: AnyPost) -> None:
-        """Take a like back. Raises `NotFound`."""
+        """Undo `like`. Raises `NotFound`."""
         await reactions.unlike(self._writes, self.id, post_id(post))
 
     async def share(self, post: AnyPost, *, visibility: Visibility | VisibilityName = Visibility.PUBLIC) -> Share:
-        """Show a post to one's followers; a second time gives the same share.
+        """Share a post with one's followers. Sharing it again returns the same share.
 
-        Raises `NotFound` where the post may not be shared, `InvalidInput`, and `Unavailable` while deliveries are behind.
+        Raises `NotFound` if the post may not be shared, `InvalidInput`, and `Unavailable` while deliveries are behind.
         """
         self._writes.pressure.check()
         shown = one_of(Visibility, visibility, "visibility")
         return await reactions.share(self._writes, self.id, post_id(post), shown)
 
     async def unshare(self, post: AnyPost) -> None:
-        """Take a share back. Raises `NotFound`."""
+        """Undo `share`. Raises `NotFound`."""
         await reactions.unshare(self._writes, self.id, post_id(post))
 
     async def bookmark(self, post: AnyPost) -> None:
-        """Keep a post for later. Raises `NotFound`."""
+        """Bookmark a post. Raises `NotFound`."""
         await reactions.mark(self._writes, self.id, post_id(post), BOOKMARK)
 
     async def unbookmark(self, post: AnyPost) -> None:
-        """Keep it no longer. Raises `NotFound`."""
+        """Undo `bookmark`. Raises `NotFound`."""
         await reactions.unmark(self._writes, self.id, post_id(post), BOOKMARK)
 
     async def react(self, post: AnyPost, emoji: str) -> None:
-        """Put an emoji on a post. Raises `NotFound`, and `InvalidInput` for what is no emoji, or one too many."""
+        """React to a post with an emoji. Raises `NotFound`, and `InvalidInput` for an invalid emoji or too many of them."""
         await reactions.react(self._writes, self.id, post_id(post), emoji)
 
     async def unreact(self, post: AnyPost, emoji: str) -> None:
-        """Take an emoji off a post. Raises `NotFound`, and `InvalidInput` for what is no emoji."""
+        """Remove a reaction. Raises `NotFound`, and `InvalidInput` for an invalid emoji."""
         await reactions.unreact(self._writes, self.id, post_id(post), emoji)
 
     async def vote(self, poll: AnyPoll, *choices: int) -> PollView:
-        """Vote for options of a poll, by position; where several are allowed, again for others.
+        """Vote for options of a poll, by position. In a multiple-choice poll, further calls add options.
 
-        Raises `NotFound`, and `InvalidInput` for a choice that there is not, a poll that is over or a second vote.
+        Raises `NotFound`, and `InvalidInput` for an unknown option, an expired poll, or a second vote.
         """
         await polls.vote(self._writes, self.id, poll_id(poll), choices)
         return await self.poll(poll)
 
     async def likes(self, before: int | None = None, limit: int = 20) -> Kept:
-        """A page of the posts that this member likes, the newest like first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of the posts that this member likes, newest like first. Raises `InvalidInput` for a limit below 1."""
         return await post_queries.saved_page(self._reads, self.id, LIKES, part(before, limit))
 
     async def bookmarks(self, before: int | None = None, limit: int = 20) -> Kept:
-        """A page of the posts that this member keeps, the newest first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of the bookmarked posts, newest bookmark first. Raises `InvalidInput` for a limit below 1."""
         return await post_queries.saved_page(self._reads, self.id, BOOKMARK.atype, part(before, limit))
 
 
-class OwnScheduled:
+class OwnScheduled(Owned):
     """The scheduled posts of a member."""
-
-    def __init__(self, network: Network, owner: int) -> None:
-        self._writes = network.writes
-        self._reads = network.reads
-        self._owner = owner
 
     async def create(
         self,
@@ -372,10 +371,10 @@ class OwnScheduled:
         data: object = None,
         request: str = "",
     ) -> ScheduledPost | Post:
-        """Schedule a post, or the comment that `answers` one, for a moment at least five minutes ahead.
+        """Schedule a post, or a comment on the post `answers`, at least five minutes ahead.
 
-        The same `request` within an hour returns the same scheduled post again, or the post if it has been published since.
-        Raises `InvalidInput` for another moment and for one too many, and as `Handle.create`.
+        The same `request` within an hour returns the same scheduled post, or the post if it has been published since.
+        Raises `InvalidInput` for an earlier moment and for too many scheduled posts, and as `Handle.create`.
         """
         draft = draft_of(
             text,
@@ -392,15 +391,15 @@ class OwnScheduled:
         return await scheduled_posts.schedule(self._writes, self._owner, draft, milliseconds(at, "at"), request=request)
 
     async def page(self, before: int | None = None, limit: int = 20) -> Waiting:
-        """Return a page of scheduled posts, the last one scheduled first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of scheduled posts, most recently scheduled first. Raises `InvalidInput` for a limit below 1."""
         return await waiting(self._reads.graph, self._owner, part(before, limit))
 
     async def get(self, which: AnyScheduled) -> ScheduledPost:
-        """Return a scheduled post as it is now. Raises `NotFound`."""
+        """Return a scheduled post. Raises `NotFound`."""
         return await own_object(self._reads.graph, ScheduledPost, self._owner, id_of(which))
 
     async def put_off(self, which: AnyScheduled, at: AnyMoment) -> ScheduledPost:
-        """Publish it at another moment instead. Raises `NotFound`, and `InvalidInput` as `create`."""
+        """Change the time of a scheduled post. Raises `NotFound`, and `InvalidInput` as `create`."""
         return await scheduled_posts.put_off(self._writes, self._owner, id_of(which), milliseconds(at, "at"))
 
     async def cancel(self, which: AnyScheduled) -> None:

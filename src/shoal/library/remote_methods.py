@@ -29,7 +29,7 @@ from shoal.library.handle import Handle
 
 
 class _Elsewhere:
-    """A network that another process has. Objects of the library can be made of it; they must not use it."""
+    """A network of another process. Library objects can be created with it, but must not use it."""
 
     def __getattr__(self, name: str) -> _Elsewhere:
         if name.startswith("__"):
@@ -46,9 +46,9 @@ class Method(NamedTuple):
     function: Callable[..., Any]
     signature: inspect.Signature
     streams: bool
-    """Whether it yields answers until the caller stops."""
-    recognised: bool
-    """Whether it takes a `request`, by which a call that is repeated is recognised."""
+    """Whether it is an asynchronous generator."""
+    idempotent: bool
+    """Whether it has an argument `request`, which makes repeated calls idempotent."""
     paths: frozenset[str]
     """Arguments that are paths."""
     decoder: msgspec.msgpack.Decoder[Any] | None
@@ -83,7 +83,7 @@ def _method(function: Callable[..., Any]) -> Method | None:
         function,
         inspect.signature(function),
         streams,
-        recognised="request" in hints,
+        idempotent="request" in hints,
         paths=frozenset(name for name, hint in hints.items() if Path in get_args(hint)),
         decoder=None if plain else msgspec.msgpack.Decoder(answer),
     )
@@ -99,7 +99,7 @@ def _is_noun(kind: type) -> bool:
 
 
 def handle_for(network: Network, id_: int, name: str) -> Handle:
-    """Return a handle of the library itself, which calls this network. A handle needs no more of a member than this."""
+    """Return a handle of the library itself, which calls this network. It needs only the id and name of the member."""
     return Handle(network, cast("Member", Identity(id_, name)))
 
 
@@ -122,7 +122,7 @@ _SEQUENCES: tuple[type, ...] = (tuple, set, frozenset)
 
 
 class Values:
-    """Types by number. `identity` makes what stands for a member on this side."""
+    """Types by number. `identity` creates the representation of a member in this process."""
 
     def __init__(self, nouns: Nouns, identity: Callable[[int, str], object]) -> None:
         found: set[type] = set()
@@ -140,20 +140,20 @@ class Values:
         """A digest that is equal on two sides of the same version."""
 
     def with_handles(self, identity: Callable[[int, str], object]) -> Values:
-        """Return the same types, with something else that stands for a member."""
+        """Return the same types with another representation of members."""
         other = copy(self)
         other.identity = identity
         return other
 
     def plain(self, value: Any) -> Any:
-        """Return a value as plain ones. Raises `TypeError` for one of another type, `InvalidInput` for one too deep."""
+        """Return a value as plain values. Raises `TypeError` for an unknown type, and `InvalidInput` for too many levels."""
         try:
             return self._plain(value)
         except RecursionError:
             raise InvalidInput("the value has too many levels") from None
 
     def made(self, plain: Any) -> Any:
-        """Return the value that the other side had. Raises `ValueError` for anything that is no such value."""
+        """Return the value that the other side had. Raises `ValueError` for invalid plain values."""
         try:
             return self._made(plain)
         except (LookupError, TypeError, RecursionError) as error:
@@ -184,7 +184,7 @@ class Values:
         return [self._plain(getattr(value, field)) for field in _fields(kind)]
 
     def _near(self, value: Any) -> Any:
-        """A value of a class that derives from a known one: a handle, text of another library, a list that counts."""
+        """Return a value of a subclass of a known class (such as a handle) or of a similar type as plain values."""
         if isinstance(value, Identity):
             return {self._numbers[Identity]: [value.id, value.name]}
         for kind in _PLAIN[1:]:

@@ -17,12 +17,12 @@ from shoal.tagcloud.cloud import MAX_WORDS, Counted, RelatedTag, Shown, Word
 
 
 class Searches(Seeing):
-    """Searches that anybody may make."""
+    """Searches that do not need a login."""
 
     async def search_members(
         self, text: str, limit: int = 20, offset: int = 0, *, following: bool = False
     ) -> list[Profile]:
-        """Find members by name, exact matches first; with `following`, among the viewer's followees alone.
+        """Find members by name, exact matches first; with `following`, only among the viewer's followees.
 
         Raises `Unavailable`.
         """
@@ -30,25 +30,25 @@ class Searches(Seeing):
         return await search.members(self._reads, self._viewer, text, asked, following=following)
 
     async def search_tags(self, text: str, limit: int = 20, offset: int = 0) -> list[str]:
-        """Find tags by their beginning, the most used first. Raises `Unavailable`."""
+        """Find tags by prefix, most used first. Raises `Unavailable`."""
         return await search.tags(self._reads, self._viewer, text, ResultRange(limit, offset))
 
     async def directory(
         self, order: Literal["active", "new"] = "active", limit: int = 40, offset: int = 0
     ) -> list[Profile]:
-        """List members who want to be found: those who posted last, or joined last (`new`), come first.
+        """List discoverable members, ordered by their last post or (`new`) by when they joined.
 
         Raises `Unavailable`.
         """
         return await members.directory_page(self._reads, self._viewer, order, limit, offset)
 
     async def trending_posts(self, limit: int = 20, offset: int = 0) -> list[Entry]:
-        """List posts that many like and share these days. Raises `Unavailable`."""
+        """List posts with many recent likes and shares. Raises `Unavailable`."""
         return await trends.page(self._reads, self._viewer, limit, offset)
 
 
 class Findings(NamedTuple):
-    """Everything that a search found."""
+    """The results of a search."""
 
     members: list[Profile]
     posts: list[Entry]
@@ -56,7 +56,7 @@ class Findings(NamedTuple):
 
 
 class MemberSearches(Searches, Acting):
-    """Searches that only a member may make."""
+    """Searches by a member."""
 
     async def search(self, text: str, limit: int = 20) -> Findings:
         """Search for members, posts and tags at once, up to `limit` of each. Raises `Unavailable`."""
@@ -75,21 +75,21 @@ class MemberSearches(Searches, Acting):
         offset: int = 0,
         author: AnyMember | None = None,
     ) -> list[Entry]:
-        """Find posts by their words, newest first: public ones, the member's own, and those that mention them.
+        """Find posts by words, newest first: public posts, the member's own, and posts that mention them.
 
-        `text` may have the operators of the API (`from:ann`, `has:media`, `"a phrase"`, `-word`). Raises `NotFound` for
-        an author whose name nobody has.
+        `text` may use the operators of the API (`from:ann`, `has:media`, `"a phrase"`, `-word`). Raises `NotFound` for an unknown
+        author.
         """
         by = None if author is None else await self._resolve(author)
         cursor = part(before, limit, start=-1)
         return await search.posts(self._reads, self.id, text, cursor, offset=offset, author=by)
 
     async def suggestions(self, limit: int = 40) -> list[Suggestion]:
-        """Suggest members to follow, the likeliest first, up to 80. Each has its reasons, with words. Raises `Unavailable`."""
+        """Suggest up to 80 members to follow, best first, each with its reasons. Raises `Unavailable`."""
         return await suggestions.suggestions(self._reads, self.id, limit)
 
     async def dismiss_suggestion(self, who: AnyMember) -> None:
-        """Do not suggest this member again. Raises `NotFound`."""
+        """Stop suggesting a member. Raises `NotFound`."""
         await dismissals.dismiss_suggestion(self._writes, self.id, await self._resolve(who))
 
 
@@ -97,28 +97,28 @@ CloudOrder = Literal["all", "hour", "day", "week", "rising"]
 
 
 class Tags:
-    """The tag cloud, as everybody may see it."""
+    """The public tag cloud."""
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
 
     async def cloud(self, order: CloudOrder = "all", limit: int = MAX_WORDS) -> Shown:
-        """The first tags (at most 200) by `all` uses, by those of the last `hour`, `day` or `week`, or `rising`.
+        """Return at most 200 tags by `all` uses, by uses in the last `hour`, `day` or `week`, or `rising`.
 
-        Raises `InvalidInput` for another order or limit.
+        Raises `InvalidInput` for an unknown order or another limit.
         """
         return await self._reads.tags.cloud(order, limit)
 
     async def tag(self, name: str) -> Counted | None:
-        """A tag in numbers; None for one that nobody uses. Raises `InvalidInput` for text that is no tag."""
+        """Return the counts of a tag; None for an unused one. Raises `InvalidInput` for an invalid tag."""
         return await self._reads.tags.tag(name)
 
     async def related(self, name: str, limit: int = 20) -> list[RelatedTag]:
-        """Tags that go with a tag, the most like first; at most 40. Raises `InvalidInput` for text that is no tag."""
+        """Return at most 40 related tags, most similar first. Raises `InvalidInput` for an invalid tag."""
         return await tags.related(self._reads, name, limit)
 
     async def trending(self, limit: int = 10, offset: int = 0) -> list[Word]:
-        """Tags on the rise; those of the day, the week and all time where there are too few. Raises `Unavailable`."""
+        """Return rising tags, filled up with those of the day, the week and all time. Raises `Unavailable`."""
         return await trends.trending(self._reads, limit, offset)
 
 
@@ -126,23 +126,23 @@ class FollowsTags(Acting):
     """The tags of a member."""
 
     async def follow_tag(self, tag: str) -> str:
-        """Follow a tag: its public posts come to the home timeline. Returns its canonical form.
+        """Follow a tag, whose public posts then appear in the home timeline. Return its canonical form.
 
-        Raises `InvalidInput` for text that is no tag, and for one too many.
+        Raises `InvalidInput` for an invalid tag, and for too many tags.
         """
         return await relationships.follow_tag(self._writes, self.id, tag)
 
     async def unfollow_tag(self, tag: str) -> str:
-        """End the follow of a tag, and return its canonical form. Raises `InvalidInput` for text that is no tag."""
+        """Unfollow a tag, and return its canonical form. Raises `InvalidInput` for an invalid tag."""
         return await relationships.unfollow_tag(self._writes, self.id, tag)
 
     async def followed_tags(self, before: int | None = None, limit: int = 100) -> FollowedTags:
-        """A page of the tags that this member follows, the newest follow first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of the followed tags, newest follow first. Raises `InvalidInput` for a limit below 1."""
         return await tags.followed(self._reads, self.id, part(before, limit))
 
     async def cloud(self, limit: int = MAX_WORDS) -> Shown:
-        """The tag cloud as this member would have it; each word says why it is there.
+        """Return the tag cloud for this member, with a reason for each tag.
 
-        Raises `InvalidInput` for a limit that is not 1 to 200.
+        Raises `InvalidInput` for a limit outside 1 to 200.
         """
         return await trends.for_you(self._reads, self.id, limit)

@@ -28,24 +28,17 @@ from shoal.app.network import Network, open_network
 from shoal.app.paths import calls_path
 from shoal.core.errors import InUse, InvalidInput, OutcomeUnknown, ShoalError, Unavailable
 from shoal.library.handle import Handle
-from shoal.library.remote_calls import (
-    SILENCE_SECONDS,
-    Call,
-    CallerConnection,
-    NotListening,
-    OwnedNetwork,
-    OwnerGone,
-    answering,
-    connected,
-)
+from shoal.library.remote_calls import SILENCE_SECONDS, Call, OwnedNetwork, RemoteNetwork
 from shoal.library.remote_methods import ELSEWHERE, Method, Nouns, Values, kinds_of, surface
+from shoal.multiprocess.link import NotListening
+from shoal.multiprocess.rpc import PeerGone, connect
 from shoal.settings import Settings
 
 _log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 30.0
-_MOST_REPEATS = 4
-"""A call that ends its owner must not end one process after the other."""
+_MOST_ATTEMPTS = 4
+"""A call that crashes its owner must not crash one process after the other."""
 _CLOSED = "this Shoal is closed"
 _UNKNOWN = "the process that has the store ended while it made this change: it was stored or not"
 _KILLED = "the process that has the store ended each time that it made this call"
@@ -72,7 +65,7 @@ class SharingSession:
         self._values = values
         self._patience = patience
         self._silence = silence
-        self._side: OwnedNetwork | CallerConnection | None = None
+        self._side: OwnedNetwork | RemoteNetwork | None = None
         self._reason = _CLOSED
         self._open = False
 
@@ -83,63 +76,63 @@ class SharingSession:
 
     @asynccontextmanager
     async def opened(self, *, wait: bool) -> AsyncIterator[None]:
-        """Take part until the block ends. With `wait`, raise `Unavailable` where the store cannot be used; else calls do."""
+        """Take part until the block ends. With `wait`, raise `Unavailable` if the store cannot be used; otherwise calls do."""
         self._found, self._ending = asyncio.Event(), asyncio.Event()
         self._broken: Exception | None = None
         self._side, self._open, self._reason = None, True, "the store is being opened"
-        keeping = asyncio.create_task(self._keep())
+        running = asyncio.create_task(self._run())
         try:
             if wait:
-                await self._present()
+                await self._current_side()
             yield
         finally:
             self._open = False
             self._ending.set()
-            await keeping
+            await running
 
     async def call(self, call: Call) -> Any:
-        """Return what the method returns, or raise what it raises; `Unavailable` and `OutcomeUnknown` besides."""
-        for _ in range(_MOST_REPEATS):
-            side = await self._present()
+        """Return what the method returns, or raise what it raises, or `Unavailable` or `OutcomeUnknown`."""
+        for _ in range(_MOST_ATTEMPTS):
+            side = await self._current_side()
             if isinstance(side, OwnedNetwork):
-                return self._own_answer(await self._made(side, call))
+                return self._as_shared(await self._bound(side, call))
             try:
                 return await side.call(call)
-            except OwnerGone as gone:
-                if gone.changing and not _recognised(call):
+            except PeerGone as gone:
+                if gone.begun and not _is_idempotent(call):
                     raise OutcomeUnknown(_UNKNOWN) from gone
-        raise OutcomeUnknown(_KILLED) if _recognised(call) else Unavailable(_KILLED)
+        raise OutcomeUnknown(_KILLED) if _is_idempotent(call) else Unavailable(_KILLED)
 
     async def stream(self, call: Call) -> AsyncGenerator[Any, None]:
-        """Yield what the method yields. Live updates go on with the next owner, others raise `Unavailable`."""
+        """Yield what the method yields. Live updates continue with the next owner, other streams raise `Unavailable`."""
         resumes = "after" in call.method.signature.parameters
         while True:
-            side = await self._present()
-            items = self._made(side, call) if isinstance(side, OwnedNetwork) else side.stream(call)
+            side = await self._current_side()
+            items = self._bound(side, call) if isinstance(side, OwnedNetwork) else side.stream(call)
             try:
                 async with aclosing(items):
                     async for item in items:
                         call = _resumed(call, getattr(item, "position", ""))
                         yield item
-            except OwnerGone as gone:
+            except PeerGone:
                 if not resumes:
-                    raise Unavailable(str(gone)) from gone
-                # A position that the next owner does not know: it says that something may have been missed.
+                    raise
+                # The next owner does not know this position, so it reports that items may have been missed.
                 call = _resumed(call, _position(call))
             else:
                 return
 
-    def _made(self, side: OwnedNetwork, call: Call) -> Any:
+    def _bound(self, side: OwnedNetwork, call: Call) -> Any:
         return call.method.function(side.target(call.noun, call.member), *call.args, **call.kwargs)
 
-    def _own_answer(self, answer: Any) -> Any:
+    def _as_shared(self, answer: Any) -> Any:
         return self._values.identity(answer.id, answer.name) if isinstance(answer, Handle) else answer
 
-    async def _present(self) -> OwnedNetwork | CallerConnection:
-        """Wait for an owner. Raises `Unavailable` where none is found for long."""
+    async def _current_side(self) -> OwnedNetwork | RemoteNetwork:
+        """Wait for an owner. Raises `Unavailable` after `patience` seconds."""
         if not self._open:
             raise RuntimeError(_CLOSED)
-        if isinstance(self._side, CallerConnection) and self._side.ended.done():
+        if isinstance(self._side, RemoteNetwork) and self._side.client.ended.done():
             self._lose()
         if self._side is None:
             try:
@@ -150,10 +143,10 @@ class SharingSession:
         if self._broken is not None:
             raise self._broken
         if self._side is None:
-            return await self._present()
+            return await self._current_side()
         return self._side
 
-    def _find(self, side: OwnedNetwork | CallerConnection) -> None:
+    def _use(self, side: OwnedNetwork | RemoteNetwork) -> None:
         self._side = side
         self._found.set()
 
@@ -162,48 +155,48 @@ class SharingSession:
         self._reason = "the process that has the store has ended"
         self._found.clear()
 
-    async def _keep(self) -> None:
-        """Call the owner or be it, until this process ends its part."""
+    async def _run(self) -> None:
+        """Be connected to the owner, or become it, until this process stops."""
         pause = 0.0
         while not self._ending.is_set():
             try:
-                if await self._attend() or await self._own():
+                if await self._stay_connected() or await self._own():
                     pause = 0.0
                     continue
             except Unavailable as error:
                 self._reason = str(error)
-            except Exception as error:  # noqa: BLE001  # it is raised where the network is opened or called
-                # A setting that no store takes, at the beginning; it stays wrong.
+            except Exception as error:  # noqa: BLE001  # raised where the network is opened or called
+                # A ValueError is an invalid setting.
                 if not isinstance(error, ShoalError | ValueError):
                     _log.exception("the shared store cannot be opened")
                 self._broken = error
                 self._found.set()
                 return
-            # Processes that wait for the lock of one that ended do not all try at the same moment.
+            # Random, so that the processes do not all try to take the lock at the same moment.
             pause = min(0.5, pause * 2 + 0.01)
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause * random.uniform(0.5, 1.5)):  # noqa: S311  # it is no secret
+                async with asyncio.timeout(pause * random.uniform(0.5, 1.5)):  # noqa: S311  # not a secret
                     await self._ending.wait()
 
-    async def _attend(self) -> bool:
-        """Call the owner until it ends; False where there is none."""
+    async def _stay_connected(self) -> bool:
+        """Stay connected to the owner until it ends. Return False if there is none."""
         try:
-            side = await connected(self._path, self._nouns, self._values, silence=self._silence)
+            client = await connect(self._path, self._values.fingerprint, silence=self._silence)
         except NotListening as error:
             self._reason = str(error)
             return False
-        self._find(side)
+        self._use(RemoteNetwork(client, self._values))
         ending = asyncio.create_task(self._ending.wait())
         try:
-            await asyncio.wait((ending, side.ended), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((ending, client.ended), return_when=asyncio.FIRST_COMPLETED)
         finally:
             ending.cancel()
             self._lose()
-            await side.close()
+            await client.close()
         return True
 
     async def _own(self) -> bool:
-        """Have the network until this process ends its part; False where another process has it."""
+        """Own the network until this process stops. Return False if another process has it."""
         async with AsyncExitStack() as stack:
             try:
                 network = await stack.enter_async_context(open_network(self._settings))
@@ -213,8 +206,8 @@ class SharingSession:
             shoal = self._root(network)
             await stack.enter_async_context(shoal.closing)
             owned = OwnedNetwork(shoal, network, self._nouns, self._values)
-            await stack.enter_async_context(answering(owned, self._path))
-            self._find(owned)
+            await stack.enter_async_context(owned.serving(self._path))
+            self._use(owned)
             try:
                 await self._ending.wait()
             finally:
@@ -222,8 +215,8 @@ class SharingSession:
         return True
 
 
-def _recognised(call: Call) -> bool:
-    return call.method.recognised and bool(call.method.bound(call.args, call.kwargs).arguments.get("request"))
+def _is_idempotent(call: Call) -> bool:
+    return call.method.idempotent and bool(call.method.bound(call.args, call.kwargs).arguments.get("request"))
 
 
 def _position(call: Call) -> str:
@@ -231,7 +224,7 @@ def _position(call: Call) -> str:
 
 
 def _resumed(call: Call, position: str) -> Call:
-    """Return the call of a stream that goes on after a position."""
+    """Return the call with another position, if it has one."""
     if "after" not in call.method.signature.parameters:
         return call
     bound = call.method.bound(call.args, call.kwargs)
@@ -245,9 +238,9 @@ _NO_NETWORK = (
 
 
 class SharedNetwork:
-    """A shared store for one application. `root` makes the library's object of a network, such as `Shoal`.
+    """A shared store for one application. `root` creates the library's object for a network, such as `Shoal`.
 
-    `shoal` may be made before a process is forked; `opened` belongs to one process and its event loop.
+    `shoal` may be created before a process is forked; `opened` belongs to one process and its event loop.
     """
 
     def __init__(self, settings: Settings, root: Callable[[Network], Any], **waits: float) -> None:
@@ -263,7 +256,7 @@ class SharedNetwork:
             for noun, kind in kinds.items()
         }
         self._kinds["shoal"].network = property(_no_network)  # type: ignore[attr-defined]
-        self.shoal: Any = self._made("shoal", None)
+        self.shoal: Any = self._proxy("shoal", None)
         self.shoal.closing = AsyncExitStack()
 
     @asynccontextmanager
@@ -273,12 +266,12 @@ class SharedNetwork:
             yield self.shoal
 
     def _handle(self, id_: int, name: str) -> Any:
-        handle = self._made("member", (id_, name))
+        handle = self._proxy("member", (id_, name))
         handle.id, handle.name = id_, name
         return handle
 
-    def _made(self, root: str, member: tuple[int, str] | None) -> Any:
-        """Make a network or a handle with its nouns. Nothing of what the class itself would have is there."""
+    def _proxy(self, root: str, member: tuple[int, str] | None) -> Any:
+        """Create a network or a handle with its nouns, without the attributes that its class would set."""
         thing = self._bare(root, member)
         for noun in self._kinds:
             if noun.startswith(f"{root}."):

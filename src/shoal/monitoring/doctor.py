@@ -33,7 +33,7 @@ from shoal.app.paths import check_base_url, control_path, push_key_path, store_f
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, in_words
 from shoal.monitoring import preflight
 from shoal.monitoring.preflight import SECONDS, Diagnosis, bad, engines, mail, ok, schema, warn
-from shoal.multiprocess.messages import at
+from shoal.multiprocess.link import at
 from shoal.push.encryption import read_key
 from shoal.settings import Settings
 

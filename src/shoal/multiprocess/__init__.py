@@ -1,1 +1,1 @@
-"""Several processes on one host: supervisor, messages over sockets and shared memory."""
+"""Several processes on one host: supervisor, shared memory and one protocol over Unix sockets."""

@@ -1,7 +1,20 @@
-"""Messages and errors between the process that owns a store and the processes that call it, in frames on a socket.
+"""Requests, streams and passed connections between the processes of one host, over the links of `multiprocess.link`.
 
-A frame is four bytes of length and a message in MessagePack. `send` hands the bytes to the kernel before it returns, so the
-other process reads them even if this process is killed a moment later.
+The server speaks first: `Hello` states the version of this protocol. A request has an id that its answers repeat. Requests in
+flight are bounded on both sides: the client waits, and the server refuses. A server that ends before it answers leaves one of
+two outcomes: without `Begun` nothing was changed and the request may be repeated; after `Begun` the outcome is unknown.
+
+| message | from | meaning |
+|---|---|---|
+| `Hello` | server | the versions of protocol and service, and the maximum bytes of a message |
+| `Request` | client | a call, or a stream that yields its first item |
+| `Next` | client | request for the next item of a stream |
+| `Cancel` | client | cancellation of a call or a stream |
+| `Begun` | server | a call starts to change something |
+| `Notice` | server | progress of a call, dropped if the client does not read |
+| `Response`, `Failure`, `End` | server | the result of a call or an item; an error; the end of a stream |
+| `Heartbeat` | server | a sign of life, every two seconds |
+| `Passed` | both | a connection of a client of both: its descriptor, and the bytes that it has sent |
 """
 
 from __future__ import annotations
@@ -10,64 +23,74 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 import msgspec
 
-from shoal.core.errors import ShoalError, TooLarge
+from shoal.core.errors import InvalidInput, ShoalError, Unavailable
+from shoal.multiprocess import link
+from shoal.multiprocess.link import Link, LinkClosed
 
-_LENGTH = 4
-_CHUNK = 1 << 16
-_SEND_SECONDS = 30.0
+_log = logging.getLogger(__name__)
+
+PROTOCOL = 1
+_HEARTBEAT_SECONDS = 2.0
+SILENCE_SECONDS = 60.0
+"""A server that has sent nothing for this long is taken to hang; a busy machine is given time."""
+_MOST_CALLS = 256
+_MOST_STREAMS = 1_024
+_MOST_SENT_CALLS = 200
+"""Concurrent calls of a client; further ones wait. Cancelled calls may still run, so the server allows a few more."""
+_HELLO_BYTES = 1 << 16
+_ACCEPT_PAUSE_SECONDS = 0.2
+_OTHER_VERSION = "the process that has the store runs another version of Shoal: start it again"
+_TOO_MANY = "too many calls of this process are under way"
+_INTERNAL = "the process that has the store met an error of its own; its log says which"
+
+
+class Hello(msgspec.Struct, tag="hello", array_like=True):
+    protocol: int
+    fingerprint: str
+    """A digest of the service's methods and types, if they depend on its version."""
+    most: int
+    """Maximum bytes of a message."""
 
 
 class Request(msgspec.Struct, tag="request", array_like=True):
-    """A call of a method, such as `member.lists`, with its arguments as plain values. A stream returns its first item."""
-
     id: int
-    noun: str
-    method: str
-    member: tuple[int, str] | None
-    args: list[Any]
-    kwargs: dict[str, Any]
+    body: msgspec.Raw
+    streams: bool = False
 
 
-class NextItem(msgspec.Struct, tag="next", array_like=True):
-    """Request for the next item of a stream."""
-
+class Next(msgspec.Struct, tag="next", array_like=True):
     id: int
 
 
 class Cancel(msgspec.Struct, tag="cancel", array_like=True):
-    """Cancellation of a call or a stream."""
-
     id: int
 
 
-class Hello(msgspec.Struct, tag="hello", array_like=True):
-    """The first message of the owner: a digest of its methods and types, and the maximum bytes of a message."""
-
-    fingerprint: str
-    most: int
-
-
-class Changing(msgspec.Struct, tag="changing", array_like=True):
-    """Notice that a call starts to change the store."""
-
+class Begun(msgspec.Struct, tag="begun", array_like=True):
     id: int
+
+
+class Notice(msgspec.Struct, tag="notice", array_like=True):
+    id: int
+    body: msgspec.Raw
 
 
 class Response(msgspec.Struct, tag="response", array_like=True):
-    """The result of a call, or an item of a stream."""
-
     id: int
-    value: msgspec.Raw
+    body: msgspec.Raw
 
 
-class CallFailed(msgspec.Struct, tag="failed", array_like=True):
-    """An error, with the names of its classes in method resolution order."""
+class Failure(msgspec.Struct, tag="failure", array_like=True):
+    """An error, with the names of its classes in method resolution order. The id is 0 if the connection is refused."""
 
     id: int
     kinds: list[str]
@@ -75,167 +98,435 @@ class CallFailed(msgspec.Struct, tag="failed", array_like=True):
     details: dict[str, str | float | None]
 
 
-class StreamEnd(msgspec.Struct, tag="end", array_like=True):
-    """The end of a stream."""
-
+class End(msgspec.Struct, tag="end", array_like=True):
     id: int
 
 
 class Heartbeat(msgspec.Struct, tag="heartbeat", array_like=True):
-    """A sign of life of the owner."""
+    pass
 
 
-FromCaller = Request | NextItem | Cancel
-FromOwner = Hello | Changing | Response | CallFailed | StreamEnd | Heartbeat
-
-_encode = msgspec.msgpack.Encoder().encode
+class Passed(msgspec.Struct, tag="passed", array_like=True):
+    data: bytes
 
 
-def packed(message: FromCaller | FromOwner, most: int) -> bytes:
-    """Return a message as a frame. Raises `TooLarge` if it exceeds `most` bytes, or contains a number of more than 64 bits."""
+_decode_from_client = msgspec.msgpack.Decoder(Request | Next | Cancel | Passed).decode
+_decode_from_server = msgspec.msgpack.Decoder(
+    Hello | Begun | Notice | Response | Failure | End | Heartbeat | Passed
+).decode
+
+Take = Callable[[socket.socket, bytes], None]
+"""Continues a passed connection, whose client has sent these bytes."""
+
+
+def _is_passed(take: Take | None, message: object, descriptor: int) -> bool:
+    """Return whether the message is a passed connection, and continue it. Any other descriptor is closed."""
+    if descriptor >= 0:
+        if isinstance(message, Passed) and take is not None:
+            take(socket.socket(fileno=descriptor), message.data)
+        else:
+            os.close(descriptor)
+    return isinstance(message, Passed)
+
+
+class ServedCall:
+    """A request at the server."""
+
+    def __init__(self, id_: int, peer: Peer) -> None:
+        self.peer = peer
+        self._id = id_
+        self._begun = False
+
+    async def begin(self) -> None:
+        """Announce that the request starts to change something. Raises `LinkClosed`: then it must change nothing."""
+        if not self._begun:
+            self.peer.link.send(Begun(self._id))
+            await self.peer.link.flushed()
+            self._begun = True
+
+    def notify(self, body: bytes) -> None:
+        """Send a notice, unless the client does not read."""
+        self.peer.link.offer(Notice(self._id, msgspec.Raw(body)))
+
+
+async def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, None]:
+    raise InvalidInput("this process has no streams")
+    yield b""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a server does for its clients. Bodies and answers are MessagePack."""
+
+    answer: Callable[[msgspec.Raw, ServedCall], Awaitable[bytes]]
+    items: Callable[[msgspec.Raw, ServedCall], AsyncGenerator[bytes, None]] = _no_items
+    take: Take | None = None
+    fingerprint: str = ""
+    most: int = 1 << 20
+    """Maximum bytes of a message."""
+    processes: int = 64
+    """Maximum number of clients."""
+
+
+@asynccontextmanager
+async def serving(path: Path, service: Service, *, grace: float = 0.0) -> AsyncIterator[None]:
+    """Serve at `path` until the block ends, then cancel requests that run for more than `grace` seconds.
+
+    Call only while holding the store's lock: an old socket is replaced.
+    """
+    server = _Server(service, link.listen(path, service.processes))
+    heartbeats = asyncio.create_task(server.beat(), name="shoal-heartbeats")
     try:
-        body = _encode(message)
-    except OverflowError as error:
-        raise TooLarge("a number has more than 64 bits") from error
-    if len(body) > most:
-        raise TooLarge(f"a call between processes may have {most} bytes, not {len(body)}")
-    return len(body).to_bytes(_LENGTH, "big") + body
+        yield
+    finally:
+        server.stop_listening()
+        link.remove(path)
+        await server.close(grace)
+        heartbeats.cancel()
+        await asyncio.gather(heartbeats, return_exceptions=True)
 
 
-class FrameSocket:
-    def __init__(self, sock: socket.socket, most: int) -> None:
-        self.most = most
-        """Maximum bytes of a frame from the other side."""
-        sock.setblocking(False)
-        close_in_children(sock)
-        self._sock = sock
-        self._waiting: list[bytes] = []
-        self._sender: asyncio.Task[None] | None = None
-        self._closed = False
+class _Server:
+    def __init__(self, service: Service, listener: socket.socket) -> None:
+        self.service = service
+        self.peers: set[Peer] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.closing = False
+        self._listener = listener
+        self._pause: asyncio.TimerHandle | None = None
+        self._listen()
 
-    @property
-    def busy(self) -> bool:
-        """Whether frames are queued."""
-        return self._sender is not None
+    def _listen(self) -> None:
+        asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
-    async def send(self, frame: bytes) -> None:
-        """Hand a frame to the kernel. Raises `ConnectionError` if the other side is gone, or reads nothing for 30 seconds."""
-        if self._closed:
-            raise ConnectionError("closed")
-        if self._sender is None:
-            try:
-                sent = self._sock.send(frame)
-            except BlockingIOError:
-                sent = 0
-            if sent == len(frame):
-                return
-            frame = frame[sent:]
-            self._sender = asyncio.create_task(self._send_waiting())
-        self._waiting.append(frame)
-        # A cancelled caller must not leave a partial frame.
-        await asyncio.shield(self._sender)
+    def stop_listening(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        asyncio.get_running_loop().remove_reader(self._listener)
+        self._listener.close()
 
-    async def _send_waiting(self) -> None:
+    def _accept(self) -> None:
         try:
-            while self._waiting:
-                frames, self._waiting = self._waiting, []
-                async with asyncio.timeout(_SEND_SECONDS):
-                    await asyncio.get_running_loop().sock_sendall(self._sock, b"".join(frames))
-        except (OSError, TimeoutError) as error:
-            self.shut()
-            raise ConnectionError("the other side reads nothing") from error
-        finally:
-            self._sender = None
-
-    async def frames(self, silence: float | None = None) -> AsyncGenerator[bytes, None]:
-        """Iterate over frames until the other side closes. Raises `ConnectionError` for one that is too long.
-
-        After `silence` seconds without data, the connection is shut down; frames received until then are still yielded.
-        """
-        loop = asyncio.get_running_loop()
-        held = bytearray()
-        while True:
-            while len(held) >= _LENGTH:
-                length = int.from_bytes(held[:_LENGTH], "big")
-                if length > self.most:
-                    raise ConnectionError("a frame is too long")
-                if len(held) < _LENGTH + length:
-                    break
-                frame = bytes(held[_LENGTH : _LENGTH + length])
-                del held[: _LENGTH + length]
-                yield frame
-            try:
-                async with asyncio.timeout(silence):
-                    chunk = await loop.sock_recv(self._sock, _CHUNK)
-            except TimeoutError:
-                self.shut()
-                silence = None
-                continue
-            except ConnectionError:
-                return
-            if not chunk:
-                return
-            held += chunk
-
-    def shut(self) -> None:
-        """Shut the connection down: the other side can send nothing more, and both read to the end."""
-        self._closed = True
-        try:
-            self._sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
+            sock, _ = self._listener.accept()
+        except BlockingIOError:
             return
+        except OSError:
+            # Too many open files, above all.
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._listener)
+            self._pause = loop.call_later(_ACCEPT_PAUSE_SECONDS, self._listen)
+            return
+        if not link.is_trusted(sock):
+            _log.warning("a process of user %d is refused", link.user_of(sock))
+            sock.close()
+        elif len(self.peers) >= self.service.processes:
+            _log.warning("more than %d processes are connected: another one is refused", self.service.processes)
+            message = f"{self.service.processes} processes are connected already: try again"
+            with sock, suppress(OSError):
+                sock.send(link.frame(Failure(0, [Unavailable.__name__], message, {}), _HELLO_BYTES))
+        else:
+            self.peers.add(Peer(self, sock))
 
-    def close(self) -> None:
-        """Close the socket. It must not be read any more."""
-        self._closed = True
-        if self._sender is not None:
-            self._sender.cancel()
-        self._sock.close()
+    async def beat(self) -> None:
+        while True:
+            await asyncio.sleep(_HEARTBEAT_SECONDS)
+            for peer in self.peers:
+                peer.link.offer(Heartbeat())
+
+    async def close(self, grace: float) -> None:
+        """Start no request, let running ones end, and close the connections."""
+        self.closing = True
+        for peer in self.peers:
+            peer.cancel_streams()
+        if self.tasks and grace:
+            await asyncio.wait(self.tasks, timeout=grace)
+        # First, so that cancelled requests announce no change any more, and make none.
+        for peer in list(self.peers):
+            peer.link.shut()
+        for task in (tasks := list(self.tasks)):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for peer in list(self.peers):
+            peer.link.close()
 
 
-_open: WeakSet[socket.socket] = WeakSet()
+class Peer:
+    """The server's end of a connection."""
+
+    def __init__(self, server: _Server, sock: socket.socket) -> None:
+        self._server = server
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._streams: dict[int, asyncio.Task[None]] = {}
+        self._wanted: dict[int, asyncio.Event] = {}
+        """For each stream, whether its next item is wanted."""
+        self.link = Link(sock, server.service.most, _decode_from_client, self._received, self._ended)
+        with suppress(LinkClosed):
+            self.link.send(Hello(PROTOCOL, server.service.fingerprint, server.service.most))
+
+    def cancel_streams(self) -> None:
+        for task in self._streams.values():
+            task.cancel()
+
+    def _ended(self) -> None:
+        self._server.peers.discard(self)
+        for task in (*self._calls.values(), *self._streams.values()):
+            task.cancel()
+
+    def _received(self, message: Request | Next | Cancel | Passed, descriptor: int) -> None:
+        if _is_passed(self._server.service.take, message, descriptor):
+            return
+        match message:
+            case Request() if not self._server.closing and self.link.open:
+                self._start(message)
+            case Next(id=id_) if id_ in self._wanted:
+                self._wanted[id_].set()
+            case Cancel(id=id_):
+                if (task := self._calls.get(id_) or self._streams.get(id_)) is not None:
+                    task.cancel()
+
+    def _start(self, request: Request) -> None:
+        tasks, most = (self._streams, _MOST_STREAMS) if request.streams else (self._calls, _MOST_CALLS)
+        task = asyncio.create_task(self._run(request, refused=len(tasks) >= most))
+        tasks[request.id] = task
+        self._server.tasks.add(task)
+
+        def done(task: asyncio.Task[None]) -> None:
+            tasks.pop(request.id, None)
+            self._wanted.pop(request.id, None)
+            self._server.tasks.discard(task)
+
+        task.add_done_callback(done)
+
+    async def _run(self, request: Request, *, refused: bool) -> None:
+        service, call = self._server.service, ServedCall(request.id, self)
+        with suppress(LinkClosed):
+            try:
+                if refused:
+                    await self._send(_failure(request.id, Unavailable(_TOO_MANY, retry_after=1.0)))
+                elif request.streams:
+                    await self._stream(request.id, service.items(request.body, call))
+                else:
+                    await self._send(Response(request.id, msgspec.Raw(await service.answer(request.body, call))))
+            except LinkClosed:
+                raise
+            except Exception as error:  # noqa: BLE001  # it is raised in the process that called
+                await self._send(_failure(request.id, error))
+
+    async def _stream(self, id_: int, items: AsyncGenerator[bytes, None]) -> None:
+        wanted = self._wanted[id_] = asyncio.Event()
+        async with aclosing(items):
+            async for item in items:
+                await self._send(Response(id_, msgspec.Raw(item)))
+                await wanted.wait()
+                wanted.clear()
+        if not self._server.closing:
+            await self._send(End(id_))
+
+    async def _send(self, message: msgspec.Struct) -> None:
+        self.link.send(message)
+        await self.link.flushed()
 
 
-def close_in_children(sock: socket.socket) -> None:
-    """Close a socket in forked processes: an open copy there would hide the end of this one from the other side."""
-    _open.add(sock)
+class PeerGone(Unavailable):
+    """The server ended, or is silent, before it answered. `begun`: it had announced that it changes something."""
+
+    def __init__(self, *, begun: bool, silent: float = 0.0) -> None:
+        what = (
+            f"has been silent for {silent:.0f} s: look at its log, or restart it"
+            if silent
+            else "ended before it answered"
+        )
+        super().__init__(f"the process that has the store {what}")
+        self.begun = begun
 
 
-def _close_all() -> None:
-    for sock in list(_open):
-        # An event loop that waits for a socket keeps it open after `close`.
-        if (number := sock.detach()) >= 0:
-            os.close(number)
+class _Waiting:
+    """A call, or a step of a stream, that waits for the server."""
+
+    def __init__(self, notice: Callable[[msgspec.Raw], None] | None = None) -> None:
+        self.begun = False
+        self.notice = notice
+        self.expect()
+
+    def expect(self) -> None:
+        """Wait for another message."""
+        self.reply: asyncio.Future[Response | Failure | End] = asyncio.get_running_loop().create_future()
 
 
-os.register_at_fork(after_in_child=_close_all)
+class Client:
+    """The client's end of a connection. Calls in any number share it."""
+
+    def __init__(self, sock: socket.socket, silence: float, take: Take | None) -> None:
+        loop = asyncio.get_running_loop()
+        self._silence = silence
+        self._silent = False
+        self._take = take
+        self._ids = count(1)
+        self._waiting: dict[int, _Waiting] = {}
+        self._room = asyncio.Semaphore(_MOST_SENT_CALLS)
+        self._hello: asyncio.Future[Hello | Failure | None] = loop.create_future()
+        self.ended: asyncio.Future[None] = loop.create_future()
+        """Done when the connection has ended."""
+        self.link = Link(sock, _HELLO_BYTES, _decode_from_server, self._received, self._ended)
+        self._watching = asyncio.create_task(self._watch())
+
+    async def greeted(self, fingerprint: str) -> None:
+        """Wait for the server's first message. Raises `Unavailable` for another version, and if the server refuses."""
+        match await self._hello:
+            case Hello() as hello if (hello.protocol, hello.fingerprint) == (PROTOCOL, fingerprint):
+                self.link.most = hello.most
+            case Failure() as refusal:
+                raise _error_of(refusal)
+            case None if not self.link.malformed:
+                raise self._gone(begun=False)
+            case _:
+                raise Unavailable(_OTHER_VERSION)
+
+    async def call(self, body: bytes, notice: Callable[[msgspec.Raw], None] | None = None) -> msgspec.Raw:
+        """Return the server's answer; `notice` is called with each notice before it.
+
+        Raises what the server raised, `PeerGone`, and `Unavailable` or `TooLarge` if the request was not sent.
+        """
+        async with self._room:
+            id_, waiting = next(self._ids), _Waiting(notice)
+            try:
+                return self._answer(await self._ask(Request(id_, msgspec.Raw(body)), waiting))
+            except asyncio.CancelledError:
+                self._cancel(id_)
+                raise
+            finally:
+                self._waiting.pop(id_, None)
+
+    async def stream(self, body: bytes) -> AsyncGenerator[msgspec.Raw, None]:
+        """Yield the server's items, each made when it is wanted. Raises as `call`."""
+        id_, waiting = next(self._ids), _Waiting()
+        message: Request | Next = Request(id_, msgspec.Raw(body), streams=True)
+        over = False
+        try:
+            while True:
+                reply = await self._ask(message, waiting)
+                over = not isinstance(reply, Response)
+                if isinstance(reply, End):
+                    return
+                yield self._answer(reply)
+                waiting.expect()
+                message = Next(id_)
+        finally:
+            self._waiting.pop(id_, None)
+            if not over:
+                self._cancel(id_)
+
+    def tell(self, body: bytes) -> None:
+        """Send a request whose answer does not matter. Raises `Unavailable` if it was not sent."""
+        self.link.send(Request(next(self._ids), msgspec.Raw(body)))
+
+    async def close(self) -> None:
+        """End the connection."""
+        self.link.shut()
+        await self.ended
+        await asyncio.gather(self._watching, return_exceptions=True)
+
+    async def _ask(self, message: Request | Next, waiting: _Waiting) -> Response | Failure | End:
+        if self.ended.done():
+            raise self._gone(begun=False)
+        self._waiting[message.id] = waiting
+        # What has arrived before the link ends tells how far the server came.
+        with suppress(LinkClosed):
+            self.link.send(message)
+        return await waiting.reply
+
+    def _answer(self, reply: Response | Failure | End) -> msgspec.Raw:
+        if isinstance(reply, Failure):
+            raise _error_of(reply)
+        if not isinstance(reply, Response):
+            raise Unavailable("the process that has the store gave no answer")
+        return reply.body
+
+    def _cancel(self, id_: int) -> None:
+        with suppress(Unavailable):
+            self.link.send(Cancel(id_))
+
+    def _received(self, message: Any, descriptor: int) -> None:
+        if not self._hello.done():
+            self._hello.set_result(message if isinstance(message, Hello | Failure) else Hello(0, "", 0))
+        if _is_passed(self._take, message, descriptor):
+            return
+        waiting = self._waiting.get(getattr(message, "id", 0))
+        if waiting is None:
+            return
+        match message:
+            case Begun():
+                waiting.begun = True
+            case Notice(body=body):
+                if waiting.notice is not None:
+                    waiting.notice(body)
+            case Response() | Failure() | End():
+                if not waiting.reply.done():
+                    waiting.reply.set_result(message)
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        while (rest := self.link.heard_at + self._silence - loop.time()) > 0:  # noqa: ASYNC110  # the time moves
+            await asyncio.sleep(rest)
+        self._silent = True
+        # What has arrived is read first; the server can begin nothing more.
+        self.link.shut()
+
+    def _gone(self, *, begun: bool) -> PeerGone:
+        return PeerGone(begun=begun, silent=self._silence if self._silent else 0.0)
+
+    def _ended(self) -> None:
+        # All at once: no other code runs before `ended` is done.
+        self._watching.cancel()
+        self.ended.set_result(None)
+        if not self._hello.done():
+            self._hello.set_result(None)
+        waiting, self._waiting = self._waiting, {}
+        for one in waiting.values():
+            if not one.reply.done():
+                one.reply.set_exception(self._gone(begun=one.begun))
+                # A caller that was cancelled does not retrieve it.
+                one.reply.exception()
 
 
-_log = logging.getLogger(__name__)
+async def connect(
+    path: Path, fingerprint: str = "", *, silence: float = SILENCE_SECONDS, take: Take | None = None
+) -> Client:
+    """Connect to the server at `path`, which counts as hung after `silence` seconds without a message.
 
-_INTERNAL = "the process that has the store met an error of its own; its log says which"
+    Raises `NotListening` if there is none, and `Unavailable` if it cannot be used.
+    """
+    client = Client(link.connect(path), silence, take)
+    try:
+        await client.greeted(fingerprint)
+    except BaseException:
+        await client.close()
+        raise
+    return client
+
+
 _DETAILS = ("field", "retry_after")
 
 
-def failure(call: int, error: Exception) -> CallFailed:
+def _failure(id_: int, error: Exception) -> Failure:
     """Return an error as a message. Unexpected errors are logged, and replaced by a fixed sentence."""
     if isinstance(error, TimeoutError):
-        return CallFailed(call, ["TimeoutError"], "", {})
+        return Failure(id_, ["TimeoutError"], "", {})
     if not isinstance(error, ShoalError):
         _log.error("a call of another process failed", exc_info=error)
-        return CallFailed(call, [ShoalError.__name__], _INTERNAL, {})
+        return Failure(id_, [ShoalError.__name__], _INTERNAL, {})
     kinds = [kind.__name__ for kind in type(error).__mro__ if issubclass(kind, ShoalError)]
     details = {name: getattr(error, name) for name in _DETAILS if hasattr(error, name)}
-    return CallFailed(call, kinds, str(error), details)
+    return Failure(id_, kinds, str(error), details)
 
 
-def error_of(failed: CallFailed) -> Exception:
-    if failed.kinds == ["TimeoutError"]:
+def _error_of(failure: Failure) -> Exception:
+    if failure.kinds == ["TimeoutError"]:
         return TimeoutError()
     known = {kind.__name__: kind for kind in _kinds(ShoalError)}
-    kind = next((known[name] for name in failed.kinds if name in known), ShoalError)
-    error = kind.__new__(kind, failed.message)
-    for name, value in failed.details.items():
+    kind = next((known[name] for name in failure.kinds if name in known), ShoalError)
+    error = kind.__new__(kind, failure.message)
+    for name, value in failure.details.items():
         if name in _DETAILS:
             setattr(error, name, value)
     return error

@@ -30,6 +30,8 @@ COUNTED = 1 << 15
 _PAGE = 4_096
 _WORDS = _PAGE // 8
 MOST_PROCESSES = 64
+OWNER = 0
+"""The slot of the process that owns the store."""
 _BUSY_FROM = 64
 
 

@@ -49,7 +49,7 @@ async def beating(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None
         return
     heartbeat, parent = map(int, environ[VARIABLE].split(":")[:2])
     os.set_inheritable(heartbeat, False)
-    _end_with(parent)
+    _die_with(parent)
     try:
         async with running(_beat(heartbeat), "shoal-heartbeat"):
             yield
@@ -78,7 +78,7 @@ async def _beat(heartbeat: int) -> None:
         await asyncio.sleep(_BEAT_SECONDS)
 
 
-def _end_with(parent: int) -> None:
+def _die_with(parent: int) -> None:
     """Have the kernel kill this process when its supervisor exits for any reason."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
@@ -88,8 +88,8 @@ def _end_with(parent: int) -> None:
 
 _log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 0.25
-_LONGEST_PAUSE_SECONDS = 30.0
+_POLL_SECONDS = 0.25
+_MOST_BACKOFF_SECONDS = 30.0
 _HEALTHY_SECONDS = 60.0
 """A child that ran this long is restarted without delay when it exits."""
 
@@ -129,39 +129,39 @@ class Supervisor:
         self._limit = limit
         self._start_limit = start_limit
         self._grace = grace
-        self._first_pause = first_pause
+        self._first_backoff = first_pause
         self._pass_fds = tuple(pass_fds)
         self._children = [_Child(place) for place in range(count)]
         self._selector = selectors.DefaultSelector()
         self._ending = False
-        self._said_at = -float("inf")
+        self._notified_at = -float("inf")
 
     def run(self) -> None:
         """Start and watch the children; return after SIGTERM or SIGINT, when all of them have exited.
 
         Call in the main thread: it receives signals, and children are killed when the thread that started them exits.
         """
-        with self._told_by_signals():
+        with self._handling_signals():
             service_manager.ready()
             try:
                 while not self._ending:
                     for child in self._children:
-                        self._look_after(child)
-                    self._listen()
-                    self._say_that_we_live()
-                self._end()
+                        self._check(child)
+                    self._read_heartbeats()
+                    self._notify_service_manager()
+                self._stop_children()
             finally:
                 for child in self._children:
                     self._kill(child)
                 self._selector.close()
 
-    def _look_after(self, child: _Child) -> None:
+    def _check(self, child: _Child) -> None:
         now = time.monotonic()
         if child.process is None:
             if now >= child.not_before:
                 self._start(child)
         elif child.process.poll() is not None:
-            self._bereave(child)
+            self._reap(child)
         elif now - child.last_beat > (self._limit if child.last_beat > child.started else self._start_limit):
             _log.error("process %d is stuck: it is killed and started again", child.process.pid)
             self._kill(child)
@@ -181,30 +181,30 @@ class Supervisor:
         child.started = child.last_beat = time.monotonic()
         self._selector.register(child.heartbeat, selectors.EVENT_READ, child)
 
-    def _listen(self) -> None:
+    def _read_heartbeats(self) -> None:
         """Read heartbeats, or time out."""
-        for key, _ in self._selector.select(_LOOK_SECONDS):
+        for key, _ in self._selector.select(_POLL_SECONDS):
             child: _Child = key.data
             with contextlib.suppress(BlockingIOError):
                 if os.read(child.heartbeat, 4096):
                     child.last_beat = time.monotonic()
                 else:
-                    # The child has closed its end, or died: `_look_after` handles it.
+                    # The child has closed its end, or died: `_check` handles it.
                     self._selector.unregister(child.heartbeat)
 
-    def _say_that_we_live(self) -> None:
+    def _notify_service_manager(self) -> None:
         pause = service_manager.pause()
-        if pause is not None and time.monotonic() - self._said_at > pause:
-            self._said_at = time.monotonic()
+        if pause is not None and time.monotonic() - self._notified_at > pause:
+            self._notified_at = time.monotonic()
             service_manager.lives()
 
     def _kill(self, child: _Child) -> None:
         if child.process is not None:
             child.process.kill()
             child.process.wait()
-            self._bereave(child)
+            self._reap(child)
 
-    def _bereave(self, child: _Child) -> None:
+    def _reap(self, child: _Child) -> None:
         """Clean up after a process that has exited, and schedule its restart."""
         if child.process is None:
             return
@@ -212,14 +212,14 @@ class Supervisor:
             _log.error("process %d has ended with status %s", child.process.pid, child.process.returncode)
         now = time.monotonic()
         child.failures = 0 if now - child.started > _HEALTHY_SECONDS else child.failures + 1
-        pause = self._first_pause * 2.0 ** (child.failures - 1) if child.failures else 0.0
-        child.not_before = now + min(pause, _LONGEST_PAUSE_SECONDS)
+        pause = self._first_backoff * 2.0 ** (child.failures - 1) if child.failures else 0.0
+        child.not_before = now + min(pause, _MOST_BACKOFF_SECONDS)
         child.process = None
         with contextlib.suppress(KeyError):
             self._selector.unregister(child.heartbeat)
         os.close(child.heartbeat)
 
-    def _end(self) -> None:
+    def _stop_children(self) -> None:
         """Send SIGTERM to the children, and wait for them."""
         for child in self._children:
             if child.process is not None:
@@ -228,27 +228,27 @@ class Supervisor:
         while time.monotonic() < deadline:
             for child in self._children:
                 if child.process is not None and child.process.poll() is not None:
-                    self._bereave(child)
+                    self._reap(child)
             if not any(child.process for child in self._children):
                 return
-            self._listen()
-            self._say_that_we_live()
+            self._read_heartbeats()
+            self._notify_service_manager()
         _log.error("processes that did not end in time are killed")
 
     @contextmanager
-    def _told_by_signals(self) -> Iterator[None]:
+    def _handling_signals(self) -> Iterator[None]:
         """Handle SIGTERM and SIGINT during the block: stop the loop, and wake it."""
         ours, theirs = os.pipe()
         os.set_blocking(theirs, False)
 
-        def told(_number: int, _frame: object) -> None:
+        def stop(_number: int, _frame: object) -> None:
             self._ending = True
             os.write(theirs, b".")
 
-        before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
-        woken = _Child(-1)
-        woken.heartbeat = ours
-        self._selector.register(ours, selectors.EVENT_READ, woken)
+        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        wakeup = _Child(-1)
+        wakeup.heartbeat = ours
+        self._selector.register(ours, selectors.EVENT_READ, wakeup)
         try:
             yield
         finally:

@@ -22,7 +22,7 @@ class Proxy:
 
 
 class MemberProxy(Proxy, Identity):
-    """A member to act as. It asks for no password: a caller who holds the network holds its members."""
+    """A member to act as, without a password: a caller with access to the network may act as any member."""
 
     def __init__(self, loop: LoopThread, awaited: Acting) -> None:
         Proxy.__init__(self, loop, awaited)

@@ -1,0 +1,318 @@
+"""Unix sockets between the processes of one host: socket files that only their owner may open, and framed messages.
+
+A frame is a header of four bytes and a message in MessagePack. The header holds the length of the message and a bit that says
+whether a file descriptor is attached, which travels with the first byte of its frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import stat
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import msgspec
+
+from shoal.core.errors import ShoalError, TooLarge, Unavailable
+
+_log = logging.getLogger(__name__)
+
+_HEADER = 4
+_ATTACHED = 1 << 31
+_CHUNK = 1 << 16
+_BUFFER_BYTES = 1 << 20
+_READS = 64
+"""Reads per iteration of the event loop."""
+_MOST_QUEUED = 4_096
+"""Messages that wait for the other process to read."""
+_STALL_SECONDS = 30.0
+"""A process that reads nothing for this long is taken to hang."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@contextmanager
+def at(path: Path) -> Iterator[str]:
+    """Yield a short address for `path`, which may be longer than the 107 bytes of a socket address."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def remove(path: Path) -> None:
+    """Delete a socket file if it exists."""
+    path.unlink(missing_ok=True)
+
+
+def listen(path: Path, backlog: int) -> socket.socket:
+    """Listen at `path`, and replace a socket that a killed process left there. Only our user may open the file."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # Before the file exists, so that it never has other permissions.
+        os.fchmod(listener.fileno(), stat.S_IRUSR | stat.S_IWUSR)
+        remove(path)
+        with at(path) as address:
+            listener.bind(address)
+        listener.listen(backlog)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    _open.add(listener)
+    return listener
+
+
+class NotListening(ShoalError):
+    """No process listens at the socket."""
+
+
+def connect(path: Path) -> socket.socket:
+    """Connect to the process that listens at `path`.
+
+    Raises `NotListening`, and `Unavailable` if it cannot be reached or is run by another user, who may have created the file in
+    a shared folder.
+    """
+    with ExitStack() as stack:
+        sock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+        try:
+            with at(path) as address:
+                sock.connect(address)
+        except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
+            raise NotListening(f"no process listens at {path}") from error
+        except PermissionError as error:
+            raise Unavailable(f"the store belongs to another user: {path} may not be opened") from error
+        except OSError as error:
+            raise Unavailable(f"{path} cannot be opened: {error.strerror}") from error
+        if not is_trusted(sock):
+            raise Unavailable(f"{path} belongs to another user")
+        stack.pop_all()
+        return sock
+
+
+def is_trusted(sock: socket.socket) -> bool:
+    """Return whether the process at the other end is run by our user or by root, or we are root."""
+    return os.geteuid() == 0 or user_of(sock) in {0, os.geteuid()}
+
+
+def user_of(sock: socket.socket) -> int:
+    """Return the user id of the process at the other end."""
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
+
+
+_open: WeakSet[socket.socket] = WeakSet()
+"""Sockets to close in forked processes: an open copy there would hide the end of this process from the other side."""
+
+
+def _close_all() -> None:
+    for sock in list(_open):
+        # An event loop that waits for a socket keeps it open after `close`.
+        if (number := sock.detach()) >= 0:
+            os.close(number)
+
+
+os.register_at_fork(after_in_child=_close_all)
+
+
+class LinkClosed(Unavailable):
+    """The link is closed, or the other process has ended."""
+
+    def __init__(self) -> None:
+        super().__init__("the other process has gone")
+
+
+def frame(message: msgspec.Struct, most: int, *, attached: bool = False) -> bytes:
+    """Return a message as a frame. Raises `TooLarge` if it has more than `most` bytes, or a number of more than 64 bits."""
+    try:
+        body = _encode(message)
+    except OverflowError as error:
+        raise TooLarge("a number has more than 64 bits") from error
+    if len(body) > most:
+        raise TooLarge(f"a call between processes may have {most} bytes, not {len(body)}")
+    return (len(body) | _ATTACHED * attached).to_bytes(_HEADER, "big") + body
+
+
+class Link:
+    """One end of a connection, on the running event loop. Messages have at most `most` bytes.
+
+    `received` is called with each decoded message and its descriptor, which it must close (-1: none), and `ended` once.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        most: int,
+        decode: Callable[[bytes], Any],
+        received: Callable[[Any, int], None],
+        ended: Callable[[], None],
+    ) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        _open.add(sock)
+        self.most = most
+        self.open = True
+        """Whether messages can be sent."""
+        self.malformed = False
+        """Whether the other side sent bytes that are no message."""
+        self._sock = sock
+        self._decode = decode
+        self._received = received
+        self._ended = ended
+        self._loop = asyncio.get_running_loop()
+        self.heard_at = self._sent_at = self._loop.time()
+        self._buffer = bytearray()
+        self._descriptors: deque[int] = deque()
+        """Descriptors whose frames are incomplete: a read may end with the descriptor of the next frame."""
+        self._queue: deque[tuple[memoryview, int]] = deque()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._loop.add_reader(sock, self._readable)
+
+    def send(self, message: msgspec.Struct, descriptor: int = -1) -> None:
+        """Send a message, or queue it if the socket is full. The caller keeps its descriptor.
+
+        Raises `LinkClosed`, `Unavailable` if the queue is full, and `TooLarge`. Then nothing was sent.
+        """
+        data = memoryview(frame(message, self.most, attached=descriptor >= 0))
+        if len(self._queue) >= _MOST_QUEUED:
+            raise Unavailable("the other process does not read its messages")
+        sent = 0
+        if self.open and not self._queue:
+            sent = self._write(data, descriptor)
+        if not self.open:
+            raise LinkClosed
+        if sent == len(data):
+            return
+        attached = os.dup(descriptor) if descriptor >= 0 and not sent else -1
+        self._queue.append((data[sent:], attached))
+        if self._drained.is_set():
+            self._drained.clear()
+            self._sent_at = self._loop.time()
+            self._loop.add_writer(self._sock, self._writable)
+
+    def offer(self, message: msgspec.Struct) -> None:
+        """Send a message, or drop it if the link is closed or the other process does not read."""
+        if self.open and not self._queue:
+            with suppress(LinkClosed):
+                self.send(message)
+
+    async def flushed(self) -> None:
+        """Wait until the kernel has all messages: the other process receives them even if this one is killed.
+
+        Raises `LinkClosed`, also if the other process reads nothing for 30 seconds.
+        """
+        while self._queue:
+            try:
+                async with asyncio.timeout_at(self._sent_at + _STALL_SECONDS):
+                    await self._drained.wait()
+            except TimeoutError:
+                if self._loop.time() >= self._sent_at + _STALL_SECONDS:
+                    self.shut()
+        if not self.open:
+            raise LinkClosed
+
+    def _write(self, data: memoryview, descriptor: int) -> int:
+        """Return the number of bytes that the socket took. The descriptor goes with the first one."""
+        try:
+            if descriptor >= 0:
+                return socket.send_fds(self._sock, [data], [descriptor])
+            return self._sock.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self.shut()
+            return 0
+
+    def _writable(self) -> None:
+        while self._queue:
+            data, descriptor = self._queue[0]
+            sent = self._write(data, descriptor)
+            if not sent:
+                return
+            self._sent_at = self._loop.time()
+            if descriptor >= 0:
+                os.close(descriptor)
+            if sent < len(data):
+                self._queue[0] = (data[sent:], -1)
+                return
+            self._queue.popleft()
+        self._drained.set()
+        self._loop.remove_writer(self._sock)
+
+    def _readable(self) -> None:
+        for _ in range(_READS):
+            try:
+                data, descriptors, _flags, _address = socket.recv_fds(self._sock, _CHUNK, 1, socket.MSG_CMSG_CLOEXEC)
+            except BlockingIOError:
+                return
+            except OSError:
+                data, descriptors = b"", []
+            if not data:
+                self.close()
+                return
+            self.heard_at = self._loop.time()
+            self._buffer += data
+            if not self._take(descriptors):
+                self.malformed = True
+                self.close()
+            # The kernel ends a read after a descriptor, so more data may wait.
+            if self._sock.fileno() < 0 or (len(data) < _CHUNK and not descriptors):
+                return
+
+    def _take(self, descriptors: list[int]) -> bool:
+        """Process the complete frames of the buffer. Return False for one that is malformed."""
+        self._descriptors += descriptors
+        while len(self._buffer) >= _HEADER and self._sock.fileno() >= 0:
+            header = int.from_bytes(self._buffer[:_HEADER], "big")
+            end = _HEADER + (header & ~_ATTACHED)
+            if end > _HEADER + self.most:
+                return False
+            if len(self._buffer) < end:
+                break
+            body = bytes(memoryview(self._buffer)[_HEADER:end])
+            del self._buffer[:end]
+            try:
+                message = self._decode(body)
+                attached = header & _ATTACHED and self._descriptors
+                self._received(message, self._descriptors.popleft() if attached else -1)
+            except msgspec.DecodeError:
+                return False
+            except Exception:  # noqa: BLE001  # it ends the link, not the event loop's callback
+                _log.exception("a message of another process could not be acted on")
+                return False
+        return len(self._descriptors) <= 1
+
+    def shut(self) -> None:
+        """Send and receive nothing more. What has arrived is still read, then the link ends."""
+        if not self.open:
+            return
+        self.open = False
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._loop.remove_writer(self._sock)
+        for _, descriptor in self._queue:
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._queue.clear()
+        self._drained.set()
+
+    def close(self) -> None:
+        """End the link at once. Messages that were not sent or not read are lost."""
+        self.shut()
+        if self._sock.fileno() < 0:
+            return
+        self._loop.remove_reader(self._sock)
+        self._sock.close()
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
+        self._ended()

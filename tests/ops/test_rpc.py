@@ -1,0 +1,493 @@
+"""The protocol between the processes of one host: what is refused, and what a caller learns when the other side fails."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.running import eventually, in_loop
+
+from shoal.core.errors import InvalidInput, TooLarge, Unavailable
+from shoal.multiprocess import link, rpc
+from shoal.multiprocess.link import LinkClosed, NotListening
+from shoal.multiprocess.rpc import (
+    Cancel,
+    Client,
+    Hello,
+    Passed,
+    PeerGone,
+    Request,
+    ServedCall,
+    Service,
+    connect,
+    serving,
+)
+
+_NIL = b"\xc0"
+
+
+class Server:
+    """A service with one answer for every request. Requests wait while `held` is cleared."""
+
+    def __init__(self) -> None:
+        self.held = asyncio.Event()
+        self.held.set()
+        self.running = 0
+
+    async def answer(self, body: msgspec.Raw, call: ServedCall) -> bytes:
+        self.running += 1
+        try:
+            name = msgspec.msgpack.decode(body)
+            if name == "begin":
+                await call.begin()
+            if name == "refuse":
+                raise InvalidInput("no", field="name")
+            if name == "fail":
+                raise RuntimeError("a secret")
+            await self.held.wait()
+        finally:
+            self.running -= 1
+        return bytes(body)
+
+    async def items(self, body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, None]:
+        for number in range(msgspec.msgpack.decode(body, type=int)):
+            yield msgspec.msgpack.encode(number)
+
+    async def count(self) -> int:
+        return self.running
+
+
+def encoded(value: object) -> bytes:
+    return msgspec.msgpack.encode(value)
+
+
+@asynccontextmanager
+async def connected(path: Path, grace: float = 0.0) -> AsyncIterator[tuple[Server, Client]]:
+    server = Server()
+    async with serving(path, Service(server.answer, server.items), grace=grace):
+        client = await connect(path)
+        try:
+            yield server, client
+        finally:
+            await client.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.sock"
+
+
+@in_loop
+async def test_call_returns_the_answer_and_raises_the_error_of_the_server(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: list[object] = []
+    monkeypatch.setattr(rpc._log, "error", lambda *_, **values: logged.append(values["exc_info"]))
+    async with connected(path) as (_, client):
+        assert msgspec.msgpack.decode(await client.call(encoded("x"))) == "x"
+        with pytest.raises(InvalidInput, match="no") as refused:
+            await client.call(encoded("refuse"))
+        assert refused.value.field == "name"
+        with pytest.raises(Exception, match="its log says which") as failed:
+            await client.call(encoded("fail"))
+        assert "secret" not in str(failed.value)
+        assert len(logged) == 1
+        async with aclosing(client.stream(encoded(3))) as items:
+            assert [msgspec.msgpack.decode(item) async for item in items] == [0, 1, 2]
+
+
+@in_loop
+async def test_oversized_request_is_refused_before_it_is_sent(path: Path) -> None:
+    async with connected(path) as (_, client):
+        with pytest.raises(TooLarge, match="may have 1048576 bytes"):
+            await client.call(encoded(bytes(1 << 20)))
+        assert await client.call(encoded("x"))
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        (1 << 21).to_bytes(4, "big"),
+        b"\0\0\0\1\xc1",
+        b"\0\0\0\3\x93\x01\x02",
+        b'{"operation":"Check"}\n',
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+    ids=["oversized frame", "no MessagePack", "no message", "older protocol", "HTTP"],
+)
+@in_loop
+async def test_malformed_frame_ends_its_connection_and_no_other(path: Path, noise: bytes) -> None:
+    async with connected(path) as (_, client):
+        other = link.connect(path)
+        other.setblocking(True)
+        other.settimeout(10)
+        with other:
+            await asyncio.to_thread(other.sendall, noise)
+            received = await asyncio.to_thread(_read_all, other)
+        assert b"hello" in received
+        assert await client.call(encoded("x"))
+
+
+def _read_all(sock: socket.socket) -> bytes:
+    data = b""
+    while chunk := sock.recv(1 << 16):
+        data += chunk
+    return data
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        (Hello(rpc.PROTOCOL + 1, "", 1 << 20), "another version of Shoal"),
+        (Hello(rpc.PROTOCOL, "of other methods", 1 << 20), "another version of Shoal"),
+        (rpc.Heartbeat(), "another version of Shoal"),
+        (Cancel(1), "another version of Shoal"),
+        (rpc.Failure(0, ["Unavailable"], "64 processes are connected", {}), "64 processes"),
+    ],
+    ids=["protocol", "fingerprint", "no hello", "not from a server", "refusal"],
+)
+@in_loop
+async def test_server_of_another_version_is_refused_with_a_message(
+    path: Path, first: msgspec.Struct, message: str
+) -> None:
+    with link.listen(path, 1) as listener:
+        connecting = asyncio.create_task(connect(path))
+        sock, _ = await asyncio.get_running_loop().sock_accept(listener)
+        with sock:
+            sock.send(link.frame(first, 1 << 20))
+            with pytest.raises(Unavailable, match=message):
+                await connecting
+
+
+@in_loop
+async def test_server_that_does_not_greet_is_given_up(path: Path) -> None:
+    with link.listen(path, 1), pytest.raises(PeerGone, match="silent"):
+        await connect(path, silence=0.1)
+
+
+@in_loop
+async def test_no_server_is_not_listening(path: Path) -> None:
+    with pytest.raises(NotListening):
+        await connect(path)
+    _write(path)
+    with pytest.raises(NotListening):
+        await connect(path)
+    with pytest.raises(NotListening):
+        await connect(path / "below a file")
+
+
+def _write(path: Path) -> None:
+    path.write_text("a file")
+
+
+@in_loop
+async def test_socket_is_private_from_the_beginning_and_removed_at_the_end(path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        async with connected(path):
+            assert _mode(path) == 0o600
+    finally:
+        os.umask(umask)
+    assert _mode(path) is None
+
+
+def _mode(path: Path) -> int | None:
+    return stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+
+
+@in_loop
+async def test_client_refuses_a_server_of_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with connected(path):
+        monkeypatch.setattr(os, "geteuid", lambda: 1_234)
+        monkeypatch.setattr(link, "user_of", lambda _: 4_321)
+        with pytest.raises(Unavailable, match="belongs to another user"):
+            await connect(path)
+
+
+@in_loop
+async def test_server_refuses_a_client_of_another_user_whatever_the_mode_of_the_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connected(path) as (_, client):
+        os.chmod(path, 0o666)  # noqa: PTH101, S103
+        other = link.connect(path)
+        with other, monkeypatch.context() as patch:
+            patch.setattr(os, "geteuid", lambda: 1_234)
+            patch.setattr(link, "user_of", lambda _: 4_321)
+            assert await asyncio.get_running_loop().sock_recv(other, 100) == b""
+        assert await client.call(encoded("x"))
+
+
+@in_loop
+async def test_socket_that_may_not_be_opened_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(link, "at", refuse)
+    with pytest.raises(Unavailable, match="the store belongs to another user"):
+        await connect(path)
+
+
+@in_loop
+async def test_more_connections_than_the_service_takes_are_refused(path: Path) -> None:
+    async with serving(path, Service(Server().answer, processes=1)):
+        first = await connect(path)
+        with pytest.raises(Unavailable, match="1 processes are connected already"):
+            await connect(path)
+        await first.close()
+        while True:
+            try:
+                second = await connect(path)
+            except Unavailable:
+                continue
+            break
+        await second.close()
+
+
+@in_loop
+async def test_calls_beyond_the_bound_wait_and_beyond_the_bound_of_the_server_are_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc, "_MOST_SENT_CALLS", 3)
+    async with connected(path) as (server, client):
+        server.held.clear()
+        calls = [asyncio.create_task(client.call(encoded("x"))) for _ in range(5)]
+        await eventually(server.count, 3)
+        monkeypatch.setattr(rpc, "_MOST_CALLS", 3)
+        other = await connect(path)
+        for _ in range(3):
+            other.tell(encoded("x"))
+        with pytest.raises(Unavailable, match="too many calls"):
+            await other.call(encoded("x"))
+        server.held.set()
+        assert len(await asyncio.gather(*calls)) == 5
+        await other.close()
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_full_queue_is_refused_and_leaves_no_descriptor_open(path: Path) -> None:
+    before = _descriptors()
+
+    async def main() -> None:
+        with link.listen(path, 1) as listener:
+            connecting = asyncio.create_task(connect(path))
+            sock, _ = await asyncio.get_running_loop().sock_accept(listener)
+            with sock:
+                sock.send(link.frame(Hello(rpc.PROTOCOL, "", 1 << 20), 1 << 20))
+                client = await connecting
+                ours, theirs = socket.socketpair()
+                with ours, theirs, pytest.raises(Unavailable, match="does not read"):
+                    _fill(client, ours.fileno())
+                client.link.offer(Cancel(1))
+                await client.close()
+                with pytest.raises(LinkClosed):
+                    client.tell(_NIL)
+                with pytest.raises(PeerGone):
+                    await client.call(_NIL)
+
+    in_loop(main)()
+    assert _descriptors() == before
+
+
+def _fill(client: Client, descriptor: int) -> None:
+    for _ in range(10_000):
+        client.link.send(Passed(b"x" * 20_000), descriptor)
+
+
+@in_loop
+async def test_process_that_reads_nothing_is_given_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "_STALL_SECONDS", 0.1)
+    async with connected(path) as (_, client):
+        for _ in range(100):
+            client.link.send(Request(1, msgspec.Raw(encoded(bytes(1 << 19)))))
+            if client.link._queue:
+                break
+        client.link._loop.remove_writer(client.link._sock)
+        with pytest.raises(LinkClosed):
+            await client.link.flushed()
+        await client.ended
+
+
+@in_loop
+async def test_descriptor_that_no_message_takes_is_closed(path: Path) -> None:
+    before = _descriptors()
+    async with connected(path) as (_, client):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            client.link.send(Passed(b"x"), ours.fileno())
+            client.link.send(Request(1, msgspec.Raw(encoded("x"))), ours.fileno())
+        assert await client.call(encoded("x"))
+    assert _descriptors() == before
+
+
+@in_loop
+async def test_cancelled_call_is_cancelled_in_the_server(path: Path) -> None:
+    async with connected(path) as (server, client):
+        server.held.clear()
+        call = asyncio.create_task(client.call(encoded("x")))
+        await eventually(server.count, 1)
+        call.cancel()
+        await eventually(server.count, 0)
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+
+@in_loop
+async def test_client_that_goes_cancels_its_calls_and_begins_nothing(path: Path) -> None:
+    begun: list[BaseException | None] = []
+    going = asyncio.Event()
+
+    async def answer(_body: msgspec.Raw, call: ServedCall) -> bytes:
+        try:
+            await going.wait()
+        except asyncio.CancelledError:
+            try:
+                await call.begin()
+            except LinkClosed as error:
+                begun.append(error)
+            raise
+        return _NIL
+
+    async with serving(path, Service(answer)):
+        client = await connect(path)
+        call = asyncio.create_task(client.call(_NIL))
+        await asyncio.sleep(0.05)
+        await client.close()
+        with pytest.raises(PeerGone):
+            await call
+        await eventually(lambda: _count(begun), 1)
+
+
+async def _count(of: list[BaseException | None]) -> int:
+    return len(of)
+
+
+@in_loop
+async def test_server_that_ends_answers_running_calls_within_its_grace(path: Path) -> None:
+    server = Server()
+    async with serving(path, Service(server.answer), grace=10.0):
+        client = await connect(path)
+        server.held.clear()
+        call = asyncio.create_task(client.call(encoded("x")))
+        await eventually(server.count, 1)
+        asyncio.get_running_loop().call_later(0.05, server.held.set)
+    assert await call
+    await client.close()
+
+
+_KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from shoal.multiprocess.rpc import Service, serving
+
+async def answer(body, call):
+    if "begin" in sys.argv:
+        await call.begin()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    async with serving(Path(sys.argv[1]), Service(answer)):
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("begin", [False, True])
+@in_loop
+async def test_caller_of_a_killed_server_knows_whether_the_call_had_begun(path: Path, begin: bool) -> None:
+    command = [sys.executable, "-c", _KILLED, str(path), *(["begin"] if begin else [])]
+    with subprocess.Popen(command) as server:  # noqa: ASYNC220  # it starts before the loop has anything to do
+        client = await _reached(lambda: connect(path))
+        with pytest.raises(PeerGone, match="ended before it answered") as gone:
+            await client.call(_NIL)
+        assert gone.value.begun is begin
+        await client.close()
+        assert server.wait(30) == -signal.SIGKILL
+
+
+async def _reached(connecting: Callable[[], object]) -> Client:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return await connecting()  # type: ignore[misc, no-any-return]
+        except NotListening:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.02)
+
+
+@in_loop
+async def test_caller_of_a_silent_server_reads_what_arrived_before_it_leaves(path: Path) -> None:
+    with link.listen(path, 1) as listener:
+        connecting = asyncio.create_task(connect(path, silence=0.2))
+        sock, _ = await asyncio.get_running_loop().sock_accept(listener)
+        with sock:
+            sock.send(link.frame(Hello(rpc.PROTOCOL, "", 1 << 20), 1 << 20))
+            client = await connecting
+            call = asyncio.create_task(client.call(_NIL))
+            await asyncio.sleep(0.05)
+            sock.send(link.frame(rpc.Begun(1), 1 << 20))
+            with pytest.raises(PeerGone, match="silent") as gone:
+                await call
+            assert gone.value.begun
+            with pytest.raises(BrokenPipeError):
+                sock.send(link.frame(rpc.Begun(1), 1 << 20))
+            await client.close()
+
+
+@in_loop
+async def test_caller_of_a_server_that_is_killed_within_an_answer_loses_the_connection_only(path: Path) -> None:
+    with link.listen(path, 1) as listener:
+        connecting = asyncio.create_task(connect(path))
+        sock, _ = await asyncio.get_running_loop().sock_accept(listener)
+        with sock:
+            sock.send(link.frame(Hello(rpc.PROTOCOL, "", 1 << 20), 1 << 20))
+            client = await connecting
+            call = asyncio.create_task(client.call(_NIL))
+            await asyncio.sleep(0.05)
+            answer = link.frame(rpc.Response(1, msgspec.Raw(encoded("x" * 1_000))), 1 << 20)
+            sock.send(link.frame(rpc.Begun(1), 1 << 20) + answer[:500])
+        with pytest.raises(PeerGone, match="ended") as gone:
+            await call
+        assert gone.value.begun
+        assert client.link.open is False
+        await client.close()
+
+
+@in_loop
+async def test_client_that_is_killed_within_a_passed_connection_leaves_no_descriptor(path: Path) -> None:
+    before = _descriptors()
+    taken: list[bytes] = []
+
+    def take(sock: socket.socket, data: bytes) -> None:
+        sock.close()
+        taken.append(data)
+
+    async with serving(path, Service(Server().answer, take=take)):
+        other = link.connect(path)
+        ours, theirs = socket.socketpair()
+        with other, ours, theirs:
+            partial = link.frame(Passed(b"x" * 1_000), 1 << 20, attached=True)[:500]
+            assert socket.send_fds(other, [partial], [ours.fileno()]) == 500
+            assert theirs.send(b"x") == 1
+            await asyncio.sleep(0.05)
+        client = await connect(path)
+        with pytest.raises(InvalidInput, match="no streams"):
+            await anext(client.stream(_NIL))
+        await client.close()
+    assert taken == []
+    assert _descriptors() == before
