@@ -141,7 +141,7 @@ async def test_a_post_is_written_at_its_moment_and_not_before() -> None:
         assert entry.poll.poll.expires_at - entry.post.created_at == 6_000_000
         assert await agenda(shoal, 11).once() == 0
         with pytest.raises(NotFound):
-            await own_object(shoal.network.store, ScheduledPost, ann.id, made.id)
+            await own_object(shoal.network.store, ann.id, made.id, ScheduledPost)
         assert (await shoal.network.store.assoc_count((ann.id,), (SCHEDULES,)))[SCHEDULES] == {}
         assert (await check(shoal.network)).clean
 

@@ -18,7 +18,7 @@ from shoal.commands import blocklists
 from shoal.core.blocklists import EmailDomainBlock, IpSeverity
 from shoal.core.errors import Disallowed, Gone, NotFound, Unavailable
 from shoal.core.model import Post
-from shoal.graph.access import get_object
+from shoal.graph.access import require_object
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor
@@ -455,7 +455,7 @@ async def test_a_sign_up_is_refused_and_counted_in_whichever_process_it_comes() 
             for shoal in (one, two, three):
                 with pytest.raises(Disallowed):
                     await blocklists.check_email(shoal.network.writes, "a@mail.spam.example", client)
-        found = await get_object(three.network.store, EmailDomainBlock, block.id)
+        found = await require_object(three.network.store, block.id, EmailDomainBlock)
         assert [day.uses for day in found.days] == [6]
         # Seldom, two addresses share a bit.
         assert 1 <= found.days[0].accounts <= 2

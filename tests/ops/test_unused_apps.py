@@ -17,7 +17,7 @@ from shoal.admin.report import CheckReport
 from shoal.commands import oauth
 from shoal.core.ids import shard_of
 from shoal.core.model import App
-from shoal.graph.access import get_object
+from shoal.graph.access import require_object
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Batch
 
@@ -77,7 +77,7 @@ async def test_an_old_app_that_is_used_stays(how: str) -> None:
             await oauth.issue_code(writes, (await ann.profile()).member, app.id, ("read",), "urn:x")
         else:
             await oauth.issue_token(writes, app.id, ann.id if "member" in how else 0, ("read",))
-        used = await get_object(writes.graph, App, app.id)
+        used = await require_object(writes.graph, app.id, App)
         await forget_plan(shoal, used, kept=False)
         assert (await looked_at(shoal, repair=True)).clean
         assert await stays(shoal, app)

@@ -43,9 +43,9 @@ from shoal.core.model import DAY_MS, RECEIPT_DAYS, Departure, Media, Member, Nod
 from shoal.core.tokens import fits, hash_of, new_secret, opened, text_of
 from shoal.graph import media as media_life
 from shoal.graph import schema
-from shoal.graph.access import access_member, find_object, get_object
+from shoal.graph.access import access_member, require_object
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.contract import Assoc, Batch, Cursor, get_object
 from shoal.graph.member_lookup import redeclare
 from shoal.graph.payloads.members import drop_login, tastes_of
 from shoal.graph.payloads.posts import chosen_of, unvote_batch, vote_keys
@@ -82,7 +82,7 @@ async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
 
     async def attempt() -> Farewell:
         member = await _access(writes, member_id)
-        before = await find_object(writes.graph, Departure, member.departure_id)
+        before = await get_object(writes.graph, member.departure_id, Departure)
         if before is not None and before.begun_at:
             raise NotAllowed(_BEGUN)
 
@@ -129,7 +129,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
 
     async def attempt() -> Member:
         member = await _access(writes, member_id)
-        departure = await find_object(writes.graph, Departure, member.departure_id)
+        departure = await get_object(writes.graph, member.departure_id, Departure)
         if departure is None:
             check_welcome(member)
             raise NotAllowed("This account is not to be deleted")
@@ -154,7 +154,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
 async def receipt(writes: Writes, text: str) -> Departure:
     """Return the departure with this receipt text. Raises `NotFound`."""
     id_, secret = opened(text)
-    departure = await get_object(writes.graph, Departure, id_)
+    departure = await require_object(writes.graph, id_, Departure)
     if not fits(departure.secret_hash, secret):
         raise NotFound("Record not found")
     return departure
@@ -162,7 +162,7 @@ async def receipt(writes: Writes, text: str) -> Departure:
 
 async def _access(writes: Writes, member_id: int) -> Member:
     """Return a member, including suspended and leaving ones. Raises `NotFound`, also for a pending member."""
-    member = await get_object(writes.graph, Member, member_id)
+    member = await require_object(writes.graph, member_id, Member)
     if member.pending:
         raise NotFound("Record not found")
     return member
@@ -271,7 +271,7 @@ async def _begin(writes: Writes, departure: Departure) -> Departure:
     counts = await writes.graph.assoc_count((member,), tuple(_COUNTED.values()))
     found = {name: counts[atype].get(member, 0) for name, atype in _COUNTED.items()}
     found["posts"] -= found["shares"]
-    node = await find_object(writes.graph, Member, member)
+    node = await get_object(writes.graph, member, Member)
     found["bytes"] = node.media_bytes if node else 0
     now = writes.new_id.now()
     begun = replace(departure, counts=found, begun_at=now, version=departure.version + 1)
@@ -330,7 +330,7 @@ async def _end_reaction(writes: Writes, member: int, reaction: Assoc) -> None:
 
 async def _end_vote(writes: Writes, member: int, poll_id: int) -> None:
     # The cleanup of a deleted poll removes the vote, because it knows the options.
-    if (poll := await find_object(writes.graph, Poll, poll_id)) is not None:
+    if (poll := await get_object(writes.graph, poll_id, Poll)) is not None:
         held = await writes.graph.key_get(vote_keys(member, poll.id, len(poll.options)))
         options = [option.id for option in poll.options]
         await writes.graph.commit(unvote_batch(member, poll.id, options, held, writes.new_id(shard_of(member))))
@@ -352,7 +352,7 @@ async def _media(writes: Writes, member: int) -> int:
     page = await writes.graph.assoc_range(member, schema.OWNS, Cursor(limit=_PAGE))
     # One at a time: each deletion changes the member's byte count.
     for owned in page:
-        if (media := await find_object(writes.graph, Media, owned.id2)) is not None:
+        if (media := await get_object(writes.graph, owned.id2, Media)) is not None:
             await media_life.delete(writes.graph, writes.new_id, media)
     return len(page)
 
@@ -419,7 +419,7 @@ _STEPS: Sequence[_Step] = (
 
 async def _end(writes: Writes, departure: Departure) -> None:
     """Delete the member and the login. The receipt is kept for a year."""
-    member = await find_object(writes.graph, Member, departure.member_id)
+    member = await get_object(writes.graph, departure.member_id, Member)
     batch = Batch(shard_of(departure.id))
     now = writes.new_id(batch.shard)
     if member is not None:

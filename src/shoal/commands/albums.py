@@ -60,7 +60,7 @@ async def update(
             description=held.description if description is None else _checked_description(writes, description),
         )
 
-    return await change_object(writes.graph, lambda: own_object(writes.graph, Album, member_id, album_id), change)
+    return await change_object(writes.graph, lambda: own_object(writes.graph, member_id, album_id, Album), change)
 
 
 async def delete(writes: Writes, member_id: int, album_id: int) -> None:
@@ -77,7 +77,7 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
     Raises `NotFound` for an album or post of another member and for media that the post does not have, and `InvalidInput` for a
     post without media, a direct post, and an album that would be too large.
     """
-    await own_object(writes.graph, Album, member_id, album_id)
+    await own_object(writes.graph, member_id, album_id, Album)
     post = await own_post(writes.graph, member_id, post_id)
     wanted = _wanted(post, media_ids)
 
@@ -103,7 +103,7 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
 
 async def take_out(writes: Writes, member_id: int, album_id: int, media_ids: Sequence[int]) -> None:
     """Remove photos from an album, ignoring unknown ones. Raises `NotFound` for another member's album."""
-    await own_object(writes.graph, Album, member_id, album_id)
+    await own_object(writes.graph, member_id, album_id, Album)
     held = (await writes.graph.assoc_get(album_id, (COLLECTS,), list(dict.fromkeys(media_ids))))[COLLECTS]
     if held:
         batch = Batch(shard_of(member_id))
@@ -117,7 +117,7 @@ async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequ
 
     Raises `NotFound` for another member's album.
     """
-    await own_object(writes.graph, Album, member_id, album_id)
+    await own_object(writes.graph, member_id, album_id, Album)
 
     async def attempt(claim: Claim) -> None:
         there = {assoc.id2: assoc for assoc in in_order(await _held(writes, album_id))}

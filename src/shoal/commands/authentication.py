@@ -58,9 +58,8 @@ from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.text import normalized
-from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, KeyTaken
+from shoal.graph.contract import Batch, KeyTaken, get_object
 from shoal.graph.member_lookup import login_of
 from shoal.graph.schema import challenge_key_key, used_challenge_key
 
@@ -273,7 +272,7 @@ async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
         member_id = read_assertion(answer).member_id
     except BadAnswer:
         raise Unauthenticated(_WRONG_PASSKEY) from None
-    member = await find_object(writes.graph, Member, member_id)
+    member = await get_object(writes.graph, member_id, Member)
     name = member.name if member else "-"
     before = await login_of(writes.graph, member) if member else None
     await _begin(writes, before, account_key(f"passkey of {member_id}"), name, asker, what="passkeys")

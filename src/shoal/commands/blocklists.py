@@ -40,9 +40,9 @@ from shoal.core.errors import Disallowed, NotFound, Reserved, ShoalError, Taken,
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Node
 from shoal.core.text import check_text
-from shoal.graph.access import association, count_of, find_object, get_object, objects_of, pages_of
+from shoal.graph.access import association, count_of, get_objects, pages_of, require_object
 from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Batch, KeyTaken, Reader
+from shoal.graph.contract import Batch, KeyTaken, Reader, get_object
 from shoal.graph.schema import (
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,
@@ -162,13 +162,13 @@ async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
 
 
 async def unblock_domain(writes: Writes, block_id: int) -> EmailDomainBlock:
-    block = await get_object(writes.graph, EmailDomainBlock, block_id)
+    block = await require_object(writes.graph, block_id, EmailDomainBlock)
     await remove_blocks(writes, _DOMAINS, {email_domain_block_key(block.domain): block.id})
     return block
 
 
 async def unblock_address(writes: Writes, block_id: int) -> CanonicalEmailBlock:
-    block = await get_object(writes.graph, CanonicalEmailBlock, block_id)
+    block = await require_object(writes.graph, block_id, CanonicalEmailBlock)
     await remove_blocks(writes, _ADDRESSES, {email_block_key(block.digest): block.id})
     return block
 
@@ -208,7 +208,7 @@ async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
     async with writes.turns.of((f"email domain block {block_id}",)):
         await change_object(
             writes.graph,
-            lambda: get_object(writes.graph, EmailDomainBlock, block_id),
+            lambda: require_object(writes.graph, block_id, EmailDomainBlock),
             lambda block: attempted(block, client, now),
         )
 
@@ -216,7 +216,7 @@ async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
 async def matching_email_blocks(graph: Reader, address: str) -> Sequence[CanonicalEmailBlock]:
     """Return the block that matches the canonical form of an address, if any. Raises `InvalidInput`."""
     block_id = await address_block_of(graph, address)
-    block = await find_object(graph, CanonicalEmailBlock, block_id)
+    block = await get_object(graph, block_id, CanonicalEmailBlock)
     return (block,) if block is not None else ()
 
 
@@ -297,7 +297,7 @@ async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges
     """Change a block. Raises like `block_ip`, and `NotFound`."""
 
     async def attempt() -> IpBlock:
-        before = await get_object(writes.graph, IpBlock, block_id)
+        before = await require_object(writes.graph, block_id, IpBlock)
         after = _checked(before, changes)
         if after == before:
             return before
@@ -326,7 +326,7 @@ async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges
 
 async def unblock_ip(writes: Writes, block_id: int) -> IpBlock:
     async def attempt() -> IpBlock:
-        node = await get_object(writes.graph, IpBlock, block_id)
+        node = await require_object(writes.graph, block_id, IpBlock)
         batch = _ending(writes, node)
         note(writes, batch, AuditVerb.IP_UNBLOCKED, ip_target(node), severity=node.severity.value)
         await writes.graph.commit(batch)
@@ -358,7 +358,7 @@ async def ip_blocks_version(graph: Reader) -> int:
 async def all_ip_blocks(graph: Reader) -> list[IpBlock]:
     found: list[IpBlock] = []
     async for page in pages_of(graph, EVERYBODY, BLOCKS_IP, _PAGE):
-        found += await objects_of(graph, IpBlock, [assoc.id2 for assoc in page])
+        found += await get_objects(graph, [assoc.id2 for assoc in page], IpBlock)
     return found
 
 

@@ -36,10 +36,10 @@ from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Member, Node
 from shoal.core.signup import Inviters
 from shoal.core.tokens import FOR_EVER, TokenLifetime
-from shoal.graph.access import Owned, access_member, find_object, get_object, own_object
+from shoal.graph.access import Owned, access_member, own_object, require_object
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Graph, IdTaken, Missing
+from shoal.graph.contract import Batch, Graph, IdTaken, Missing, get_object
 from shoal.graph.schema import AssocType, Key
 from shoal.locks import NamedTurns
 from shoal.media.library import MediaLibrary
@@ -253,7 +253,7 @@ async def delete_owned(
     writes: Writes, kind: type[Owned], atype: AssocType, owner_id: int, id_: int, event: AnyEvent
 ) -> None:
     """Delete an object that the member owns, and emit an event. Raises `NotFound` for another member's object."""
-    await own_object(writes.graph, kind, owner_id, id_)
+    await own_object(writes.graph, owner_id, id_, kind)
     batch = Batch(shard_of(owner_id))
     batch.obj_del(id_)
     batch.assoc_del(owner_id, atype, id_, writes.new_id(batch.shard))
@@ -272,7 +272,7 @@ async def made_once(writes: Writes, key: Key, kind: type[N], make: Callable[[int
 
     async def attempt() -> N:
         id_ = (await writes.graph.key_get((key,))).get(key, 0)
-        return await find_object(writes.graph, kind, id_) or await add_node(writes, key.shard, build)
+        return await get_object(writes.graph, id_, kind) or await add_node(writes, key.shard, build)
 
     return await retry_on_conflict(attempt)
 
@@ -295,7 +295,7 @@ async def in_turn(
     graph = writes.graph
 
     async def once() -> T:
-        member = await (access_member(graph, member_id) if active else get_object(graph, Member, member_id))
+        member = await (access_member(graph, member_id) if active else require_object(graph, member_id, Member))
         # Read the version before `attempt` counts, and both later than anything this request has read so far: another process may
         # have added in between.
         with another_request():

@@ -27,9 +27,9 @@ from shoal.core.model import Member
 from shoal.core.placement import place
 from shoal.core.text import check_email, check_text
 from shoal.core.tokens import fits, opened
-from shoal.graph.access import access_member, find_object, get_object
+from shoal.graph.access import access_member, require_object
 from shoal.graph.changes import retry_on_conflict, take_off
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, get_object
 from shoal.graph.member_lookup import keep_address, redeclare, release_address
 
 _WRONG_CURRENT = "the current password is wrong"
@@ -77,7 +77,7 @@ async def replace_password(
     ended = await sessions.all_ended(writes, member_id)
 
     async def attempt() -> None:
-        member = await get_object(writes.graph, Member, member_id)
+        member = await require_object(writes.graph, member_id, Member)
         login = await members.login_of(writes, member)
         if login is None or known not in ("", login.password):
             raise InvalidInput(_WRONG_CURRENT, field="current_password")
@@ -131,10 +131,10 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
 async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
     """Return the valid email token of a link, of one of these kinds. Raises `Gone` if it is unknown, used or expired."""
     id_, secret = opened(text)
-    proof = await find_object(writes.graph, Proof, id_)
+    proof = await get_object(writes.graph, id_, Proof)
     if proof is None or not any(fits(one, secret) for one in proof.secret_hashes) or proof.kind not in kinds:
         raise Gone(_OVER)
-    member = await find_object(writes.graph, Member, proof.member_id)
+    member = await get_object(writes.graph, proof.member_id, Member)
     now = writes.new_id.now()
     if member is None or now >= proof.expires_at:
         raise Gone(_OVER)
@@ -181,7 +181,7 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
 
 async def _access_as_is(writes: Writes, member_id: int) -> Member:
     """Return a member in any state. Raises `Gone` if there is none."""
-    member = await find_object(writes.graph, Member, member_id)
+    member = await get_object(writes.graph, member_id, Member)
     if member is None:
         raise Gone(_OVER)
     return member
@@ -419,7 +419,7 @@ async def end(writes: Writes, proof: Proof) -> None:
 
 
 async def _end_unconfirmed(writes: Writes, proof: Proof) -> None:
-    member = await find_object(writes.graph, Member, proof.member_id)
+    member = await get_object(writes.graph, proof.member_id, Member)
     if member is None or not member.unconfirmed:
         return
     # The member may be approved or deleted concurrently; if the mail was sent again, the later token decides.

@@ -140,7 +140,7 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
     """Apply a change to the current filter. Store nothing if it makes no difference."""
 
     async def attempt(claim: Claim) -> Filter:
-        before = await own_object(writes.graph, Filter, member_id, filter_id)
+        before = await own_object(writes.graph, member_id, filter_id, Filter)
         after = change(before)
         if after == before:
             return before

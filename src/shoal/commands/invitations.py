@@ -34,10 +34,10 @@ from shoal.core.signup import (
 )
 from shoal.core.text import check_user_name
 from shoal.core.tokens import fits, hash_of, new_secret, opened
-from shoal.graph.access import access_member, find_object, get_object, members_by_id, objects_of, own_object
+from shoal.graph.access import access_member, get_objects, members_by_id, own_object, require_object
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import change_object, retry_on_conflict
-from shoal.graph.contract import Batch, Cursor
+from shoal.graph.contract import Batch, Cursor, get_object
 from shoal.graph.schema import OWNS_INVITATION
 
 _KEPT = 100
@@ -117,12 +117,12 @@ def _check(owner: Member, uses: int, seconds: int) -> None:
 async def of_member(writes: Writes, member_id: int) -> list[Invitation]:
     """Return up to 100 invitations of a member, newest first, including expired and used ones."""
     listed = await writes.graph.assoc_range(member_id, OWNS_INVITATION, Cursor(limit=_KEPT))
-    return await _settled(writes, await objects_of(writes.graph, Invitation, [assoc.id2 for assoc in listed]))
+    return await _settled(writes, await get_objects(writes.graph, [assoc.id2 for assoc in listed], Invitation))
 
 
 async def end(writes: Writes, member_id: int, invitation_id: int) -> None:
     """Revoke an own invitation. Raises `NotFound` for another member's."""
-    await own_object(writes.graph, Invitation, member_id, invitation_id)
+    await own_object(writes.graph, member_id, invitation_id, Invitation)
     await _end(writes, invitation_id)
 
 
@@ -138,7 +138,7 @@ async def end_as_staff(writes: Writes, member_id: int, invitation_id: int) -> No
 
     Raises `NotFound`, and `NotAllowed` if the owner's role is not lower.
     """
-    invitation = await get_object(writes.graph, Invitation, invitation_id)
+    invitation = await require_object(writes.graph, invitation_id, Invitation)
     people = await members_by_id(writes.graph, (member_id, invitation.owner_id))
     if member_id not in people:
         raise NotFound("Record not found")
@@ -149,7 +149,7 @@ async def end_as_staff(writes: Writes, member_id: int, invitation_id: int) -> No
 
 async def _end(writes: Writes, invitation_id: int) -> None:
     async def attempt() -> None:
-        invitation = await get_object(writes.graph, Invitation, invitation_id)
+        invitation = await require_object(writes.graph, invitation_id, Invitation)
         batch = Batch(shard_of(invitation.id))
         _take(writes, batch, invitation.owner_id, invitation.id, invitation.version)
         note(writes, batch, AuditVerb.INVITATION_ENDED, invitation_target(invitation))
@@ -230,7 +230,7 @@ async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: 
 
     async def read() -> Invitation:
         with another_request():
-            return await get_object(writes.graph, Invitation, invitation_id)
+            return await require_object(writes.graph, invitation_id, Invitation)
 
     # If this fails, the hold expires by itself; the invitation may also have been revoked.
     with contextlib.suppress(ShoalError):
@@ -246,10 +246,10 @@ def _turn(writes: Writes, invitation_id: int) -> AbstractAsyncContextManager[Non
 async def _offer(writes: Writes, code: str) -> Offer:
     """Return the invitation with this code and its owner, even if it is used up."""
     id_, secret = opened(code)
-    invitation = await find_object(writes.graph, Invitation, id_)
+    invitation = await get_object(writes.graph, id_, Invitation)
     if invitation is None or not fits(hash_of(invitation.secret), secret):
         raise InvalidInput(_UNKNOWN, field=_FIELD)
-    inviter = await find_object(writes.graph, Member, invitation.owner_id)
+    inviter = await get_object(writes.graph, invitation.owner_id, Member)
     if inviter is None or not may_invite(writes.inviters, inviter) or invitation.is_over(writes.new_id.now()):
         raise InvalidInput("This invitation is over", field=_FIELD)
     (settled,) = await _settled(writes, [invitation])

@@ -72,7 +72,7 @@ async def update(
 
     return await change_object(
         writes.graph,
-        lambda: own_object(writes.graph, MemberList, member_id, list_id),
+        lambda: own_object(writes.graph, member_id, list_id, MemberList),
         change,
         lambda batch, *_: batch.emit(ListChanged(list_id=list_id, owner_id=member_id)),
     )
@@ -90,7 +90,7 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
     Raises `NotFound` for one that the owner does not follow (the owner may add themselves), `Taken` for one that is on it, and
     `InvalidInput` if it would be too long.
     """
-    await own_object(writes.graph, MemberList, member_id, list_id)
+    await own_object(writes.graph, member_id, list_id, MemberList)
     wanted = list(dict.fromkeys(others))
     if not wanted:
         return
@@ -116,7 +116,7 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
 
 async def take_off(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:
     """Remove members from a list, ignoring those that are not on it."""
-    await own_object(writes.graph, MemberList, member_id, list_id)
+    await own_object(writes.graph, member_id, list_id, MemberList)
     held = (await writes.graph.assoc_get(list_id, (LISTS,), list(dict.fromkeys(others))))[LISTS]
     if held:
         batch = _changed(member_id, list_id)

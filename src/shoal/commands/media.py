@@ -53,7 +53,7 @@ async def upload(
     shard = shard_of(owner_id)
     key = import_key(shard, record)
     if record and (found := (await writes.graph.key_get((key,))).get(key)):
-        return await own_object(writes.graph, Media, owner_id, found)
+        return await own_object(writes.graph, owner_id, found, Media)
     if not record:
         check_room(writes, owner, 1)
     media_id = id_ or writes.new_id(shard)
@@ -79,7 +79,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
         nonlocal id_
         owner = await access_member(writes.graph, media.owner_id)
         if record and (found := (await writes.graph.key_get((key,))).get(key)):
-            return await own_object(writes.graph, Media, owner.id, found)
+            return await own_object(writes.graph, owner.id, found, Media)
         if not record:
             check_room(writes, owner, media.stored)
         batch = Batch(shard)
@@ -163,7 +163,7 @@ async def describe(
 
     Raises `NotFound` for another member's media.
     """
-    media = await own_object(writes.graph, Media, owner_id, media_id)
+    media = await own_object(writes.graph, owner_id, media_id, Media)
     described(writes, media, description=description, focus=focus)
     poster: dict[str, Any] = {}
     if thumbnail:
@@ -172,7 +172,7 @@ async def describe(
         poster = msgspec.structs.asdict(await writes.media.place_poster(owner.name, media_id, thumbnail))
 
     async def attempt() -> Media:
-        held = await own_object(writes.graph, Media, owner_id, media_id)
+        held = await own_object(writes.graph, owner_id, media_id, Media)
         changed = msgspec.structs.replace(described(writes, held, description=description, focus=focus), **poster)
         if changed != held:
             changed = await _replace(writes, held, changed)

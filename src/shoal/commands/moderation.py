@@ -18,7 +18,7 @@ from shoal.core.errors import NotAllowed
 from shoal.core.events import MailDue, MemberRemoved, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Role
-from shoal.graph.access import get_object
+from shoal.graph.access import require_object
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.member_lookup import login_of
@@ -40,7 +40,7 @@ async def reveal(writes: Writes, post_id: int) -> Post:
 
 async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
     async def attempt() -> Post:
-        post = await get_object(writes.graph, Post, post_id)
+        post = await require_object(writes.graph, post_id, Post)
         why = post.hidden | HIDDEN_BY_MODERATION if hidden else post.hidden & ~HIDDEN_BY_MODERATION
         if why == post.hidden:
             return post
@@ -71,7 +71,7 @@ async def _set_untrendable(writes: Writes, post_id: int, *, untrendable: bool) -
 
     return await change_object(
         writes.graph,
-        lambda: get_object(writes.graph, Post, post_id),
+        lambda: require_object(writes.graph, post_id, Post),
         lambda post: replace(post, untrendable=untrendable),
         beside,
     )
@@ -127,7 +127,7 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
 
 
 async def _access_pending(writes: Writes, member_id: int) -> Member:
-    member = await get_object(writes.graph, Member, member_id)
+    member = await require_object(writes.graph, member_id, Member)
     if not member.pending:
         raise NotAllowed("This member does not wait for approval")
     return member
@@ -176,7 +176,7 @@ async def _become(writes: Writes, member_id: int, verb: AuditVerb, **changes: An
     """Apply changes to the current member. Store nothing if they make no difference."""
 
     async def attempt() -> Member:
-        before = await get_object(writes.graph, Member, member_id)
+        before = await require_object(writes.graph, member_id, Member)
         after = replace(before, **changes)
         if (before.departure_id or before.unconfirmed) and changes.get("suspended"):
             # The member is hidden already; also prevent canceling the deletion or confirming the address.

@@ -36,9 +36,9 @@ from shoal.core.model import HALFWAY, App, Grant, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.core.tokens import NOWHERE, Origin, TokenUse, decoded, fits, hash_of, new_secret, opened, text_of
-from shoal.graph.access import access_member, find_object, objects_of
+from shoal.graph.access import access_member, get_objects
 from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Batch, Cursor, Reader
+from shoal.graph.contract import Batch, Cursor, Reader, get_object
 from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN
 
@@ -146,12 +146,12 @@ async def keep_app(writes: Writes, app_id: int) -> None:
 
     Raises `Unauthenticated` if it was just deleted.
     """
-    app = await find_object(writes.graph, App, app_id)
+    app = await get_object(writes.graph, app_id, App)
     if app is None or app.kept:
         return
 
     async def read() -> App:
-        now = await find_object(writes.graph, App, app_id)
+        now = await get_object(writes.graph, app_id, App)
         if now is None:
             raise Unauthenticated(_UNKNOWN)
         return now
@@ -168,7 +168,7 @@ async def plan_end(writes: Writes, app_id: int) -> None:
     """Schedule the deletion of an app that is neither kept nor scheduled: after a day, unless it is used."""
 
     async def attempt() -> None:
-        app = await find_object(writes.graph, App, app_id)
+        app = await get_object(writes.graph, app_id, App)
         if app is None or app.kept:
             return
         planned = await writes.graph.assoc_get(app.ticket_id, (DUE_ON,), (AGENDA,)) if app.ticket_id else {}
@@ -193,7 +193,7 @@ async def drop_unused(writes: Writes, app: App) -> None:
 
 async def check_app(graph: Reader, app_id: int, secret: str) -> App:
     """Return the app with this id and secret. Raises `Unauthenticated`."""
-    app = await find_object(graph, App, app_id)
+    app = await get_object(graph, app_id, App)
     if app is None or not fits(app.secret_hash, decoded(secret)):
         raise Unauthenticated(_UNKNOWN)
     return app
@@ -214,7 +214,7 @@ async def issue_token(
     invalidates this token too; None means the current one.
     """
     if generation is not None:
-        member = await find_object(writes.graph, Member, member_id)
+        member = await get_object(writes.graph, member_id, Member)
     else:
         member = await access_member(writes.graph, member_id) if member_id else None
         generation = member.generation if member is not None else 0
@@ -368,7 +368,7 @@ async def exchange_code(
     """Exchange an authorization code for a token. Raises `Unauthenticated`, with one message for every reason."""
     grant = await _grant(writes, app_id, code)
     if grant.token_id:
-        if (stolen := await find_object(writes.graph, Token, grant.token_id)) is not None:
+        if (stolen := await get_object(writes.graph, grant.token_id, Token)) is not None:
             await revoke_token(writes, stolen)
         raise Unauthenticated(_REFUSED)
     if not (grant.redirect_uri == redirect_uri and _proves(verifier, grant.challenge)):
@@ -387,7 +387,7 @@ async def exchange_code(
 
 async def _grant(writes: Writes, app_id: int, code: str) -> Grant:
     id_, secret = opened(code)
-    grant = await find_object(writes.graph, Grant, id_) if len(secret) == _CODE_BYTES else None
+    grant = await get_object(writes.graph, id_, Grant) if len(secret) == _CODE_BYTES else None
     if grant is None or not fits(grant.secret_hash, secret) or grant.app_id != app_id:
         raise Unauthenticated(_REFUSED)
     return grant
@@ -395,7 +395,7 @@ async def _grant(writes: Writes, app_id: int, code: str) -> Grant:
 
 async def _check_member(writes: Writes, grant: Grant) -> None:
     """Refuse an expired code, or one whose member changed their password or was locked out since."""
-    member = await find_object(writes.graph, Member, grant.member_id)
+    member = await get_object(writes.graph, grant.member_id, Member)
     if (
         writes.new_id.now() >= grant.expires_at
         or member is None
@@ -477,7 +477,7 @@ class TokenUses:
         listed = await graph.assoc_range(owner, LOGGED_IN, Cursor(limit=_UNUSED_LOOKED_AT, oldest_first=True))
         batch = Batch(shard_of(owner))
         batch.obj_set(replace(token, use=use, version=token.version + 1))
-        for other in await objects_of(graph, Token, [one.id2 for one in listed if one.id2 != token.id]):
+        for other in await get_objects(graph, [one.id2 for one in listed if one.id2 != token.id], Token):
             if self.writes.lifetime.is_over(other.use, use.at):
                 drop_login(batch, owner, other.id, self.writes.new_id(batch.shard))
         await graph.commit(batch)

@@ -16,9 +16,9 @@ from shoal.core.events import PollRemoved
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Poll, PollOption, Post
 from shoal.core.text import check_text, visible
-from shoal.graph.access import access_poll, association, find_object
+from shoal.graph.access import access_poll, association
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
-from shoal.graph.contract import Batch, KeyTaken, Reader
+from shoal.graph.contract import Batch, KeyTaken, Reader, get_object
 from shoal.graph.schema import CHOOSES, VOTES, vote_key
 
 _VOTED = "You have already voted on this poll"
@@ -98,7 +98,7 @@ def exchange(batch: Batch, old: Poll | None, new: Poll | None, now: int) -> None
 
 
 async def poll_of(graph: Reader, post: Post) -> Poll | None:
-    return await find_object(graph, Poll, post.poll_id)
+    return await get_object(graph, post.poll_id, Poll)
 
 
 def titles(poll: Poll | None) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from shoal.core.events import LikeChanged, ReactionChanged, ShareCreated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
-from shoal.graph.access import access_post, association, count_of, get_object, own_post, post_by_id
+from shoal.graph.access import access_post, association, count_of, own_post, post_by_id, require_object
 from shoal.graph.cache.coherence import another_request, foreseen_change
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing, Standing
@@ -85,7 +85,7 @@ async def share(
         raise NotFound("Record not found")
     found = await association(writes.graph, member_id, SHARES, post.id)
     if found is not None:
-        return await get_object(writes.graph, Share, int.from_bytes(found.data))
+        return await require_object(writes.graph, int.from_bytes(found.data), Share)
     shard = shard_of(member_id)
 
     def build(new_id: int) -> tuple[Share, Batch]:
@@ -111,7 +111,7 @@ async def share(
     try:
         return await add_node(writes, shard, build)
     except KeyTaken as error:
-        return await get_object(writes.graph, Share, error.id)
+        return await require_object(writes.graph, error.id, Share)
 
 
 async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:

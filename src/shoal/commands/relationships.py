@@ -18,17 +18,9 @@ from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member
 from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
-from shoal.graph.access import (
-    access_member,
-    association,
-    count_of,
-    find_object,
-    get_object,
-    relation,
-    relation_and_bonds,
-)
+from shoal.graph.access import access_member, association, count_of, relation, relation_and_bonds, require_object
 from shoal.graph.cache.coherence import foresee
-from shoal.graph.contract import Assoc, Batch
+from shoal.graph.contract import Assoc, Batch, get_object
 from shoal.graph.payloads.follows import FOLLOW, MAX_LANGUAGES, FollowTerms, MuteTerms, encode, follow_terms
 from shoal.graph.schema import (
     BLOCKS,
@@ -182,7 +174,7 @@ async def _begin_follow(
 
 async def follow_inviter(writes: Writes, batch: Batch, member: Member) -> None:
     """Add a follow of the inviter to the batch that admits a member, unless the inviter is deleted or suspended."""
-    inviter = await find_object(writes.graph, Member, member.invited_by)
+    inviter = await get_object(writes.graph, member.invited_by, Member)
     if inviter is not None and not inviter.suspended:
         begin_first(writes, batch, member.id, inviter)
 
@@ -408,7 +400,7 @@ def _without_request(writes: Writes, member_id: int, other_id: int) -> Batch:
 
 async def dismiss_suggestion(writes: Writes, member_id: int, other_id: int) -> None:
     """Never suggest this member again. Idempotent. Raises `NotFound` for an unknown member."""
-    if (await get_object(writes.graph, Member, other_id)).pending:
+    if (await require_object(writes.graph, other_id, Member)).pending:
         raise NotFound("Record not found")
     batch = Batch(shard_of(member_id))
     batch.assoc_add(member_id, DISMISSES, other_id, writes.new_id(batch.shard))

@@ -17,7 +17,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Report
 from shoal.core.text import check_text
 from shoal.core.visibility import may_see
-from shoal.graph.access import access_member, get_object, relation
+from shoal.graph.access import access_member, relation, require_object
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.payloads.posts import encode_reports
@@ -142,7 +142,7 @@ async def sort(
 
 async def access_report(graph: Reader, report_id: int, *, about: int = 0) -> Report:
     """Return a report. Raises `NotFound`, also for one that is not `about` this member (0: any)."""
-    report = await get_object(graph, Report, report_id)
+    report = await require_object(graph, report_id, Report)
     if about not in {0, report.target_id}:
         raise NotFound("Record not found")
     return report

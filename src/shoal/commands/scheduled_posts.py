@@ -21,7 +21,7 @@ from shoal.core.events import PublishRefused
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Post, ScheduledPost
 from shoal.graph import media as life
-from shoal.graph.access import count_of, objects_of, own_object
+from shoal.graph.access import count_of, get_objects, own_object
 from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.media import hold
@@ -99,14 +99,14 @@ async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> Scheduled
 
     return await change_object(
         writes.graph,
-        lambda: own_object(writes.graph, ScheduledPost, owner_id, id_),
+        lambda: own_object(writes.graph, owner_id, id_, ScheduledPost),
         lambda before: msgspec.structs.replace(before, at=at, ticket_id=writes.new_id(shard), refused=""),
         beside,
     )
 
 
 async def cancel(writes: Writes, owner_id: int, id_: int) -> None:
-    await drop(writes, await own_object(writes.graph, ScheduledPost, owner_id, id_))
+    await drop(writes, await own_object(writes.graph, owner_id, id_, ScheduledPost))
 
 
 async def drop(writes: Writes, scheduled: ScheduledPost) -> None:
@@ -163,7 +163,7 @@ def _reason(error: ShoalError) -> str:
 
 async def planned_media(writes: Writes, owner_id: int) -> set[int]:
     plans = await writes.graph.assoc_range(owner_id, SCHEDULES, Cursor(limit=writes.limits.scheduled))
-    scheduled = await objects_of(writes.graph, ScheduledPost, [plan.id2 for plan in plans])
+    scheduled = await get_objects(writes.graph, [plan.id2 for plan in plans], ScheduledPost)
     return {id_ for one in scheduled for id_ in draft_of(one).media}
 
 
@@ -211,9 +211,9 @@ async def discard_media(writes: Writes, owner_id: int, media_id: int) -> None:
 
     async def attempt() -> None:
         # Read posts and scheduled posts after the media: a later one changes the version of the media, which causes a `Conflict`.
-        media = await own_object(writes.graph, Media, owner_id, media_id)
+        media = await own_object(writes.graph, owner_id, media_id, Media)
         put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, Cursor(limit=_MOST_POSTS))]
-        if await objects_of(writes.graph, Post, put):
+        if await get_objects(writes.graph, put, Post):
             raise Unfit("Media attachment is currently used by a status")
         if media_id in await planned_media(writes, owner_id):
             raise Unfit("Media attachment is currently used by a scheduled status")

@@ -23,7 +23,7 @@ from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.events import SessionsEnded
 from shoal.core.model import HALFWAY, App, Member, Token
 from shoal.core.tokens import NOWHERE, Origin
-from shoal.graph.access import get_object, objects_of, pages_of
+from shoal.graph.access import get_objects, pages_of, require_object
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import LOGGED_IN
@@ -129,7 +129,7 @@ async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
 
 async def end(writes: Writes, member_id: int, token_id: int) -> None:
     """End one of the member's sessions. Raises `NotFound` for another member's."""
-    token = await get_object(writes.graph, Token, token_id)
+    token = await require_object(writes.graph, token_id, Token)
     if token.member_id != member_id:
         raise NotFound("Record not found")
     await revoke_token(writes, token)
@@ -145,7 +145,7 @@ async def end_others(writes: Writes, member_id: int, kept: int) -> int:
     """End all of the member's sessions except that of the token `kept`, and return their number."""
     ended = 0
     async for listed in pages_of(writes.graph, member_id, LOGGED_IN, _PAGE):
-        for token in await objects_of(writes.graph, Token, [assoc.id2 for assoc in listed if assoc.id2 != kept]):
+        for token in await get_objects(writes.graph, [assoc.id2 for assoc in listed if assoc.id2 != kept], Token):
             await revoke_token(writes, token)
             ended += 1
     return ended

@@ -19,8 +19,8 @@ from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.model import OPEN, Post, Revision, Share, Visibility
 from shoal.core.visibility import may_share
 from shoal.graph import schema
-from shoal.graph.access import association, find_object, page_of
-from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing
+from shoal.graph.access import association, page_of
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing, get_object
 from shoal.graph.media import release
 from shoal.graph.payloads.members import collected_of
 from shoal.graph.payloads.notifications import Kind, Notice
@@ -107,7 +107,7 @@ async def _end_share(effects: Effects, post_id: int, author_id: int, sharer: Ass
 
 
 async def _clear_revision(effects: Effects, event: events.PostDeleted, revision: Assoc) -> None:
-    node = await find_object(effects.graph, Revision, revision.id2)
+    node = await get_object(effects.graph, revision.id2, Revision)
     if node is not None:
         await _release(effects, event, node.media)
     batch = Batch(shard_of(event.post_id))
@@ -217,7 +217,7 @@ _LATE: Mapping[int, Callable[[Effects, events.InverseOp], Awaitable[None]]] = {
 
 async def end_shares_of_narrowed(effects: Effects, event: events.PostNarrowed, mark: int) -> int | None:
     page, next_mark = await page_of(effects.graph, event.post_id, schema.SHARED_BY, mark, _PAGE)
-    post = await find_object(effects.graph, Post, event.post_id) if page else None
+    post = await get_object(effects.graph, event.post_id, Post) if page else None
     if post is None:
         return None
     shares = await effects.graph.obj_get([int.from_bytes(sharer.data) for sharer in page])

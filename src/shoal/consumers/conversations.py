@@ -12,9 +12,9 @@ from shoal.core import events
 from shoal.core.errors import Conflict
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Visibility
-from shoal.graph.access import association, find_object
+from shoal.graph.access import association
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Assoc, Batch
+from shoal.graph.contract import Assoc, Batch, get_object
 from shoal.graph.payloads.conversations import knows, root_of, talk_id, went_on
 from shoal.graph.schema import CONVERSES
 from shoal.streaming import updates
@@ -33,7 +33,7 @@ async def draw_in(effects: Effects, event: events.PostUpdated, mark: int) -> Non
 
 
 async def _tell(effects: Effects, post_id: int, members: Iterable[int]) -> None:
-    post = await find_object(effects.graph, Post, post_id)
+    post = await get_object(effects.graph, post_id, Post)
     if post is not None:
         there = {post.author_id, *(mention.id for mention in post.mentions)}
         await asyncio.gather(*(_tell_one(effects, post, member) for member in there.intersection(members)))

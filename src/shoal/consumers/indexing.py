@@ -12,8 +12,9 @@ from functools import partial
 from shoal.consumers.context import Effects
 from shoal.core import events
 from shoal.core.model import HIDDEN_WITH_AUTHOR, OPEN, Member, Post
-from shoal.graph.access import find_object, page_of
+from shoal.graph.access import page_of
 from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import get_object
 from shoal.graph.payloads.posts import hidden_batch
 from shoal.graph.schema import ATTACHED, POSTED
 from shoal.outbox.runner import Outcome
@@ -24,7 +25,7 @@ _PAGE = 100
 
 async def hide_or_reveal_posts(effects: Effects, event: events.SuspensionChanged, mark: int) -> int | None:
     """Hide or reveal a member's posts after a suspension change, newest first, one page at a time."""
-    author = await find_object(effects.graph, Member, event.member_id)
+    author = await get_object(effects.graph, event.member_id, Member)
     if author is None:
         return None
     page, next_mark = await page_of(effects.graph, author.id, POSTED, mark, _PAGE)

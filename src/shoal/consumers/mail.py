@@ -19,9 +19,8 @@ from shoal.core.email import PROOF_MS, MailKind, Proof, given_up_at
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Member
 from shoal.core.tokens import hash_of, new_secret, text_of
-from shoal.graph.access import find_object
 from shoal.graph.changes import put_on, retry_on_conflict
-from shoal.graph.contract import Batch, Graph, IdTaken
+from shoal.graph.contract import Batch, Graph, IdTaken, get_object
 from shoal.graph.member_lookup import login_of, member_called, release_address
 from shoal.mail import messages
 from shoal.mail.messages import About
@@ -86,7 +85,7 @@ async def _send(effects: Effects, postman: Postman, event: events.MailDue) -> No
 async def _whom(graph: Graph, event: events.MailDue) -> Whom | None:
     """Return the recipient; None if there is none, or the mail is no longer needed."""
     if event.member_id:
-        member = await find_object(graph, Member, event.member_id)
+        member = await get_object(graph, event.member_id, Member)
     else:
         member = await member_called(graph, event.account)
     login = await login_of(graph, member) if member is not None else None

@@ -16,9 +16,8 @@ from shoal.core import events
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, MediaState, Member
-from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, get_object
 from shoal.graph.media import charge
 from shoal.media.library import PlacedClip
 
@@ -29,7 +28,7 @@ async def convert(effects: Effects, event: events.MediaUploaded, mark: int) -> a
 
 
 async def _make(effects: Effects, media_id: int) -> None:
-    library, media = effects.workshop.library, await find_object(effects.graph, Media, media_id)
+    library, media = effects.workshop.library, await get_object(effects.graph, media_id, Media)
     if media is None:
         return
     if media.state is not MediaState.PROCESSING:
@@ -56,13 +55,13 @@ async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Me
     """
 
     async def attempt() -> Media | None:
-        media = await find_object(effects.graph, Media, media_id)
+        media = await get_object(effects.graph, media_id, Media)
         if media is None or media.state is not MediaState.PROCESSING:
             return media
         changed = msgspec.structs.replace(change(media), version=media.version + 1)
         batch = Batch(shard_of(media.owner_id))
         batch.obj_set(changed)
-        owner = await find_object(effects.graph, Member, media.owner_id)
+        owner = await get_object(effects.graph, media.owner_id, Member)
         if owner is not None:
             charge(batch, owner, changed.stored - media.stored)
         await effects.graph.commit(batch)

@@ -14,8 +14,8 @@ from shoal.consumers.context import Effects
 from shoal.core import events
 from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Member, Token
-from shoal.graph.access import find_object, page_of
-from shoal.graph.contract import Batch, Cursor, KeyTaken
+from shoal.graph.access import page_of
+from shoal.graph.contract import Batch, Cursor, KeyTaken, get_object
 from shoal.graph.member_lookup import free_address, keep_address, release_address
 from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import EXPIRING, LOGGED_IN, OWNS_INVITATION, AssocType
@@ -53,7 +53,7 @@ _PAGE = 20
 async def end_invitations_of_suspended(effects: Effects, event: events.SuspensionChanged, mark: int) -> int | None:
     """Revoke the invitations of a suspended member, one page at a time. Those of a leaving member stay, as they may return."""
     owner, graph = event.member_id, effects.graph
-    member = await find_object(graph, Member, owner)
+    member = await get_object(graph, owner, Member)
     if member is None or not member.suspended or member.departure_id:
         return None
     page = await graph.assoc_range(owner, OWNS_INVITATION, Cursor(limit=_PAGE))

@@ -30,8 +30,8 @@ from shoal.core.model import (
     Visibility,
 )
 from shoal.core.visibility import Relation, may_see, may_see_share
-from shoal.graph.access import association, find_object, page_of, relations
-from shoal.graph.contract import Assoc, Batch
+from shoal.graph.access import association, page_of, relations
+from shoal.graph.contract import Assoc, Batch, get_object
 from shoal.graph.payloads.conversations import root_of
 from shoal.graph.payloads.follows import follow_terms
 from shoal.graph.payloads.notifications import NEVER_HELD, Kind, Notice, begun, end_of_poll, ended, release, unpublished
@@ -119,7 +119,7 @@ def _rules(
 async def _began_thread(effects: Effects, member_id: int, post: Post | None) -> bool:
     if post is None or not post.parent_id:
         return False
-    root = await find_object(effects.graph, Post, post.root_id)
+    root = await get_object(effects.graph, post.root_id, Post)
     return post.parent_author_id == member_id or (root is not None and root.author_id == member_id)
 
 
@@ -169,7 +169,7 @@ async def tell_newly_mentioned(effects: Effects, event: events.PostUpdated, mark
 
 
 async def _tell_named(effects: Effects, post_id: int, members: Sequence[int], time: int) -> None:
-    post = await find_object(effects.graph, Post, post_id)
+    post = await get_object(effects.graph, post_id, Post)
     if post is not None:
         named = {mention.id for mention in post.mentions}.intersection(members)
         await _tell_each(effects, named, Notice(Kind.MENTION, post.author_id, post.id), time, post)
@@ -181,7 +181,7 @@ async def tell_watchers(effects: Effects, event: events.PostCreated, mark: int) 
         return None
     # Read the watchers first: most authors have none, and then the post need not be read.
     page, next_mark = await page_of(effects.graph, event.author_id, WATCHED_BY, mark, _PAGE)
-    post = await find_object(effects.graph, Post, event.post_id) if page else None
+    post = await get_object(effects.graph, event.post_id, Post) if page else None
     if post is None or (post.parent_id and post.parent_author_id != post.author_id):
         return None
     watchers = [watcher.id2 for watcher in page if watcher.id2 not in event.mention_ids]
@@ -191,7 +191,7 @@ async def tell_watchers(effects: Effects, event: events.PostCreated, mark: int) 
 
 async def tell_sharers(effects: Effects, event: events.PostUpdated, mark: int) -> int | None:
     """Notify the members who shared an edited post, unless the edit mentions them for the first time."""
-    post = await find_object(effects.graph, Post, event.post_id)
+    post = await get_object(effects.graph, event.post_id, Post)
     if post is None or not event.revision_id:
         return None
     page, next_mark = await page_of(effects.graph, post.id, SHARED_BY, mark, _PAGE)
@@ -221,9 +221,9 @@ async def _settle_of_post(
 ) -> None:
     async def stands() -> int | None:
         # Reactions to a deleted post are deleted too, a little later.
-        return await done() if await find_object(effects.graph, Post, event.post_id) is not None else None
+        return await done() if await get_object(effects.graph, event.post_id, Post) is not None else None
 
-    post = await find_object(effects.graph, Post, event.post_id)
+    post = await get_object(effects.graph, event.post_id, Post)
     await _settle(effects, event.author_id, notice, stands, post)
 
 
@@ -235,7 +235,7 @@ async def tell_of_share(effects: Effects, event: events.ShareCreated, mark: int)
 async def _tell_of_share(effects: Effects, event: events.ShareCreated) -> None:
     found = await effects.graph.obj_get((event.share_id, event.author_id))
     share, sharer = found.get(event.share_id), found.get(event.author_id)
-    post = await find_object(effects.graph, Post, share.post_id) if isinstance(share, Share) else None
+    post = await get_object(effects.graph, share.post_id, Post) if isinstance(share, Share) else None
     if post is None or not isinstance(share, Share) or not isinstance(sharer, Member):
         return
     stand = (await relations(effects.graph, post.author_id, (sharer.id,)))[sharer.id]
@@ -263,8 +263,8 @@ async def tell_of_request(effects: Effects, event: events.RequestChanged, mark: 
 
 
 async def tell_voters(effects: Effects, event: events.PollEnded, mark: int) -> int | None:
-    poll = await find_object(effects.graph, Poll, event.poll_id)
-    post = await find_object(effects.graph, Post, poll.post_id) if poll is not None else None
+    poll = await get_object(effects.graph, event.poll_id, Poll)
+    post = await get_object(effects.graph, poll.post_id, Post) if poll is not None else None
     if poll is None or post is None:
         return None
     page, next_mark = await page_of(effects.graph, poll.id, VOTED_BY, mark, _PAGE)
@@ -275,7 +275,7 @@ async def tell_voters(effects: Effects, event: events.PollEnded, mark: int) -> i
 
 
 async def tell_of_refusal(effects: Effects, event: events.PublishRefused, mark: int) -> None:
-    scheduled = await find_object(effects.graph, ScheduledPost, event.scheduled_id)
+    scheduled = await get_object(effects.graph, event.scheduled_id, ScheduledPost)
     if scheduled is not None and scheduled.refused:
         await note(effects, scheduled.owner_id, unpublished(scheduled), event.time)
 
@@ -422,7 +422,7 @@ async def tell_of_member(
     effects: Effects, event: events.MemberRegistered | events.ProfileChanged, mark: int
 ) -> int | None:
     """Notify moderators of a new member, once their address is confirmed. Imported members are skipped."""
-    member = await find_object(effects.graph, Member, event.member_id)
+    member = await get_object(effects.graph, event.member_id, Member)
     if member is None or member.dated or member.unconfirmed:
         return None
     now = effects.new_id(shard_of(member.id))
@@ -432,7 +432,7 @@ async def tell_of_member(
 
 
 async def tell_of_report(effects: Effects, event: events.ReportFiled, mark: int) -> int | None:
-    report = await find_object(effects.graph, Report, event.report_id)
+    report = await get_object(effects.graph, event.report_id, Report)
     if report is None:
         return None
     return await _tell_staff(effects, Notice(Kind.REPORT, report.reporter_id, report.id), report.id, mark)

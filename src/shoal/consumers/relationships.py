@@ -16,8 +16,8 @@ from shoal.consumers.context import Effects
 from shoal.core import events
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList
-from shoal.graph.access import association, find_object, page_of
-from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
+from shoal.graph.access import association, page_of
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, get_object
 from shoal.graph.schema import (
     ASSOC_TYPES,
     BLOCKS,
@@ -218,7 +218,7 @@ async def trim_list(effects: Effects, event: events.ListChanged, mark: int) -> i
     listed = {assoc.id2: assoc for assoc in page}
     if not listed:
         return None
-    if await find_object(effects.graph, MemberList, event.list_id) is not None:
+    if await get_object(effects.graph, event.list_id, MemberList) is not None:
         followed = (await effects.graph.assoc_get(event.owner_id, (FOLLOWS,), list(listed)))[FOLLOWS]
         listed = {id_: assoc for id_, assoc in listed.items() if id_ not in followed and id_ != event.owner_id}
     await _take_off_list(effects, event.list_id, listed)

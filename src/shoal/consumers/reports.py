@@ -20,9 +20,8 @@ from shoal.consumers.relationships import settle_links
 from shoal.core import events
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HELD, Member, Post, Report, Review
-from shoal.graph.access import find_object
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.contract import Assoc, Batch, Cursor, get_object
 from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.payloads.posts import reports_of
 from shoal.graph.schema import POST_REPORTED_BY, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST
@@ -43,7 +42,7 @@ async def review_closed(effects: Effects, event: events.VerdictChanged, mark: in
 
 
 async def _review_posts(effects: Effects, report_id: int, *, filed: bool = False) -> None:
-    report = await find_object(effects.graph, Report, report_id)
+    report = await get_object(effects.graph, report_id, Report)
     # Reports of one's own account neither hold posts nor clear them.
     if report is None or report.reporter_id == report.target_id:
         return
@@ -57,7 +56,7 @@ async def _review(effects: Effects, post_id: int, report_id: int, *, filed: bool
     """Update the review of a post. A new report changes nothing if the post is in review already."""
 
     async def attempt() -> bool:
-        post = await find_object(effects.graph, Post, post_id)
+        post = await get_object(effects.graph, post_id, Post)
         if post is None or (filed and post.review is not Review.NONE):
             return False
         review = await _reviewed(effects, post, report_id)
@@ -112,7 +111,7 @@ _VERDICTS = (REPORT_UPHELD, REPORT_DISMISSED)
 
 async def tell_reporter(effects: Effects, event: events.VerdictChanged, mark: int) -> None:
     """Notify the reporter exactly if the report is closed at this moment; retract the notification of a reopened one."""
-    report = await find_object(effects.graph, Report, event.report_id)
+    report = await get_object(effects.graph, event.report_id, Report)
     if report is None:
         return
     # The actor is the reporter: moderators stay anonymous.

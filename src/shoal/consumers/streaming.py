@@ -9,7 +9,7 @@ from __future__ import annotations
 from shoal.consumers.context import Effects
 from shoal.core import events
 from shoal.core.model import Member, Post, Visibility
-from shoal.graph.access import find_object
+from shoal.graph.contract import get_object
 from shoal.graph.schema import tag_id
 from shoal.streaming import updates
 
@@ -21,7 +21,7 @@ async def tell_post(effects: Effects, event: events.PostCreated, mark: int) -> N
 
 async def tell_edit(effects: Effects, event: events.PostUpdated, mark: int) -> None:
     """Publish an edit, also to readers of added and removed tags; nothing for a deleted post."""
-    post = await find_object(effects.graph, Post, event.post_id)
+    post = await get_object(effects.graph, event.post_id, Post)
     if post is None:
         return
     tags = tuple({*map(tag_id, post.tags), *event.tags_added, *event.tags_removed})
@@ -31,7 +31,7 @@ async def tell_edit(effects: Effects, event: events.PostUpdated, mark: int) -> N
 
 async def tell_reaction(effects: Effects, event: events.ReactionChanged, mark: int) -> None:
     """Publish a change of the emoji on a post to everyone who would receive an edit."""
-    post = await find_object(effects.graph, Post, event.post_id)
+    post = await get_object(effects.graph, event.post_id, Post)
     if post is not None:
         await _tell(effects, updates.PostEdited(*_facts(post)))
 
@@ -43,7 +43,7 @@ async def tell_deletion(effects: Effects, event: events.PostDeleted, mark: int) 
 
 async def tell_hiding(effects: Effects, event: events.PostHidden, mark: int) -> None:
     """Publish that a post was hidden. It may be visible again by now: each listener checks."""
-    post = await find_object(effects.graph, Post, event.post_id)
+    post = await get_object(effects.graph, event.post_id, Post)
     if post is not None:
         await _tell(effects, updates.PostHidden(*_facts(post)))
 
@@ -88,7 +88,7 @@ async def end_sessions(effects: Effects, event: events.SessionsEnded, mark: int)
 
 async def end_listening(effects: Effects, event: events.SuspensionChanged, mark: int) -> None:
     """Publish that a member was suspended, which closes their connections."""
-    member = await find_object(effects.graph, Member, event.member_id)
+    member = await get_object(effects.graph, event.member_id, Member)
     if member is None or member.suspended:
         await _tell(effects, updates.MemberSuspended(event.member_id))
 

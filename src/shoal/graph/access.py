@@ -18,7 +18,7 @@ from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.cache.cached_graph import author_to_ask_about
 from shoal.graph.cache.coherence import foresee
 from shoal.graph.cache.responses import good_until
-from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader, get_object
 from shoal.graph.payloads.follows import MuteTerms, follow_terms, mute_terms
 from shoal.graph.schema import (
     BLOCKED_BY,
@@ -45,29 +45,23 @@ N = TypeVar("N", bound=Node)
 Owned = TypeVar("Owned", Album, Filter, Invitation, Media, MemberList, ScheduledPost)
 
 
-async def find_object(graph: Reader, kind: type[N], id_: int) -> N | None:
-    """Return the object with this id; None if there is none of this kind, and for the id 0."""
-    node = (await graph.obj_get((id_,))).get(id_) if id_ else None
-    return node if isinstance(node, kind) else None
-
-
-async def get_object(graph: Reader, kind: type[N], id_: int) -> N:
+async def require_object(graph: Reader, id_: int, kind: type[N]) -> N:
     """Return the object with this id. Raises `NotFound` if there is none of this kind."""
-    node = await find_object(graph, kind, id_)
+    node = await get_object(graph, id_, kind)
     if node is None:
         raise NotFound("Record not found")
     return node
 
 
-async def own_object(graph: Reader, kind: type[Owned], owner_id: int, id_: int) -> Owned:
+async def own_object(graph: Reader, owner_id: int, id_: int, kind: type[Owned]) -> Owned:
     """Return an object of this member; raise `NotFound` for any other, which does not reveal whether it exists."""
-    node = await get_object(graph, kind, id_)
+    node = await require_object(graph, id_, kind)
     if node.owner_id != owner_id:
         raise NotFound("Record not found")
     return node
 
 
-async def objects_of(graph: Reader, kind: type[N], ids: Sequence[int]) -> list[N]:
+async def get_objects(graph: Reader, ids: Sequence[int], kind: type[N]) -> list[N]:
     """Return the objects of this kind among these ids, in their order."""
     found = await graph.obj_get(ids) if ids else {}
     return [node for id_ in ids if isinstance(node := found.get(id_), kind)]
@@ -189,7 +183,7 @@ async def access_member(graph: Reader, member_id: int) -> Member:
         NotFound: There is no such member, or they wait for approval.
         Gone: The member is suspended.
     """
-    member = await get_object(graph, Member, member_id)
+    member = await require_object(graph, member_id, Member)
     if member.pending:
         raise NotFound("Record not found")
     if member.suspended:
@@ -248,7 +242,7 @@ async def post_by_id(graph: Reader, id_: int) -> Post:
     """
     node = (await graph.obj_get((id_,))).get(id_)
     if isinstance(node, Share):
-        return await get_object(graph, Post, node.post_id)
+        return await require_object(graph, node.post_id, Post)
     if not isinstance(node, Post):
         raise NotFound("Record not found")
     return node
@@ -256,7 +250,7 @@ async def post_by_id(graph: Reader, id_: int) -> Post:
 
 async def access_poll(graph: Reader, viewer: int | None, poll_id: int) -> Poll:
     """Return a poll of a post that the viewer may see; raise `NotFound` for any other, and for a poll that was replaced."""
-    poll = await get_object(graph, Poll, poll_id)
+    poll = await require_object(graph, poll_id, Poll)
     if (await access_post(graph, viewer, poll.post_id)).poll_id != poll_id:
         raise NotFound("Record not found")
     return poll
@@ -264,7 +258,7 @@ async def access_poll(graph: Reader, viewer: int | None, poll_id: int) -> Poll:
 
 async def own_post(graph: Reader, member_id: int, post_id: int) -> Post:
     """Return a post of this member; raise `NotFound` for any other, which does not reveal whether it exists."""
-    post = await get_object(graph, Post, post_id)
+    post = await require_object(graph, post_id, Post)
     if post.author_id != member_id:
         raise NotFound("Record not found")
     return post

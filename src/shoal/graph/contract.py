@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
@@ -18,6 +18,8 @@ from shoal.core.events import AnyEvent, InverseOp
 from shoal.core.model import Node
 from shoal.graph.schema import AnyNode, AssocType, Key
 from shoal.observability.tracing import carried
+
+N = TypeVar("N", bound=Node)
 
 
 class JudgedLists:
@@ -318,6 +320,12 @@ class Reader(Protocol):
     async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         """Return a range of the tombstones of an `ended_listed` type (`schema`), as `assoc_range` does."""
         ...
+
+
+async def get_object(graph: Reader, id_: int, kind: type[N]) -> N | None:
+    """Return the object with this id, or None if it is missing or of another kind, and for the id 0."""
+    node = (await graph.obj_get((id_,))).get(id_) if id_ else None
+    return node if isinstance(node, kind) else None
 
 
 class RememberingReader(Reader, Protocol):

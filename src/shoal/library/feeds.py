@@ -318,7 +318,7 @@ class Listens(Acting):
 
     async def live_list(self, which: AnyList, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
         """Tell what the members of an own list post, as `live`. Raises `NotFound` and `Unavailable`."""
-        held = await own_object(self._reads.graph, MemberList, self.id, which if isinstance(which, int) else which.id)
+        held = await own_object(self._reads.graph, self.id, which if isinstance(which, int) else which.id, MemberList)
         async with aclosing(self._told(Listed(held.id), after)) as told:
             async for one in told:
                 yield one

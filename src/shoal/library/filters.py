@@ -34,7 +34,7 @@ class OwnFilters:
 
     async def get(self, which: AnyFilter) -> Filter:
         """A filter by id, as it is now. Raises `NotFound`."""
-        return await own_object(self._reads.graph, Filter, self._owner, _id(which))
+        return await own_object(self._reads.graph, self._owner, _id(which), Filter)
 
     async def create(
         self,

@@ -34,7 +34,7 @@ class OwnLists:
 
     async def get(self, which: AnyList) -> MemberList:
         """A list by id, as it is now. Raises `NotFound`."""
-        return await own_object(self._reads.graph, MemberList, self._owner, _id(which))
+        return await own_object(self._reads.graph, self._owner, _id(which), MemberList)
 
     async def create(
         self, title: str, *, replies: RepliesPolicy | RepliesName = RepliesPolicy.LIST, exclusive: bool = False

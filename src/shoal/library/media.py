@@ -38,7 +38,7 @@ class Uploads(Acting):
 
     async def media(self, which: AnyMedia) -> Media:
         """Return one of the member's media as it is now. Raises `NotFound`."""
-        return await own_object(self._writes.graph, Media, self.id, id_of(which))
+        return await own_object(self._writes.graph, self.id, id_of(which), Media)
 
     async def describe(
         self,

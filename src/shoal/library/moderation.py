@@ -16,7 +16,7 @@ from shoal.core.audit import NOBODY, Actor, AuditVerb, verb_of
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, IpSeverity
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, Post, Report, Role
-from shoal.graph.access import access_post, get_object, members_by_id
+from shoal.graph.access import access_post, members_by_id, require_object
 from shoal.library.acting import Acting, AnyMember, AnyPost, one_of, part, post_id, resolve
 from shoal.queries import moderation as moderation_queries
 from shoal.queries import trends
@@ -283,15 +283,15 @@ class KeptBlocklists(Blocklists):
 
     async def domain(self, block_id: int) -> EmailDomainBlock:
         """A blocked domain by the id of its block, with the sign-ups it refused. Raises `NotFound`."""
-        return await get_object(self._writes.graph, EmailDomainBlock, block_id)
+        return await require_object(self._writes.graph, block_id, EmailDomainBlock)
 
     async def address(self, block_id: int) -> CanonicalEmailBlock:
         """A blocked address by the id of its block. Raises `NotFound`."""
-        return await get_object(self._writes.graph, CanonicalEmailBlock, block_id)
+        return await require_object(self._writes.graph, block_id, CanonicalEmailBlock)
 
     async def network(self, block_id: int) -> IpBlock:
         """A blocked network by the id of its block. Raises `NotFound`."""
-        return await get_object(self._writes.graph, IpBlock, block_id)
+        return await require_object(self._writes.graph, block_id, IpBlock)
 
     async def update_network(
         self,

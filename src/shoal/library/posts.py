@@ -397,7 +397,7 @@ class OwnScheduled:
 
     async def get(self, which: AnyScheduled) -> ScheduledPost:
         """Return a scheduled post as it is now. Raises `NotFound`."""
-        return await own_object(self._reads.graph, ScheduledPost, self._owner, id_of(which))
+        return await own_object(self._reads.graph, self._owner, id_of(which), ScheduledPost)
 
     async def put_off(self, which: AnyScheduled, at: AnyMoment) -> ScheduledPost:
         """Publish it at another moment instead. Raises `NotFound`, and `InvalidInput` as `create`."""

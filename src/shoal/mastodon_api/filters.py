@@ -171,7 +171,7 @@ async def create(context: Context, params: FilterParams) -> object:
 async def one(context: Context, params: One) -> object:
     """A filter of the caller's."""
     front = context.deps
-    return whole(await own_object(front.graph, values.Filter, actor(context), params.id))
+    return whole(await own_object(front.graph, actor(context), params.id, values.Filter))
 
 
 async def update(context: Context, params: ChangedFilter) -> object:
@@ -190,7 +190,7 @@ async def delete(context: Context, params: One) -> object:
 async def keywords(context: Context, params: One) -> object:
     """The keywords of a filter."""
     front = context.deps
-    filter_ = await own_object(front.graph, values.Filter, actor(context), params.id)
+    filter_ = await own_object(front.graph, actor(context), params.id, values.Filter)
     return [keyword_entity(word) for word in filter_.keywords]
 
 
@@ -230,7 +230,7 @@ async def remove_keyword(context: Context, params: One) -> object:
 async def statuses(context: Context, params: One) -> object:
     """The statuses of a filter."""
     front = context.deps
-    filter_ = await own_object(front.graph, values.Filter, actor(context), params.id)
+    filter_ = await own_object(front.graph, actor(context), params.id, values.Filter)
     return [status_entity(held) for held in filter_.posts]
 
 

@@ -73,7 +73,7 @@ def _is_for_you(context: Context, list_id: int) -> bool:
 async def _own(context: Context, list_id: int) -> MemberList:
     if _is_for_you(context, list_id):
         return for_you_list(actor(context))
-    return await own_object(context.deps.graph, MemberList, actor(context), list_id)
+    return await own_object(context.deps.graph, actor(context), list_id, MemberList)
 
 
 def _check_changeable(context: Context, list_id: int) -> None:

@@ -69,14 +69,14 @@ async def upload_and_wait(context: Context, params: NewMedia) -> object:
     while made.state is MediaState.PROCESSING and time.monotonic() < until:
         async with outside(context.request.scope):
             await asyncio.sleep(_LOOK_SECONDS)
-        made = await own_object(front.writes.graph, Media, actor(context), made.id)
+        made = await own_object(front.writes.graph, actor(context), made.id, Media)
     return _shown(context, made, 202)
 
 
 async def one(context: Context, params: One) -> object:
     """An own file; 206 until it is ready."""
     front = context.deps
-    return _shown(context, await own_object(front.writes.graph, Media, actor(context), params.id), 206)
+    return _shown(context, await own_object(front.writes.graph, actor(context), params.id, Media), 206)
 
 
 async def describe(context: Context, params: Described) -> object:

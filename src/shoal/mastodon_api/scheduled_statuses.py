@@ -94,7 +94,7 @@ async def several(context: Context, params: PageQuery) -> object:
 async def one(context: Context, params: One) -> object:
     """A scheduled status by id."""
     front = context.deps
-    scheduled = await own_object(front.graph, ScheduledPost, actor(context), params.id)
+    scheduled = await own_object(front.graph, actor(context), params.id, ScheduledPost)
     return (await _shown(front, [scheduled]))[0]
 
 

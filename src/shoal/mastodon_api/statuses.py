@@ -169,7 +169,7 @@ async def update(context: Context, params: Edit) -> object:
     said = [(item, _said(item)) for item in params.media_attributes]
     for item, words in said:
         # All is checked before anything is changed.
-        held = media.described(front.writes, await own_object(front.writes.graph, Media, author, item.id), **words)
+        held = media.described(front.writes, await own_object(front.writes.graph, author, item.id, Media), **words)
         if item.thumbnail:
             media.check_takes_thumbnail(held)
     narrower = serializers.VISIBILITY[params.shoal.visibility] if params.shoal.visibility else None

@@ -14,7 +14,7 @@ import msgspec
 from shoal.core.errors import NotFound
 from shoal.core.model import Album, Media
 from shoal.core.visibility import is_sensitive
-from shoal.graph.access import access_member, get_object, objects_of
+from shoal.graph.access import access_member, get_objects, require_object
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, in_order
 from shoal.graph.schema import COLLECTED_IN, COLLECTS, OWNS_ALBUM, REPORTS_POST
@@ -69,7 +69,7 @@ async def of_member(reads: Reads, viewer: int | None, member_id: int, before: in
     check_limit(Cursor(limit=limit))
     member = await access_member(reads.graph, member_id)
     listed = await reads.graph.assoc_range(member.id, OWNS_ALBUM, Cursor(before=before, limit=limit))
-    albums = await objects_of(reads.graph, Album, [assoc.id2 for assoc in listed])
+    albums = await get_objects(reads.graph, [assoc.id2 for assoc in listed], Album)
     held = await reads.graph.assoc_ranges([one.id for one in albums], COLLECTS, Cursor(limit=MOST_PHOTOS))
     seen, shown = await _look(reads, viewer, held)
     covers = [_cover(seen, album, shown.get(album.id, [])) for album in albums]
@@ -83,7 +83,7 @@ async def page(reads: Reads, viewer: int | None, album_id: int, offset: int = 0,
     Raises `NotFound` for another member's album without visible photos, and `Gone` if its owner is suspended.
     """
     check_limit(Cursor(limit=limit))
-    album = await get_object(reads.graph, Album, album_id)
+    album = await require_object(reads.graph, album_id, Album)
     owner = await access_member(reads.graph, album.owner_id)
     held = await reads.graph.assoc_range(album.id, COLLECTS, Cursor(limit=MOST_PHOTOS))
     seen, found = await _look(reads, viewer, {album.id: held})
@@ -112,7 +112,7 @@ async def with_media(reads: Reads, owner_id: int, media_ids: Sequence[int]) -> f
 async def owned(reads: Reads, member_id: int) -> list[Album]:
     """Return all albums of a member without photos, newest first; two reads."""
     listed = await reads.graph.assoc_range(member_id, OWNS_ALBUM, Cursor(limit=MOST_PHOTOS))
-    return await objects_of(reads.graph, Album, [assoc.id2 for assoc in listed])
+    return await get_objects(reads.graph, [assoc.id2 for assoc in listed], Album)
 
 
 async def _look(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, floor_at, milliseconds_of, now_ms
 from shoal.core.model import Member
-from shoal.graph.access import association, count_of, get_object
+from shoal.graph.access import association, count_of, require_object
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor
 from shoal.graph.payloads.follows import FollowSpan, beginning, moments_until, periods
 from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWER_TIMES, FOLLOWS, HISTORY_KEPT, AssocType
@@ -52,7 +52,7 @@ async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
 
     Raises `NotFound` for an unknown member.
     """
-    await get_object(reads.graph, Member, other)
+    await require_object(reads.graph, other, Member)
     since = await known_since(reads)
     alive = await reads.lasting.assoc_get(viewer, tuple(_ASIDE), (other,))
     # Read later, so that a follow that ends in between appears twice rather than not at all.

@@ -7,7 +7,7 @@ from functools import partial
 
 from shoal.core.model import MemberList, Post, RepliesPolicy
 from shoal.core.visibility import may_come
-from shoal.graph.access import objects_of, own_object
+from shoal.graph.access import get_objects, own_object
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
@@ -27,7 +27,7 @@ async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor, *, direc
     Raises `NotFound` for any other list.
     """
     with one_request():
-        shown = await own_object(reads.graph, MemberList, viewer, list_id)
+        shown = await own_object(reads.graph, viewer, list_id, MemberList)
         folds = _folds(reads, viewer, shown, await members_of(reads.graph, shown), direct=direct)
         return await read_folded(folds, cursor, NO_SIEVE)
 
@@ -35,7 +35,7 @@ async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor, *, direc
 async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
     """Return the entries that are in the list now, as `page` would show them, in the order of `ids`."""
     with one_request():
-        shown = await own_object(reads.graph, MemberList, viewer, list_id)
+        shown = await own_object(reads.graph, viewer, list_id, MemberList)
         members = await members_of(reads.graph, shown)
         folds = _folds(reads, viewer, shown, members)
         rows = await _wanted(folds.seen, shown, members, await folds.seen.look(ids))
@@ -62,7 +62,7 @@ async def members_of(graph: Reader, shown: MemberList) -> list[int]:
 async def owned(graph: Reader, member_id: int) -> list[MemberList]:
     """Return the member's lists, oldest first."""
     listed = await graph.assoc_range(member_id, OWNS_LIST, Cursor(limit=MAX_LISTS, oldest_first=True))
-    return await objects_of(graph, MemberList, [assoc.id2 for assoc in listed])
+    return await get_objects(graph, [assoc.id2 for assoc in listed], MemberList)
 
 
 async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberList]:

@@ -17,7 +17,7 @@ from shoal.core.audit import AuditEntry, AuditVerb
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import floor_at, milliseconds_of, now_ms, shard_of
 from shoal.core.model import Member, Post, Report, Review
-from shoal.graph.access import objects_of
+from shoal.graph.access import get_objects
 from shoal.graph.contract import Assoc, Cursor, Reader, Scanner
 from shoal.graph.payloads.members import decode_entry
 from shoal.graph.schema import AUDITED, EVERYBODY, PUBLIC_LISTS, REPORTED, AnyNode, public_list
@@ -153,7 +153,7 @@ async def reports_page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> 
         return await graph.assoc_range(EVERYBODY, REPORTED, at)
 
     async def sift(listed: Sequence[Assoc]) -> list[Report]:
-        reports = await objects_of(graph, Report, [assoc.id2 for assoc in listed])
+        reports = await get_objects(graph, [assoc.id2 for assoc in listed], Report)
         filed = [report for report in reports if wanted.admits(report)]
         return await _about_waiting(graph, filed) if wanted.waiting else filed
 
@@ -161,7 +161,7 @@ async def reports_page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> 
 
 
 async def _about_waiting(graph: Reader, reports: Sequence[Report]) -> list[Report]:
-    posts = await objects_of(graph, Post, list({id_ for report in reports for id_ in report.post_ids}))
+    posts = await get_objects(graph, list({id_ for report in reports for id_ in report.post_ids}), Post)
     waiting = {post.id for post in posts if post.review is Review.WAITING}
     return [report for report in reports if not waiting.isdisjoint(report.post_ids)]
 

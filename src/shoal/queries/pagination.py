@@ -34,7 +34,7 @@ from typing import Generic, Protocol, TypeVar
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Node
-from shoal.graph.access import objects_of
+from shoal.graph.access import get_objects
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.schema import POSTED, TAG_OF, AssocType
 
@@ -200,7 +200,7 @@ async def objects_page(
 ) -> tuple[list[N], int | None]:
     """Return a page of the objects of one kind in a list, and the `before` of the next page; None at the end."""
     page, after = await entries_page(graph, owner, atype, cursor)
-    return await objects_of(graph, kind, [entry.id2 for entry in page]), after
+    return await get_objects(graph, [entry.id2 for entry in page], kind), after
 
 
 LOOKS = 25

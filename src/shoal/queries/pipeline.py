@@ -33,10 +33,9 @@ from msgspec import structs
 from shoal.core.filters import Compiled, Filter, FilterContext, Text, compiled
 from shoal.core.ids import now_ms
 from shoal.core.model import Member, Post, Visibility
-from shoal.graph.access import find_object
 from shoal.graph.cache.lru import Recent
 from shoal.graph.cache.responses import good_until
-from shoal.graph.contract import MAX_TIME, Cursor, Reader
+from shoal.graph.contract import MAX_TIME, Cursor, Reader, get_object
 from shoal.graph.payloads.members import filters_of
 from shoal.graph.schema import SHARED_BY
 from shoal.queries.context import Reads
@@ -384,7 +383,7 @@ def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
 
 async def _folds_shares(graph: Reader, viewer: int) -> bool:
     """Return whether a member has folding of shares enabled."""
-    member = await find_object(graph, Member, viewer)
+    member = await get_object(graph, viewer, Member)
     return member is not None and member.folds_shares
 
 

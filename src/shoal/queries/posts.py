@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from shoal.core.model import Media, Node, Post, Revision, ScheduledPost, Visibility
-from shoal.graph.access import access_post, objects_of
+from shoal.graph.access import access_post, get_objects
 from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.schema import PINS, POSTED, REVISED, SCHEDULES, AssocType
 from shoal.queries.context import Reads
@@ -144,7 +144,7 @@ async def revisions(graph: Reader, viewer: int | None, post_id: int) -> list[Rev
     """
     post = await access_post(graph, viewer, post_id)
     newest_first = await graph.assoc_range(post.id, REVISED, Cursor(limit=MAX_REVISIONS))
-    return await objects_of(graph, Revision, [assoc.id2 for assoc in reversed(newest_first)])
+    return await get_objects(graph, [assoc.id2 for assoc in reversed(newest_first)], Revision)
 
 
 def media_then(wording: Revision | Post, media: Mapping[int, Node]) -> dict[int, Media]:

@@ -18,8 +18,8 @@ from shoal.core.places import Disk
 from shoal.core.text import canonical_tag, check_user_name
 from shoal.core.tokenizer import MAX_CLAUSES, Clause, clause_of, fold
 from shoal.core.visibility import Relation, is_hushed
-from shoal.graph.access import find_object, members_by_id, objects_of, relations
-from shoal.graph.contract import Cursor
+from shoal.graph.access import get_objects, members_by_id, relations
+from shoal.graph.contract import Cursor, get_object
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, user_name_key
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Profile, Row, Sight, profiles
@@ -66,7 +66,7 @@ async def member_named(reads: Reads, name: str) -> Member | None:
         key = user_name_key(check_user_name(name, reserved=True))
     except InvalidInput:
         return None
-    member = await find_object(reads.graph, Member, (await reads.graph.key_get((key,))).get(key, 0))
+    member = await get_object(reads.graph, (await reads.graph.key_get((key,))).get(key, 0), Member)
     return member if member is not None and not member.suspended else None
 
 
@@ -190,7 +190,7 @@ async def _own_that_fit(reads: Reads, viewer: int, asked: _Asked) -> list[int]:
 async def own_newest(reads: Reads, viewer: int) -> list[Post]:
     """Return the viewer's newest posts; two reads."""
     listed = await reads.graph.assoc_range(viewer, POSTED, Cursor(limit=_OWN))
-    return await objects_of(reads.graph, Post, [entry.id2 for entry in listed])
+    return await get_objects(reads.graph, [entry.id2 for entry in listed], Post)
 
 
 async def tags(reads: Reads, viewer: int | None, text: str, part: ResultRange) -> list[str]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from shoal.core.model import Post
-from shoal.graph.access import access_post, find_object
-from shoal.graph.contract import Cursor
+from shoal.graph.access import access_post
+from shoal.graph.contract import Cursor, get_object
 from shoal.graph.payloads.posts import ThreadPlace, placed
 from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD
 from shoal.queries.context import Reads
@@ -80,7 +80,7 @@ async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPlac
         elif at == post.root_id:
             up = 0
         else:
-            unlisted = await find_object(reads.graph, Post, at)
+            unlisted = await get_object(reads.graph, at, Post)
             if unlisted is None:
                 break
             up = unlisted.parent_id

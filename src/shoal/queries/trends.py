@@ -28,7 +28,7 @@ from msgspec.structs import asdict
 from shoal.core.ids import EPOCH_MS, floor_at
 from shoal.core.model import Member, Post
 from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_publicly
-from shoal.graph.access import members_by_id, objects_of, relations
+from shoal.graph.access import get_objects, members_by_id, relations
 from shoal.graph.cache.responses import compared
 from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.payloads.posts import oldest_active, placed
@@ -258,7 +258,7 @@ def _best(posts: Sequence[Post], scores: Mapping[int, float]) -> list[Popular]:
 
 async def _for_everybody(reads: Reads, ids: Sequence[int]) -> list[Post]:
     """Return the posts that may trend. Two reads."""
-    posts = await objects_of(reads.graph, Post, ids)
+    posts = await get_objects(reads.graph, ids, Post)
     authors = await members_by_id(reads.graph, list({post.author_id for post in posts}))
     return [post for post in posts if _is_for_everybody(post, authors)]
 

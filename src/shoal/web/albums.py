@@ -284,7 +284,7 @@ async def offer(visit: Visit, path: AlbumPath) -> Response:
     """List the member's own photos, newest first, to add some to an album."""
     member = visit.member
     reads = visit.front.reads
-    album = await own_object(visit.front.graph, Album, member.id, path.id)
+    album = await own_object(visit.front.graph, member.id, path.id, Album)
     query = post_queries.MemberFeedQuery(only_media=True, no_shares=True)
     found = await post_queries.authored_page(reads, member.id, member.id, path.cursor(_OFFERED), query)
     whole = await feed.page(reads, member.id, album.id, 0, _ALL)
@@ -347,7 +347,7 @@ async def _edit(
     visit: Visit, path: AlbumPath, asked: AlbumForm | None = None, wrong: InvalidInput | None = None
 ) -> Response:
     member = visit.member
-    await own_object(visit.front.graph, Album, member.id, path.id)
+    await own_object(visit.front.graph, member.id, path.id, Album)
     album = album_of(visit, await album_at(visit, path, _ALL))
     return await page(
         visit,

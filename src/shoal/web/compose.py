@@ -349,7 +349,7 @@ async def seen_post(visit: Visit, post_id: int) -> Entry:
 
 
 async def _planned(visit: Visit, member: Member, id_: int) -> Writing:
-    plan = await own_object(visit.front.graph, ScheduledPost, member.id, id_)
+    plan = await own_object(visit.front.graph, member.id, id_, ScheduledPost)
     draft = scheduled_posts.draft_of(plan)
     said = of_draft(draft, await own_files(visit, member, draft.media))
     at, request = local_time(plan.at, "UTC"), secrets.token_urlsafe(12)

@@ -194,7 +194,7 @@ async def create(visit: Visit, asked: FilterForm) -> Response:
 
 
 async def edit(visit: Visit, asked: OneFilter) -> Response:
-    found = await own_object(visit.front.graph, Filter, visit.member.id, asked.id)
+    found = await own_object(visit.front.graph, visit.member.id, asked.id, Filter)
     typed = FilterForm(
         title=found.title,
         words="\n".join(one.keyword for one in found.keywords if one.whole_word),
@@ -208,7 +208,7 @@ async def edit(visit: Visit, asked: OneFilter) -> Response:
 
 async def change(visit: Visit, asked: ChangeForm) -> Response:
     member = visit.checked(asked)
-    found = await own_object(visit.front.graph, Filter, member.id, asked.id)
+    found = await own_object(visit.front.graph, member.id, asked.id, Filter)
     try:
         await filters.update(visit.front.writes, member.id, found.id, _change(asked, found))
     except InvalidInput as error:

@@ -92,7 +92,7 @@ async def create(visit: Visit, asked: ListForm) -> Response:
 
 async def timeline(visit: Visit, path: ListPath) -> Response:
     member, reads = visit.member, visit.front.reads
-    shown = await own_object(visit.front.graph, MemberList, member.id, path.id)
+    shown = await own_object(visit.front.graph, member.id, path.id, MemberList)
     found = await feed.page(reads, member.id, path.id, path.cursor(), direct=False)
     entries = await filtered(reads.graph, member.id, found.entries, FilterContext.HOME)
     tab = f"list-{shown.id}"
@@ -112,7 +112,7 @@ async def timeline(visit: Visit, path: ListPath) -> Response:
 async def edit(visit: Visit, path: ListPath) -> Response:
     """Show the settings of a list, its members, and followees who can be added."""
     member = visit.member
-    shown = await own_object(visit.front.graph, MemberList, member.id, path.id)
+    shown = await own_object(visit.front.graph, member.id, path.id, MemberList)
     if visit.partial:
         there = {one.id for one in await _members(visit, shown)}
         found = await _found(visit, path.q, there)
@@ -122,7 +122,7 @@ async def edit(visit: Visit, path: ListPath) -> Response:
 
 async def change(visit: Visit, asked: ListForm) -> Response:
     member, writes = visit.checked(asked), visit.front.writes
-    shown = await own_object(visit.front.graph, MemberList, member.id, asked.id)
+    shown = await own_object(visit.front.graph, member.id, asked.id, MemberList)
     if asked.do == "delete":
         await lists.delete(writes, member.id, shown.id)
         return visit.go("/lists")
@@ -145,7 +145,7 @@ async def put(visit: Visit, asked: ListedForm) -> Response:
         else:
             await lists.take_off(writes, member.id, asked.id, (asked.member,))
     except InvalidInput as error:
-        shown = await own_object(visit.front.graph, MemberList, member.id, asked.id)
+        shown = await own_object(visit.front.graph, member.id, asked.id, MemberList)
         return await _edit(visit, shown, asked.q, None, error)
     return visit.go(f"/lists/{asked.id}/edit", q=asked.q)
 

@@ -106,7 +106,7 @@ async def upload(visit: Visit, asked: NewFile) -> Response:
 
 async def show(visit: Visit, asked: FileQuery) -> Response:
     """Show the card of a file, or its processing state."""
-    found = await own_object(visit.front.writes.graph, Media, visit.member.id, asked.id)
+    found = await own_object(visit.front.writes.graph, visit.member.id, asked.id, Media)
     name = "picture_state" if asked.only else "picture_card"
     return part(visit, name, card=card_of(visit, found), most=visit.front.writes.limits.description)
 

@@ -58,7 +58,7 @@ async def test_a_new_picture_of_a_sound_stays_when_the_answer_was_lost_and_goes_
         with pytest.raises(OutcomeUnknown):
             await media.describe(writes, ann.id, made.id, thumbnail=picture((20, 20)))
         await shoal.settle()
-        held = await own_object(writes.graph, Media, ann.id, made.id)
+        held = await own_object(writes.graph, ann.id, made.id, Media)
         assert (held.preview_width, held.preview_key != made.preview_key) == (20, True)
         assert await files_of(shoal) == {held.key, held.preview_key}
 

@@ -209,7 +209,7 @@ async def test_of_two_descriptions_at_once_neither_undoes_the_other(tmp_path: Pa
             media.describe(writes, ann.id, stored.id, description="a boat"),
             media.describe(writes, ann.id, stored.id, focus=(0.5, -1)),
         )
-        held = await own_object(writes.graph, Media, ann.id, stored.id)
+        held = await own_object(writes.graph, ann.id, stored.id, Media)
         assert (held.description, held.focus, held.version) == ("a boat", (0.5, -1.0), 3)
 
 

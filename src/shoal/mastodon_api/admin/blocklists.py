@@ -21,7 +21,7 @@ from shoal.core.blocklists import (
 )
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import milliseconds_of, now_ms
-from shoal.graph.access import get_object
+from shoal.graph.access import require_object
 from shoal.graph.schema import BLOCKS_EMAIL, BLOCKS_EMAIL_DOMAIN, BLOCKS_IP, EVERYBODY
 from shoal.http.errors import Blank
 from shoal.http.middleware import client_of
@@ -84,7 +84,7 @@ async def domains(context: Context, params: PageQuery) -> object:
 
 async def domain(context: Context, params: One) -> AdminEmailDomainBlock:
     """A blocked e-mail domain, with the sign-ups that it refused."""
-    return _domain(await get_object(context.deps.graph, EmailDomainBlock, params.id))
+    return _domain(await require_object(context.deps.graph, params.id, EmailDomainBlock))
 
 
 async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainBlock:
@@ -113,7 +113,7 @@ async def addresses(context: Context, params: PageQuery) -> object:
 
 async def address(context: Context, params: One) -> AdminCanonicalEmailBlock:
     """The hash of a blocked e-mail address."""
-    return _address(await get_object(context.deps.graph, CanonicalEmailBlock, params.id))
+    return _address(await require_object(context.deps.graph, params.id, CanonicalEmailBlock))
 
 
 async def test_address(context: Context, params: Tested) -> list[AdminCanonicalEmailBlock]:
@@ -232,7 +232,7 @@ async def several(context: Context, params: PageQuery) -> object:
 
 async def one(context: Context, params: One) -> AdminIpBlock:
     """Show a blocked network."""
-    return _shown(await get_object(context.deps.graph, IpBlock, params.id))
+    return _shown(await require_object(context.deps.graph, params.id, IpBlock))
 
 
 async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
@@ -252,7 +252,7 @@ async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
 async def update(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
     """Change a block. The caller's own address cannot be kept out."""
     front = context.deps
-    before = await get_object(front.graph, IpBlock, params.id)
+    before = await require_object(front.graph, params.id, IpBlock)
     network = check_network(params.ip) if params.ip.strip() else None
     _check_not_own(context, network or before.network, params.severity or before.severity)
     changes = IpBlockChanges(network, params.severity, params.comment, params.expires_in)
