@@ -76,7 +76,7 @@ _NICE = 10
 """Added to the niceness of the hashing threads, so that requests without a password go first."""
 
 
-def _stand_back() -> None:
+def _lower_priority() -> None:
     # On Linux each thread has its own niceness, and any thread may raise it.
     with suppress(OSError):
         thread = threading.get_native_id()
@@ -84,7 +84,7 @@ def _stand_back() -> None:
 
 
 _hasher = PasswordHasher(parallelism=_LANES)
-_threads = ThreadPoolExecutor(AT_ONCE, "shoal-password", initializer=_stand_back)
+_threads = ThreadPoolExecutor(AT_ONCE, "shoal-password", initializer=_lower_priority)
 _hashing_slots = threading.BoundedSemaphore(AT_ONCE + WAITING)
 
 _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$c29tZSBvdGhlciBzYWx0$lPCwXAWBVxPSfvb7XMkbNiYqmHVSfBDa4kUNExGEI9M"

@@ -29,7 +29,7 @@ from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import LOGGED_IN
 
 _PAGE = 100
-_TOLD = 1_000
+_MOST_NAMED = 1_000
 """Newest tokens named in the event, for the processes that hold connections open."""
 
 
@@ -137,7 +137,7 @@ async def end(writes: Writes, member_id: int, token_id: int) -> None:
 
 async def all_ended(writes: Writes, member_id: int) -> SessionsEnded:
     """Return the event that ends all of a member's tokens, for the commit that raises their `generation` or hides them."""
-    tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_TOLD))
+    tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_MOST_NAMED))
     return SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
 
 

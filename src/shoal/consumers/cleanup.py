@@ -55,8 +55,7 @@ async def _clear(
 ) -> int | None:
     """Clear one page. Cleared items leave the list, so the next page starts at the top again."""
     page = await effects.graph.assoc_range(event.post_id, atype, Cursor(limit=_PAGE))
-    waiting: list[Awaitable[None]] = [clear(effects, event, assoc) for assoc in page]
-    await asyncio.gather(*waiting)
+    await asyncio.gather(*(clear(effects, event, assoc) for assoc in page))
     await _end_strays(effects, event.post_id, atype, page, event.author_id if atype.tallied else 0)
     return 1 if len(page) == _PAGE else None
 
@@ -194,13 +193,13 @@ _OF_NO_OBJECT = {schema.CHOSEN_BY.number, schema.EMOJI_PUT_BY.number}
 clear_likes = partial(_clear, schema.LIKED_BY, partial(_clear_link, schema.LIKES))
 clear_marks = tuple(partial(_clear, mark.inverse, partial(_clear_link, mark.atype)) for mark in schema.POST_MARKS)
 clear_reactions = partial(_clear, schema.REACTED_BY, _clear_reaction)
-clear_reporters = partial(_clear, schema.POST_REPORTED_BY, partial(_clear_link, schema.REPORTS_POST))
-"""Delete the associations that hide a deleted post from its reporters. The reports stay."""
-clear_shares = partial(_clear, schema.SHARED_BY, _clear_share)
-"""Delete the shares of a deleted post. An event per share removes it from the timelines."""
 clear_revisions = partial(_clear, schema.REVISED, _clear_revision)
+# An event for each share removes it from the timelines.
+clear_shares = partial(_clear, schema.SHARED_BY, _clear_share)
+# These associations hide a post from those who reported it. The reports stay.
+clear_reporters = partial(_clear, schema.POST_REPORTED_BY, partial(_clear_link, schema.REPORTS_POST))
+# Tags that an edit added while the post was being deleted.
 clear_tags = partial(_clear, schema.TAGGED, _clear_tag)
-"""Delete tags that an edit added while the post was being deleted."""
 
 _LATE: Mapping[int, Callable[[Effects, events.InverseOp], Awaitable[None]]] = {
     schema.LIKED_BY.number: partial(_late_reaction, partial(_clear_link, schema.LIKES)),

@@ -57,7 +57,7 @@ async def _give_up(effects: Effects, event: events.MailDue) -> None:
     if event.kind is MailKind.UNDO:
         await _release(effects, event)
     elif event.kind is MailKind.CONFIRM:
-        whom = await _whom(effects.graph, event)
+        whom = await _recipient_of(effects.graph, event)
         if whom is not None and whom.member.unconfirmed:
             await prove(effects.graph, effects.new_id, event, whom)
 
@@ -70,7 +70,7 @@ async def _release(effects: Effects, event: events.MailDue) -> None:
 
 
 async def _send(effects: Effects, postman: Postman, event: events.MailDue) -> None:
-    whom = await _whom(effects.graph, event)
+    whom = await _recipient_of(effects.graph, event)
     if whom is None:
         if event.kind is MailKind.UNDO:
             await _release(effects, event)
@@ -82,7 +82,7 @@ async def _send(effects: Effects, postman: Postman, event: events.MailDue) -> No
     await postman.deliver(event.asked, letter)
 
 
-async def _whom(graph: Graph, event: events.MailDue) -> Whom | None:
+async def _recipient_of(graph: Graph, event: events.MailDue) -> Whom | None:
     """Return the recipient; None if there is none, or the mail is no longer needed."""
     if event.member_id:
         member = await find_object(graph, Member, event.member_id)
@@ -92,12 +92,12 @@ async def _whom(graph: Graph, event: events.MailDue) -> Whom | None:
     if member is None or login is None:
         return None
     to = event.address or login.email
-    if not to or _needless(event, member, login):
+    if not to or _is_obsolete(event, member, login):
         return None
     return Whom(member, login, to)
 
 
-def _needless(event: events.MailDue, member: Member, login: Login) -> bool:
+def _is_obsolete(event: events.MailDue, member: Member, login: Login) -> bool:
     """Return whether the purpose of a mail was achieved meanwhile, or voided by a new password."""
     match event.kind:
         case MailKind.CONFIRM:

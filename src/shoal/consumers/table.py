@@ -31,12 +31,12 @@ _log = logging.getLogger(__name__)
 
 async def leave_to_newer(_effects: Effects, _event: events.FutureEvent, _mark: int) -> NoReturn:
     """Return an event unknown to this version to the queue, however often. It does not count as an attempt."""
-    _say()
+    _warn_once()
     raise NewerNeeded("only a newer Shoal knows this event")
 
 
 @cache
-def _say() -> None:
+def _warn_once() -> None:
     _log.warning("events of a kind that this version does not know wait for a process of a newer one")
 
 
