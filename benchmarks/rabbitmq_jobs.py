@@ -20,9 +20,10 @@ import uvloop
 
 from benchmarks.measure import Report, parser, spread
 from shoal.core.events import PostCreated
+from shoal.core.ids import now_ms
 from shoal.graph.contract import Batch, Job
 from shoal.graph.memory import MemoryGraph
-from shoal.outbox.rabbitmq import RabbitOutbox, now_ms, write
+from shoal.outbox.rabbitmq import RabbitOutbox, write
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
 from shoal_devcluster import rabbitmq

@@ -12,10 +12,10 @@ import pytest
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.events import FutureEvent, PostCreated, encode
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.graph.contract import Batch, Job
 from shoal.graph.memory import MemoryGraph
-from shoal.outbox.rabbitmq import RabbitOutbox, now_ms, write
+from shoal.outbox.rabbitmq import RabbitOutbox, write
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
 from shoal_devcluster.program import Program

@@ -75,7 +75,7 @@ def named(space: str, name: str) -> int:
     return bits - 2**63
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
@@ -87,7 +87,7 @@ class IdMaker:
     generate the same id. The store refuses the second use (`graph.contract.Batch.fresh`), and the caller takes the next id.
     """
 
-    def __init__(self, clock: Callable[[], int] = _now_ms, *, first: int = 0) -> None:
+    def __init__(self, clock: Callable[[], int] = now_ms, *, first: int = 0) -> None:
         self._clock = clock
         # Start of the sequence in each millisecond: makers with different starts rarely collide.
         self._first = first

@@ -27,6 +27,7 @@ from pamqp.common import FieldValue
 from shoal.amqp import Link, RollCall, depth_of
 from shoal.core.errors import Unavailable
 from shoal.core.events import AnyEvent, decode, encode
+from shoal.core.ids import now_ms
 from shoal.graph.contract import Job, WakeUp
 from shoal.outbox.runner import Rate, WorkerFigures, summed
 
@@ -59,10 +60,6 @@ read = _decoder.decode
 def write(job: Job, at: int, *, rest: int = 0, error: str = "") -> bytes:
     event = encode(job.event)
     return _encoder.encode(Message(job.store, job.seq, event, job.step, job.mark, job.attempt, at, rest, error))
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class Queues:

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 import msgspec
 
 from shoal.core.errors import Unavailable
+from shoal.core.ids import now_ms
 from shoal.locks import set_within
 from shoal.tagcloud.contract import (
     LOCK_SECONDS,
@@ -38,10 +39,6 @@ ID_BYTES = 16
 _FEW = 20
 """Increments with at most this many uses count as small."""
 Send = Callable[[bytes, bytes], Awaitable[None]]
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class Emitter:

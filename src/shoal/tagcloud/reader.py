@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.ids import now_ms
 from shoal.core.text import check_tag
 from shoal.graph.cache.dependencies import compared, good_until, not_noted
 from shoal.graph.schema import tag_id
@@ -42,7 +43,6 @@ from shoal.tagcloud.cloud import (
     uses_of,
     weight,
 )
-from shoal.tagcloud.collection import now_ms
 from shoal.tagcloud.contract import DAY_MS, CloudStore, TagRule
 from shoal.tagcloud.merger import SIZES, MergedTags, Sizes
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.ids import now_ms
 from shoal.core.text import canonical_tag, check_tag
-from shoal.tagcloud.collection import now_ms
 from shoal.tagcloud.contract import CloudStore, Overtaken, TagRule
 from shoal.tagcloud.merger import NOTHING, SIZES, Amendment, Merger, Sizes
 
