@@ -20,7 +20,6 @@ Example: the change log is at position 70 when a page with post 5 is computed, w
 from __future__ import annotations
 
 import asyncio
-import time
 from array import array
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -28,8 +27,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from shoal.core.errors import Unavailable
+from shoal.core.ids import now_ms
 from shoal.graph.cache.change_log import ChangeLog
-from shoal.graph.cache.dependencies import Dependence, reading
+from shoal.graph.cache.dependencies import Dependence, track_dependencies
 from shoal.graph.cache.lru import Recent
 
 R = TypeVar("R")
@@ -116,16 +116,16 @@ class ResponseCache(Generic[R]):
 
     def _is_unchanged(self, entry: _Entry[R]) -> bool:
         now = self._log.position
-        if _now_ms() >= entry.until or (entry.marks and not self._log.unchanged(entry.marks, entry.since)):
+        if now_ms() >= entry.until or (entry.marks and not self._log.unchanged(entry.marks, entry.since)):
             return False
         entry.since = now
         return True
 
     async def _compute(self, key: Hashable, make: Callable[[], Awaitable[R]]) -> R:
         since = self._log.position
-        with reading() as read:
+        with track_dependencies() as read:
             response = await make()
-        if read.whole and _now_ms() < read.until:
+        if read.whole and now_ms() < read.until:
             response, size = self._prepare(response)
             marks = array("q", list(read.marks))
             size += _MARK_BYTES * len(marks) + _STAMP_BYTES * len(read.stamps) + _CHECK_BYTES * len(read.checks)
@@ -155,7 +155,3 @@ async def _have_same_results(checks: Sequence[Dependence]) -> bool:
     except Unavailable:
         return False
     return results == [check.answer for check in checks]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -19,7 +19,7 @@ from shoal.core.model import Member, Post
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.change_log import ChangeLog, list_mark, name_marks
 from shoal.graph.cache.coherence import StampGuard, one_request
-from shoal.graph.cache.dependencies import ReadSet, being_made, compared, depends_on, reading
+from shoal.graph.cache.dependencies import ReadSet, compared, current_read_set, depends_on, track_dependencies
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, LOGGED_IN, PUBLISHED, USER_NAME, AssocType, Key
@@ -168,7 +168,7 @@ async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_no
     elif left_out == "names":
         # Reads note names, and commits do not.
         def marks(keys: Sequence[Key]) -> list[int]:
-            return name_marks(keys) if being_made() is not None else []
+            return name_marks(keys) if current_read_set() is not None else []
 
         monkeypatch.setattr("shoal.graph.cache.cached_graph.name_marks", marks)
     monkeypatch.setattr(CachedGraph, "_note", noted)
@@ -366,7 +366,7 @@ async def test_what_is_compared_may_move_as_long_as_its_answer_stays() -> None:
         await act(noted, number, "join", MEMBERS[0], MEMBERS[0])
         assert [await answers.get("a", make) for _ in range(3)] == [[number % 2 == 0] * 2] * 3
         assert answers.missed == missed
-    with reading() as read:
+    with track_dependencies() as read:
         await make()
     assert not read.marks
     assert (read.checks[0].ask, read.checks[0].answer) == (even, False)
@@ -507,7 +507,7 @@ def test_the_log_is_bounded_and_what_it_has_forgotten_counts_as_changed() -> Non
 def test_a_read_set_notes_what_is_asked_for_by_tasks_too() -> None:
     async def story() -> set[int]:
         graph = CachedGraph(MemoryGraph())
-        with reading() as read:
+        with track_dependencies() as read:
             await asyncio.gather(graph.obj_get([1]), asyncio.create_task(graph.obj_get([2])))
         await graph.obj_get([3])
         return read.marks

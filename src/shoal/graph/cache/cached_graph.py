@@ -21,7 +21,7 @@ from shoal.core.model import Post
 from shoal.graph.bulk import Loading, LoadPart
 from shoal.graph.cache.change_log import ChangeLog, FollowedLog, lists_of, name_marks
 from shoal.graph.cache.coherence import Guard, LogGuard, SoleGuard, StampGuard, Stamps
-from shoal.graph.cache.dependencies import ReadSet, being_made, depends_on, not_noted, unnoted
+from shoal.graph.cache.dependencies import ReadSet, current_read_set, depends_on, not_noted, untracked
 from shoal.graph.cache.entries import HEAD, CacheEntries, ListHead, ListSet, count_in, kilobytes, prefetch_hints
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, JudgedLists, Reader, Store
 from shoal.graph.schema import AnyNode, AssocType, Key
@@ -41,22 +41,22 @@ _SET = 100_000
 """Maximum number of newest entries of a list that other lists are intersected with."""
 
 
-class Beneath:
+class UncachedView:
     """A view of a cached graph whose reads go to the store, and whose commits go through the cache.
 
     Responses computed from its reads are not cached.
     """
 
     def __init__(self, cached: CachedGraph, store: Store) -> None:
-        self.obj_get = unnoted(store.obj_get)
-        self.key_get = unnoted(store.key_get)
-        self.assoc_get = unnoted(store.assoc_get)
-        self.assoc_range = unnoted(store.assoc_range)
-        self.assoc_ranges = unnoted(store.assoc_ranges)
-        self.assoc_ranks = unnoted(store.assoc_ranks)
-        self.assoc_ended = unnoted(store.assoc_ended)
-        self.assoc_ended_range = unnoted(store.assoc_ended_range)
-        self.assoc_count = unnoted(store.assoc_count)
+        self.obj_get = untracked(store.obj_get)
+        self.key_get = untracked(store.key_get)
+        self.assoc_get = untracked(store.assoc_get)
+        self.assoc_range = untracked(store.assoc_range)
+        self.assoc_ranges = untracked(store.assoc_ranges)
+        self.assoc_ranks = untracked(store.assoc_ranks)
+        self.assoc_ended = untracked(store.assoc_ended)
+        self.assoc_ended_range = untracked(store.assoc_ended_range)
+        self.assoc_count = untracked(store.assoc_count)
         self.commit = cached.commit
         self.close = cached.close
 
@@ -120,12 +120,14 @@ class CachedGraph:
         self, store: Store, objects: int = 200_000, *, stamps: Stamps | None = None, log: ChangeLog | None = None
     ) -> None:
         self._store = store
-        self.assoc_ranks = unnoted(store.assoc_ranks)
-        self.assoc_ended = unnoted(store.assoc_ended)
-        self.assoc_ended_range = unnoted(store.assoc_ended_range)
-        self.obj_scan = unnoted(store.obj_scan)
-        self.assoc_scan = unnoted(store.assoc_scan)
-        self.count_scan = unnoted(store.count_scan)
+        # Never cached, like responses that are computed from it.
+        self.assoc_ranks = untracked(store.assoc_ranks)
+        self.assoc_ended = untracked(store.assoc_ended)
+        self.assoc_ended_range = untracked(store.assoc_ended_range)
+        self.obj_scan = untracked(store.obj_scan)
+        self.assoc_scan = untracked(store.assoc_scan)
+        self.count_scan = untracked(store.count_scan)
+        # The outbox and maintenance, as the store has them.
         self.claim = store.claim
         self.ack = store.ack
         self.put_back = store.put_back
@@ -139,6 +141,7 @@ class CachedGraph:
         self.block_drop = store.block_drop
         self.sweep = store.sweep
         self.sweep_history = store.sweep_history
+
         self._short = _SHORT if stamps is None else _SHORT_REMOTE
         self._head = 0 if stamps is None else HEAD
         self._entries = entries = CacheEntries(objects, remote=stamps is not None)
@@ -171,7 +174,7 @@ class CachedGraph:
             read.note_objects(ids)
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
-        if (read := being_made()) is not None:
+        if (read := current_read_set()) is not None:
             names = name_marks(keys)
             if len(names) < len(keys):
                 not_noted()
@@ -179,7 +182,7 @@ class CachedGraph:
         return await self._store.key_get(keys)
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
-        if (read := being_made()) is not None:
+        if (read := current_read_set()) is not None:
             await self._note(read, ids)
         ticket = await self._guard.enter(ids)
         known = self._objects.many(ids)
@@ -192,7 +195,7 @@ class CachedGraph:
         return known
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
-        if (read := being_made()) is not None:
+        if (read := current_read_set()) is not None:
             await self._note(read, id1s, atypes)
         return await self._counts_of(id1s, atypes, await self._guard.enter(id1s))
 
@@ -233,13 +236,13 @@ class CachedGraph:
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
     ) -> dict[AssocType, dict[int, Assoc]]:
-        if (read := being_made()) is not None:
+        if (read := current_read_set()) is not None:
             await self._note(read, (id1,), atypes)
         if not id2s:
             return {atype: {} for atype in atypes}
         if (guard := self._stamp_guard) is not None and len(id2s) <= FEW and self.prefetches_links(id1, atypes):
             query = asyncio.gather(self._store.assoc_count((id1,), atypes), self._store.assoc_get(id1, atypes, id2s))
-            (lengths, found), ticket = await guard.enter_beside((id1,), query)
+            (lengths, found), ticket = await guard.enter_with((id1,), query)
             self._keep_counts((id1,), lengths, ticket)
             return found
         ticket = await self._guard.enter((id1,))
@@ -301,7 +304,7 @@ class CachedGraph:
         return known | found
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-        if (read := being_made()) is not None:
+        if (read := current_read_set()) is not None:
             await self._note(read, (id1,), (atype,))
         if atype.counted:
             ticket = await self._guard.enter((id1,))
@@ -330,7 +333,7 @@ class CachedGraph:
         return head
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
-        if (read := being_made()) is not None:
+        if (read := current_read_set()) is not None:
             await self._note(read, id1s, (atype,))
         # With a remote store, reading the tokens of many lists costs as much as reading the lists.
         if self._head or at.limit > _BRIEF or at != Cursor(limit=at.limit):
@@ -357,7 +360,7 @@ class CachedGraph:
     async def assoc_common(
         self, id1: int, atypes: Sequence[AssocType], other: int, listed: AssocType
     ) -> dict[AssocType, frozenset[int]]:
-        if (read := being_made()) is not None:
+        if (read := current_read_set()) is not None:
             await self._note(read, (id1,), atypes)
             await self._note(read, (other,), (listed,))
         ticket = await self._guard.enter((other,))
@@ -480,7 +483,7 @@ class CachedGraph:
 
     def beneath(self) -> Graph:
         """Return a view of this graph whose reads bypass the cache."""
-        return Beneath(self, self._store)
+        return UncachedView(self, self._store)
 
     async def close(self) -> None:
         """Close the store, after the changes in progress have finished."""
@@ -519,7 +522,7 @@ class CachedGraph:
         guard = self._stamp_guard
         if guard is None or not guard.waits(ids) or not guard.has_seen(id1) or not self._has_set(id1, atype):
             return None
-        answer, ticket = await guard.enter_beside(ids, ask())
+        answer, ticket = await guard.enter_with(ids, ask())
         return (answer,) if guard.keeps(ticket, id1) and self._has_set(id1, atype) else None
 
     def _has_set(self, id1: int, atype: AssocType) -> bool:

@@ -23,6 +23,7 @@ from contextlib import (
     nullcontext,
 )
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -81,6 +82,7 @@ class _RequestTokens(dict[int, bytes]):
         self.foreseen_change: _ForeseenChange | None = None
 
 
+@dataclass(slots=True, eq=False)
 class _ForeseenChange:
     """A change that the request will most likely make: of `ids`, the object `of` and its owner.
 
@@ -88,14 +90,11 @@ class _ForeseenChange:
     it.
     """
 
-    __slots__ = ("give_up", "guard", "ids", "marking", "of")
-
-    def __init__(self, ids: Sequence[int], of: int) -> None:
-        self.ids: set[int] = set(ids)
-        self.of = of
-        self.guard: object = None
-        self.give_up: Callable[[], None] | None = None
-        self.marking: asyncio.Future[MarkedChange | None] | None = None
+    ids: set[int]
+    of: int
+    guard: object = None
+    give_up: Callable[[], None] | None = None
+    marking: asyncio.Future[MarkedChange | None] | None = None
 
 
 _VERIFIED: ContextVar[_RequestTokens | None] = ContextVar("shoal_verified", default=None)
@@ -118,7 +117,7 @@ def foreseen_change(*ids: int, of: int = 0) -> Iterator[None]:
     if verified is None or verified.foreseen_change is not None:
         yield
         return
-    verified.foreseen_change = change = _ForeseenChange(ids, of)
+    verified.foreseen_change = change = _ForeseenChange(set(ids), of)
     try:
         yield
     finally:
@@ -342,7 +341,7 @@ class StampGuard:
                 asked += [id_ for id_ in verified.foreseen.difference(asked) if id_ not in verified]
                 verified.foreseen.clear()
             asked += [id_ for id_ in self._prefetch_hints(asked) if id_ not in verified]
-            if change is not None and change.guard is None and (marking := self._foreseen_mark(verified, change)):
+            if change is not None and change.guard is None and (marking := self._mark_in_advance(verified, change)):
                 asked = [id_ for id_ in asked if id_ not in change.ids]
                 if asked:
                     verified.update(await self._verify(asked))
@@ -360,7 +359,7 @@ class StampGuard:
         """Return whether this process knows a token of the object, current or not."""
         return self._seen.get(id_) not in {None, _OWN}
 
-    async def enter_beside(self, ids: Sequence[int], query: Awaitable[T]) -> tuple[T, _Ticket]:
+    async def enter_with(self, ids: Sequence[int], query: Awaitable[T]) -> tuple[T, _Ticket]:
         """Run a query while the tokens of these are read; its errors are raised.
 
         The ticket has only the tokens that this process knew before the query: they were valid throughout, so they apply to its
@@ -372,7 +371,7 @@ class StampGuard:
         same = {id_: stamp for id_, stamp in seen.items() if stamp and ticket.stamps.get(id_) == stamp}
         return answer, _Ticket(same, changes)
 
-    def _foreseen_mark(
+    def _mark_in_advance(
         self, verified: _RequestTokens, change: _ForeseenChange
     ) -> asyncio.Future[MarkedChange | None] | None:
         """Start marking what the request will change; None if the owner of the object is not cached."""
@@ -381,7 +380,7 @@ class StampGuard:
             if len(whose) != 1:
                 return None
             change.ids.update((change.of, *whose))
-        change.guard, change.give_up = self, partial(self._give_up, change)
+        change.guard, change.give_up = self, partial(self._start_restoring, change)
         change.marking = asyncio.ensure_future(self._mark_and_verify(verified, list(change.ids)))
         return change.marking
 
@@ -393,14 +392,14 @@ class StampGuard:
             begun = await self._stamps.begin(ids, reading=True)
         except Unavailable:
             begun = None
-        verified.update(self._known(ids, dict(begun.before) if begun is not None else {}))
+        verified.update(self._accept(ids, dict(begun.before) if begun is not None else {}))
         return begun
 
-    def _give_up(self, change: _ForeseenChange) -> None:
-        ending = asyncio.ensure_future(self._end_unmade(change))
+    def _start_restoring(self, change: _ForeseenChange) -> None:
+        ending = asyncio.ensure_future(self._restore(change))
         self._ending.update(dict.fromkeys(change.ids, ending))
 
-    async def _end_unmade(self, change: _ForeseenChange) -> dict[int, Renewal]:
+    async def _restore(self, change: _ForeseenChange) -> dict[int, Renewal]:
         ids = list(change.ids)
         begun = None
         if change.marking is not None:
@@ -411,13 +410,13 @@ class StampGuard:
     async def _verify(self, ids: Sequence[int]) -> dict[int, bytes]:
         try:
             reading = self._stamps.read(ids)
-            stamps = await (self._read_beside_ends(ids, reading) if self._ending else reading)
+            stamps = await (self._read_with_own_changes(ids, reading) if self._ending else reading)
         except Unavailable:
             # Read everything from the store until the tokens are available again.
             stamps = {}
-        return self._known(ids, stamps)
+        return self._accept(ids, stamps)
 
-    def _known(self, ids: Sequence[int], stamps: dict[int, bytes]) -> dict[int, bytes]:
+    def _accept(self, ids: Sequence[int], stamps: dict[int, bytes]) -> dict[int, bytes]:
         """Invalidate what is not cached under these tokens, and return them."""
         for id_ in ids:
             stamp = stamps.get(id_)
@@ -438,7 +437,7 @@ class StampGuard:
             verified.update(await self._verify(asked))
         return stamps.items() <= verified.items()
 
-    async def _read_beside_ends(
+    async def _read_with_own_changes(
         self, ids: Sequence[int], reading: Coroutine[Any, Any, dict[int, bytes]]
     ) -> dict[int, bytes]:
         """Return the tokens, including those of objects whose changes by this process are just ending."""
@@ -461,20 +460,20 @@ class StampGuard:
         changed = list(ids)
         # The tokens under which unaffected data is cached.
         held = [self._seen.get(id_) for id_ in changed]
-        marking = self._taken(changed) or asyncio.ensure_future(self._mark(changed))
+        marking = self._advance_mark(changed) or asyncio.ensure_future(self._mark(changed))
         try:
             yield marking
         finally:
             (marked,) = await asyncio.gather(marking, return_exceptions=True)
             begun = None if isinstance(marked, BaseException) else marked
-            settle(self._go_on(changed, held, begun.before if begun is not None else {}))
+            settle(self._keep_valid(changed, held, begun.before if begun is not None else {}))
             ending = asyncio.ensure_future(self._end(changed, begun))
             self._ending.update(dict.fromkeys(changed, ending))
             if begun is None:
                 # Without a mark, other processes may use cached data until the tokens are replaced.
                 await ending
 
-    def _taken(self, changed: Sequence[int]) -> asyncio.Future[MarkedChange | None] | None:
+    def _advance_mark(self, changed: Sequence[int]) -> asyncio.Future[MarkedChange | None] | None:
         """Return the mark that the request set in advance, if it is for this change."""
         verified = _VERIFIED.get()
         change = verified.foreseen_change if verified is not None else None
@@ -494,26 +493,28 @@ class StampGuard:
             # Other processes cannot read tokens either, so they cache nothing; `end` replaces the tokens once it can.
             return None
 
-    def _go_on(self, changed: Sequence[int], held: Sequence[bytes | None], before: Mapping[int, bytes]) -> set[int]:
+    def _keep_valid(
+        self, changed: Sequence[int], held: Sequence[bytes | None], before: Mapping[int, bytes]
+    ) -> set[int]:
         """Continue under the tokens from before our change. Returns the objects whose cached data was valid under these.
 
         A new object, which has no token yet, is cached under `_OWN` until it has one.
         """
         verified = _VERIFIED.get()
         self._changes += 1
-        alone: set[int] = set()
-        for id_, under in zip(changed, held, strict=True):
+        exclusive: set[int] = set()
+        for id_, token in zip(changed, held, strict=True):
             self._changed.put(id_, self._changes)
             stamp = before.get(id_)
             seen = self._seen.get(id_)
             if stamp and stamp == seen:
                 # Otherwise the token was found only after the change began, and older cached data was of another one.
-                if under == stamp:
-                    alone.add(id_)
+                if token == stamp:
+                    exclusive.add(id_)
             else:
                 self._forget(id_)
-                if stamp == b"" and under is None and seen is None:
-                    alone.add(id_)
+                if stamp == b"" and token is None and seen is None:
+                    exclusive.add(id_)
             if stamp is None:
                 self._seen.forget(id_)
                 if verified is not None:
@@ -522,7 +523,7 @@ class StampGuard:
             self._seen.put(id_, stamp or _OWN)
             if verified is not None:
                 verified[id_] = stamp or _OWN
-        return alone
+        return exclusive
 
     async def _end(
         self, changed: Sequence[int], begun: MarkedChange | None, *, made: bool = True
@@ -543,11 +544,11 @@ class StampGuard:
                 self._forget(id_)
                 self._seen.forget(id_)
                 continue
-            under = stamps.before or _OWN
-            if seen not in {under, stamps.after}:
+            token = stamps.before or _OWN
+            if seen not in {token, stamps.after}:
                 self._forget(id_)
             self._seen.put(id_, stamps.after)
-            if verified is not None and verified.get(id_) == under:
+            if verified is not None and verified.get(id_) == token:
                 verified[id_] = stamps.after
         return renewed
 

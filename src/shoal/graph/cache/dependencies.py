@@ -17,7 +17,7 @@ from shoal.graph.schema import AssocType
 T = TypeVar("T")
 P = ParamSpec("P")
 
-FOREVER = 1 << 62
+_FOREVER = 1 << 62
 
 
 class Dependence(NamedTuple):
@@ -37,7 +37,7 @@ class ReadSet:
         self.stamps: dict[int, bytes] = {}
         """With several writing processes: the version token that each object had before anything of it was read."""
         self.checks: list[Dependence] = []
-        self.until = FOREVER
+        self.until = _FOREVER
         """When the response expires, in Unix milliseconds."""
         self.whole = True
         """Whether all dependencies are known; if not, the response is not cached."""
@@ -59,12 +59,12 @@ class ReadSet:
 
 _READ: ContextVar[ReadSet | None] = ContextVar("shoal_read_set", default=None)
 
-being_made = _READ.get
+current_read_set = _READ.get
 """Return the read set of the response in progress; None if it will not be cached."""
 
 
 @contextmanager
-def reading() -> Iterator[ReadSet]:
+def track_dependencies() -> Iterator[ReadSet]:
     """Record the dependencies of the block, and of tasks that start in it."""
     read = ReadSet()
     token = _READ.set(read)
@@ -114,7 +114,7 @@ def not_noted() -> None:
         read.whole = False
 
 
-def unnoted(ask: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+def untracked(ask: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Wrap a query so that responses computed from its results are not cached."""
 
     async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
