@@ -72,7 +72,7 @@ def texts() -> Iterator[Text]:
     catalogue = ROOT / "src" / "shoal" / "locales" / "de" / "LC_MESSAGES" / "shoal.po"
     with catalogue.open("rb") as file:
         for message in read_po(file):
-            for text in message.id if isinstance(message.id, tuple) else (message.id,):
+            for text in (message.id,) if isinstance(message.id, str) else message.id:
                 if text:
                     yield Text("interface", catalogue, message.lineno or 0, text)
 

@@ -134,7 +134,7 @@ class Link:
 
     async def close(self) -> None:
         """Disconnect. Unacknowledged deliveries are requeued."""
-        await cancel(self._keeper)
+        await cancel(self._task)
 
     def renew(self) -> None:
         """Reconnect, because channels or consumers are not as `prepare` left them."""

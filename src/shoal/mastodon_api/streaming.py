@@ -18,7 +18,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated, Unavailable
-from shoal.graph.access import own_list
+from shoal.core.model import MemberList
+from shoal.graph.access import own_object
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.schema import tag_id
 from shoal.http import rate_limits
@@ -111,7 +112,7 @@ async def _list_id(front: Front, member_id: int, list_id: int) -> int:
     if list_id == FOR_YOU_LIST and front.settings.for_you_list:
         # This list has no live updates, because it is not ordered by time.
         return list_id
-    return (await own_list(front.graph, member_id, list_id)).id
+    return (await own_object(front.graph, MemberList, member_id, list_id)).id
 
 
 REFRESH = "refresh"
