@@ -119,8 +119,8 @@ Take = Callable[[socket.socket, bytes], None]
 """Continues a passed connection, whose client has sent these bytes."""
 
 
-def _is_passed(take: Take | None, message: object, descriptor: int) -> bool:
-    """Return whether the message is a passed connection, and continue it. Any other descriptor is closed."""
+def _take_passed(take: Take | None, message: object, descriptor: int) -> bool:
+    """Continue a passed connection, and close any other descriptor. Return whether the message is a passed connection."""
     if descriptor >= 0:
         if isinstance(message, Passed) and take is not None:
             take(socket.socket(fileno=descriptor), message.data)
@@ -149,9 +149,8 @@ class ServedCall:
         self.peer.link.offer(Notice(self._id, msgspec.Raw(body)))
 
 
-async def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, None]:
+def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, None]:
     raise InvalidInput("this process has no streams")
-    yield b""  # type: ignore[unreachable]  # makes it a generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +272,7 @@ class Peer:
             task.cancel()
 
     def _received(self, message: Request | Next | Cancel | Passed, descriptor: int) -> None:
-        if _is_passed(self._server.service.take, message, descriptor):
+        if _take_passed(self._server.service.take, message, descriptor):
             return
         match message:
             case Request() if not self._server.closing and self.link.open:
@@ -449,7 +448,7 @@ class Client:
     def _received(self, message: Any, descriptor: int) -> None:
         if not self._hello.done():
             self._hello.set_result(message if isinstance(message, Hello | Failure) else Hello(0, "", 0))
-        if _is_passed(self._take, message, descriptor):
+        if _take_passed(self._take, message, descriptor):
             return
         waiting = self._waiting.get(getattr(message, "id", 0))
         if waiting is None:
