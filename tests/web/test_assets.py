@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from graphlib import TopologicalSorter
 from hashlib import sha256
 from importlib.resources import files
 
@@ -14,6 +15,7 @@ from shoal.web.rendering import icon_names
 from tests.api.world import world
 
 TOKEN = re.compile("[0-9a-f]{128}")
+IMPORTED = re.compile(r"""(?:\bfrom |\bimport\()["']\./([\w-]+\.js)["']""")
 STATIC = files("shoal.web") / "static"
 
 
@@ -30,6 +32,13 @@ def test_all_scripts_and_styles_fit_their_bounds_and_each_module_is_short() -> N
     assert len(found["styles/app.css"].packed) < 25_000
     long = {name for name, one in scripts.items() if "vendor" not in name and one.data.count(b"\n") > 100}
     assert not long
+
+
+def test_scripts_import_each_other_without_cycles() -> None:
+    scripts = {one.name: IMPORTED.findall(one.read_text()) for one in (STATIC / "scripts").iterdir()}
+    assert sum(map(len, scripts.values())) > 20
+    # Raises `CycleError` for a cycle.
+    assert set(TopologicalSorter(scripts).static_order()) == set(scripts)
 
 
 def test_a_file_may_be_kept_for_ever_by_its_version_and_is_compressed_for_who_can_read_that() -> None:

@@ -1,27 +1,7 @@
 // The form in which a post is written: files are sent at once, one after the other, with their progress; cards are moved and replaced.
-import { say } from "./word.js";
+import { changed, move, order, settle } from "./cards.js";
 import { send } from "./sending.js";
-
-export const changed = (form) => form.dispatchEvent(new Event("input", { bubbles: true }));
-
-export function settle(list) {
-  const cards = [...list.children].filter((card) => card.dataset.picture);
-  cards.forEach((card, n) => {
-    card.querySelector('[data-move="-1"]').disabled = n === 0;
-    card.querySelector('[data-move="1"]').disabled = n === cards.length - 1;
-    for (const hidden of card.querySelectorAll("[data-crop], [data-replace], [data-grip]")) hidden.hidden = false;
-  });
-}
-
-export function move(list, card, by) {
-  const cards = [...list.children];
-  const to = cards[cards.indexOf(card) + by];
-  if (!to) return;
-  if (by < 0) to.before(card);
-  else to.after(card);
-  settle(list);
-  changed(list.closest("form"));
-}
+import { say } from "./word.js";
 
 export default function compose(form) {
   const list = form.querySelector("[data-pictures]");
@@ -85,7 +65,7 @@ export default function compose(form) {
       if (file) send(form, list, file, card);
     }
   });
-  (async () => (await import("./order.js")).default(list))();
+  order(list);
   form.addEventListener("submit", (event) => {
     if (!list.querySelector(".uploading.busy")) return;
     event.preventDefault();

@@ -1,7 +1,7 @@
 // What is typed is kept in this browser until it is posted, and comes back when the form is opened again.
-import { say } from "./word.js";
-import { settle } from "./compose.js";
+import { settle } from "./cards.js";
 import { fetched } from "./sending.js";
+import { say } from "./word.js";
 
 const OURS = new Set(["form_token", "request", "reply_to", "instead_of", "files[]"]);
 const PAUSE = 400;

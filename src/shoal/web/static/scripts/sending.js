@@ -1,5 +1,5 @@
 // One file on its way: its picture, how much of it has arrived, and, if it was refused, why, with a way to try again.
-import { changed, settle } from "./compose.js";
+import { changed, settle } from "./cards.js";
 import { token } from "./token.js";
 
 const HEADERS = () => ({ "X-Form-Token": token(), "HX-Request": "true" });

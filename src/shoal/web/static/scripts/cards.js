@@ -1,7 +1,27 @@
-// Cards are put in another order by their grip, with a mouse, a pen or a finger.
-import { changed, settle } from "./compose.js";
+// The cards of the pictures in a form: their order, and the buttons that depend on it.
+export const changed = (form) => form.dispatchEvent(new Event("input", { bubbles: true }));
 
-export default function order(list) {
+export function settle(list) {
+  const cards = [...list.children].filter((card) => card.dataset.picture);
+  cards.forEach((card, n) => {
+    card.querySelector('[data-move="-1"]').disabled = n === 0;
+    card.querySelector('[data-move="1"]').disabled = n === cards.length - 1;
+    for (const hidden of card.querySelectorAll("[data-crop], [data-replace], [data-grip]")) hidden.hidden = false;
+  });
+}
+
+export function move(list, card, by) {
+  const cards = [...list.children];
+  const to = cards[cards.indexOf(card) + by];
+  if (!to) return;
+  if (by < 0) to.before(card);
+  else to.after(card);
+  settle(list);
+  changed(list.closest("form"));
+}
+
+// Reorders the cards by their grip.
+export function order(list) {
   list.addEventListener("pointerdown", (event) => {
     const grip = event.target.closest("[data-grip]");
     const card = grip?.closest(".picture");
