@@ -29,6 +29,7 @@ _KEYWORDS = {
     "ReasonWords": None,
     "ngettext": (1, 2),
     "plural": (1, 2),
+    "counted": (1, 2),
     "number": (1, 2),
     "button": (3, 4),
 }

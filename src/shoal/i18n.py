@@ -61,6 +61,10 @@ class Translated:
         """Return the translation of a message; "" for "", under which catalogues store their header."""
         return self._messages.ugettext(message) if message else ""
 
+    def counted(self, one: str, many: str, n: int, /, **values: object) -> str:
+        """Return the translation for `n` things, with the formatted number and the values in its placeholders."""
+        return self.plural(one, many, n) % {"n": self.number(n), **values}
+
     @property
     def direction(self) -> str:
         return self.locale.text_direction

@@ -23,10 +23,9 @@ from shoal.web import routing
 from shoal.web.authentication import begin, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Visit
-from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+from shoal.web.request_context import Form, Line, Visit
+from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 
-_Typed = Annotated[str, Meta(max_length=2_000)]
 _Proof = Annotated[str, Meta(max_length=100)]
 
 
@@ -35,7 +34,7 @@ class ForgottenQuery(msgspec.Struct, frozen=True):
 
 
 class Forgotten(Form, frozen=True, kw_only=True):
-    username: _Typed = ""
+    username: Line = ""
 
 
 class ProofPath(msgspec.Struct, frozen=True):
@@ -52,7 +51,7 @@ class ResetForm(Form, frozen=True, kw_only=True):
     """A new password, authorized by the token from a password-reset email."""
 
     proof: _Proof
-    password: _Typed = ""
+    password: Line = ""
 
 
 async def forgotten(visit: Visit, query: ForgottenQuery) -> Response:
@@ -68,29 +67,26 @@ async def ask(visit: Visit, asked: Forgotten) -> Response:
         await login_attempts.count_mail(visit.anonymous, asked.username)
         await credentials.forgot(visit.front.writes, asked.username, visit.words.code)
     except InvalidInput:
-        return await _forgotten(visit, asked.username, visit.words.text("Please fill this in."), 422)
+        return await _forgotten(visit, asked.username, visit.words.text("Please fill this in."))
     except TooMany as error:
-        return await _recovery_rate_limited(visit, asked.username, error)
+        wrong = visit.words.text(
+            "Several mails were asked for already. Please look in your spam folder, and try again in an hour."
+        )
+        return _rate_limited(await _forgotten(visit, asked.username, wrong), error)
     return visit.go("/forgotten", sent=1)
 
 
-async def _recovery_rate_limited(visit: Visit, name: str, error: TooMany) -> Response:
-    wrong = visit.words.text(
-        "Several mails were asked for already. Please look in your spam folder, and try again in an hour."
-    )
-    response = await _forgotten(visit, name, wrong, 429)
+def _rate_limited(response: Response, error: TooMany) -> Response:
+    response.status_code = 429
     response.headers["Retry-After"] = str(math.ceil(error.retry_after))
     return response
 
 
-async def _forgotten(
-    visit: Visit, name: str = "", wrong: str = "", status: int = 200, *, sent: bool = False
-) -> Response:
+async def _forgotten(visit: Visit, name: str = "", wrong: str = "", *, sent: bool = False) -> Response:
     settings = visit.front.settings
     return await page(
         visit,
         "forgotten",
-        status=status,
         title=visit.words.text("Forgot your password?"),
         name=name,
         wrong=wrong,
@@ -111,12 +107,8 @@ async def reset(visit: Visit, asked: ResetForm) -> Response:
     except Gone:
         return await _over(visit)
     except (TooShort, TooLarge) as error:
-        _, limits = visit.words.text, visit.front.writes.limits
-        said = _("A password has %(least)s to %(most)s characters.") % {
-            "least": limits.password_least,
-            "most": visit.words.number(limits.password_most),
-        }
-        return await _reset(visit, asked.proof, wrong_of(visit.words, error, password=said).get("password", said))
+        length = password_length(visit)
+        return await _reset(visit, asked.proof, wrong_of(visit.words, error, password=length).get("password", length))
     try:
         oauth.check_welcome(member)
     except NotAllowed:
@@ -130,15 +122,8 @@ async def _reset(visit: Visit, proof: str, wrong: str = "") -> Response:
         member = (await credentials.proven(visit.front.writes, proof, MailKind.RESET)).member
     except Gone:
         return await _over(visit)
-    return await _titled(
-        visit,
-        "reset",
-        422 if wrong else 200,
-        visit.words.text("A new password"),
-        proof=proof,
-        name=member.name,
-        wrong=wrong,
-    )
+    title = visit.words.text("A new password")
+    return await page(visit, "reset", title=title, proof=proof, name=member.name, wrong=wrong)
 
 
 async def confirm_form(visit: Visit, query: ProofPath) -> Response:
@@ -160,7 +145,8 @@ async def confirm(visit: Visit, asked: ProofForm) -> Response:
     if member.pending:
         return visit.go("/signup/waiting")
     if visit.viewer is None:
-        return await _titled(visit, "mail_done", 200, _("Thank you"), said=_("The address is confirmed."), way="/login")
+        said = _("The address is confirmed.")
+        return await page(visit, "mail_done", title=_("Thank you"), said=said, way="/login")
     return visit.go("/settings/email", saved=1)
 
 
@@ -179,7 +165,7 @@ async def undo(visit: Visit, asked: ProofForm) -> Response:
     said = _(
         "Your address is back, and everybody is logged out. A mail with a link to choose a new password is on its way."
     )
-    response = await _titled(visit, "mail_done", 200, _("It is yours again"), said=said, way="")
+    response = await page(visit, "mail_done", title=_("It is yours again"), said=said, way="")
     if visit.viewer is not None and await sessions.of_browser(visit.front.writes, visit.browser.login) is None:
         visit.browser.log_out(response)
     return response
@@ -191,43 +177,24 @@ async def _button(visit: Visit, proof: str, action: str, title: str, *kinds: Mai
     except Gone:
         return await _over(visit)
     kind, address, name = found.proof.kind, found.proof.address, found.member.name
-    return await _titled(
-        visit, "mail_button", 200, title, proof=proof, action=action, kind=kind, address=address, name=name
+    return await page(
+        visit, "mail_button", title=title, proof=proof, action=action, kind=kind, address=address, name=name
     )
 
 
 async def _over(visit: Visit, why: str = "") -> Response:
     _ = visit.words.text
     said = why or _("It was used before, or its time is over. A new mail brings a new one.")
-    return await _titled(visit, "mail_over", 410, _("This link is over"), said=said)
-
-
-async def _titled(visit: Visit, template: str, status: int, title: str, **views: object) -> Response:
-    return await page(visit, template, status=status, title=title, heading=title, **views)
-
-
-RECOVERY_ROUTES = (
-    routing.page("/forgotten", forgotten, ForgottenQuery),
-    routing.form("/forgotten", ask, Forgotten, limit_class="login"),
-    routing.page("/reset/{proof}", reset_form, ProofPath, secret=True),
-    routing.form("/reset/{proof}", reset, ResetForm, limit_class="login", secret=True),
-    routing.page("/confirm/{proof}", confirm_form, ProofPath, secret=True),
-    routing.form("/confirm/{proof}", confirm, ProofForm, limit_class="login", secret=True),
-    routing.page("/undo/{proof}", undo_form, ProofPath, secret=True),
-    routing.form("/undo/{proof}", undo, ProofForm, limit_class="login", secret=True),
-)
-
-
-_Secret = Annotated[str, Meta(max_length=2_000)]
+    return await page(visit, "mail_over", status=410, title=_("This link is over"), said=said)
 
 
 class PasswordForm(Form, frozen=True, kw_only=True):
-    current_password: _Secret = ""
-    new_password: _Secret = ""
+    current_password: Line = ""
+    new_password: Line = ""
 
 
-async def show_password(visit: Visit, query: SettingsQuery) -> Response:
-    return await _password_page(visit, saved=query.saved)
+async def show_password(visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT) -> Response:
+    return await settings_page(visit, "password", wrong=wrong, saved=query.saved)
 
 
 async def save(visit: Visit, asked: PasswordForm) -> Response:
@@ -236,10 +203,14 @@ async def save(visit: Visit, asked: PasswordForm) -> Response:
     try:
         await login_attempts.change_password(visit.anonymous, member.id, asked.current_password, asked.new_password)
     except InvalidInput as error:
-        return await _password_page(visit, wrong_of(visit.words, error, **_rules(visit)))
+        known = {
+            "current_password": visit.words.text("This is not your password."),
+            "new_password": password_length(visit),
+        }
+        return await show_password(visit, wrong=wrong_of(visit.words, error, **known))
     except TooMany as error:
         refusal = password_refusal(visit.words, error)
-        return refusal.on(await _password_page(visit, {"current_password": refusal.words}))
+        return refusal.on(await show_password(visit, wrong={"current_password": refusal.words}))
     now = (await front.graph.obj_get((member.id,))).get(member.id)
     response = saved_at(visit, "password")
     if isinstance(now, Member):
@@ -247,43 +218,38 @@ async def save(visit: Visit, asked: PasswordForm) -> Response:
     return response
 
 
-def _rules(visit: Visit) -> dict[str, str]:
-    _, limits = visit.words.text, visit.front.writes.limits
-    said = _("A password has %(least)s to %(most)s characters.")
-    return {
-        "current_password": _("This is not your password."),
-        "new_password": said % {"least": limits.password_least, "most": visit.words.number(limits.password_most)},
-    }
-
-
-async def _password_page(visit: Visit, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
-    return await settings_page(visit, "password", wrong=wrong, saved=saved, name=visit.member.name)
-
-
-PASSWORD_ROUTES = (
-    routing.page("/settings/password", show_password, SettingsQuery),
-    routing.form("/settings/password", save, PasswordForm, limit_class="login"),
-)
-
-
 class EmailQuery(SettingsQuery, frozen=True):
     sent: Annotated[str, Meta(max_length=300)] = ""
 
 
+_NOT_SENT = EmailQuery()
+
+
 class EmailForm(Form, frozen=True, kw_only=True):
-    email: _Typed = ""
-    password: _Typed = ""
+    email: Line = ""
+    password: Line = ""
 
 
-async def show_email(visit: Visit, query: EmailQuery) -> Response:
-    return await _email_page(visit, saved=query.saved, sent=_address(query.sent))
+async def show_email(visit: Visit, query: EmailQuery = _NOT_SENT, wrong: Wrong = RIGHT, typed: str = "") -> Response:
+    login = await members.login_of(visit.front.writes, visit.member)
+    return await settings_page(
+        visit,
+        "email",
+        wrong=wrong,
+        saved=query.saved,
+        sent=_address(query.sent),
+        typed=typed,
+        address=login.email if login else "",
+        confirmed=login.confirmed if login else False,
+        has_mail=bool(visit.front.settings.mail),
+    )
 
 
 async def change(visit: Visit, asked: EmailForm) -> Response:
     """Send a confirmation email to the new address. The address changes once its link is used."""
     member, _ = visit.checked(asked), visit.words.text
     if not visit.front.settings.mail:
-        return await _email_page(visit)
+        return await show_email(visit)
     try:
         await login_attempts.ask_email_change(
             visit.anonymous, member.id, asked.password, asked.email.strip(), visit.words.code
@@ -293,14 +259,14 @@ async def change(visit: Visit, asked: EmailForm) -> Response:
             "password": _("This is not your password."),
             "email": _("This is no e-mail address. One looks like name@example.org."),
         }
-        return await _email_page(visit, wrong_of(visit.words, error, **known), typed=asked.email)
+        return await show_email(visit, wrong=wrong_of(visit.words, error, **known), typed=asked.email)
     except NotAllowed as error:
-        return await _email_page(visit, {"email": told(visit.words, error)}, typed=asked.email)
+        return await show_email(visit, wrong={"email": told(visit.words, error)}, typed=asked.email)
     except TooManyMails as error:
-        return await _email_rate_limited(visit, error, asked.email)
+        return await _too_many_mails(visit, error, asked.email)
     except TooMany as error:
         refusal = password_refusal(visit.words, error)
-        return refusal.on(await _email_page(visit, {"password": refusal.words}, typed=asked.email))
+        return refusal.on(await show_email(visit, wrong={"password": refusal.words}, typed=asked.email))
     return visit.go("/settings/email", sent=asked.email.strip())
 
 
@@ -312,17 +278,14 @@ async def again(visit: Visit, asked: Form) -> Response:
     try:
         await login_attempts.count_mail(visit.anonymous, login.email)
     except TooManyMails as error:
-        return await _email_rate_limited(visit, error)
+        return await _too_many_mails(visit, error)
     await credentials.ask_confirmation(front.writes, member, visit.words.code)
     return visit.go("/settings/email", sent=login.email)
 
 
-async def _email_rate_limited(visit: Visit, error: TooManyMails, typed: str = "") -> Response:
-    said = visit.words.text("Several mails were sent already. Please try again in an hour.")
-    response = await _email_page(visit, {"email": said}, typed=typed)
-    response.status_code = 429
-    response.headers["Retry-After"] = str(math.ceil(error.retry_after))
-    return response
+async def _too_many_mails(visit: Visit, error: TooManyMails, typed: str = "") -> Response:
+    wrong = {"email": visit.words.text("Several mails were sent already. Please try again in an hour.")}
+    return _rate_limited(await show_email(visit, wrong=wrong, typed=typed), error)
 
 
 def _address(text: str) -> str:
@@ -333,25 +296,24 @@ def _address(text: str) -> str:
         return ""
 
 
-async def _email_page(
-    visit: Visit, wrong: Wrong = RIGHT, *, typed: str = "", saved: bool = False, sent: str = ""
-) -> Response:
-    login = await members.login_of(visit.front.writes, visit.member)
-    return await settings_page(
-        visit,
-        "email",
-        wrong=wrong,
-        saved=saved,
-        sent=sent,
-        typed=typed,
-        name=visit.member.name,
-        address=login.email if login else "",
-        confirmed=login.confirmed if login else False,
-        has_mail=bool(visit.front.settings.mail),
-    )
+def password_length(visit: Visit) -> str:
+    """Return the rule about the length of a password."""
+    words, limits = visit.words, visit.limits
+    text = words.text("A password has %(least)s to %(most)s characters.")
+    return text % {"least": limits.password_least, "most": words.number(limits.password_most)}
 
 
-EMAIL_ROUTES = (
+ROUTES = (
+    routing.page("/forgotten", forgotten, ForgottenQuery),
+    routing.form("/forgotten", ask, Forgotten, limit_class="login"),
+    routing.page("/reset/{proof}", reset_form, ProofPath, secret=True),
+    routing.form("/reset/{proof}", reset, ResetForm, limit_class="login", secret=True),
+    routing.page("/confirm/{proof}", confirm_form, ProofPath, secret=True),
+    routing.form("/confirm/{proof}", confirm, ProofForm, limit_class="login", secret=True),
+    routing.page("/undo/{proof}", undo_form, ProofPath, secret=True),
+    routing.form("/undo/{proof}", undo, ProofForm, limit_class="login", secret=True),
+    routing.page("/settings/password", show_password, SettingsQuery),
+    routing.form("/settings/password", save, PasswordForm, limit_class="login"),
     routing.page("/settings/email", show_email, EmailQuery),
     routing.form("/settings/email", change, EmailForm, limit_class="login"),
     routing.form("/settings/email/again", again, Form, limit_class="login"),

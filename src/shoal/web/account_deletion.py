@@ -19,52 +19,36 @@ from shoal.web import routing
 from shoal.web.authentication import begin, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, Line, Visit
 from shoal.web.settings_layout import settings_page
 
 
 class LeaveForm(Form, frozen=True, kw_only=True):
     """The password and an explicit confirmation."""
 
-    password: Annotated[str, Meta(max_length=2_000)] = ""
+    password: Line = ""
     sure: bool = False
 
 
-async def show(visit: Visit, _query: None) -> Response:
-    return await _page(visit)
+async def show(visit: Visit, _query: None = None, wrong: Wrong = RIGHT) -> Response:
+    return await settings_page(visit, "account", wrong=wrong, days=visit.limits.leaving_days)
 
 
 async def leave(visit: Visit, asked: LeaveForm) -> Response:
     """Deactivate the account and schedule its deletion. The browser is logged out and redirected to the receipt."""
     member, _ = visit.checked(asked), visit.words.text
     if not asked.sure:
-        return await _page(visit, {"sure": _("Tick this, if you mean it.")})
+        return await show(visit, wrong={"sure": _("Tick this, if you mean it.")})
     try:
         told = await login_attempts.leave(visit.anonymous, member.id, asked.password)
     except InvalidInput:
-        return await _page(visit, {"password": _("This is not your password.")})
+        return await show(visit, wrong={"password": _("This is not your password.")})
     except TooMany as error:
         refusal = password_refusal(visit.words, error)
-        return refusal.on(await _page(visit, {"password": refusal.words}))
+        return refusal.on(await show(visit, wrong={"password": refusal.words}))
     response = visit.go(f"/goodbye/{told.receipt}")
     visit.browser.log_out(response)
     return response
-
-
-async def _page(visit: Visit, wrong: Wrong = RIGHT) -> Response:
-    days = visit.front.writes.limits.leaving_days
-    return await settings_page(visit, "account", wrong=wrong, name=visit.member.name, days=days)
-
-
-ROUTES = (
-    routing.page("/settings/account", show),
-    routing.form("/settings/account", leave, LeaveForm, limit_class="login"),
-)
-
-
-class CountLine(NamedTuple):
-    words: str
-    n: str
 
 
 class DepartureView(NamedTuple):
@@ -76,25 +60,22 @@ class DepartureView(NamedTuple):
     begun: bool
     done: str
     """When the deletion was completed; empty until then."""
-    lines: list[CountLine]
+    counts: list[tuple[str, str]]
+    """What was deleted, and how much of it."""
 
 
-def departure_view(visit: Visit, departure: Departure) -> DepartureView:
+def _departure_view(visit: Visit, departure: Departure) -> DepartureView:
     """Return an account deletion for the receipt page, without the kinds whose count is 0."""
     words = visit.words
-    lines = [
-        CountLine(label, words.number(n))
-        for kind, label in _kinds(visit).items()
-        if (n := departure.counts.get(kind, 0))
-    ]
+    counts = [(label, words.number(n)) for kind, label in _kinds(visit).items() if (n := departure.counts.get(kind, 0))]
     if size := departure.counts.get("bytes", 0):
-        lines.append(CountLine(words.text("Megabytes of files"), words.about(size / 1e6)))
+        counts.append((words.text("Megabytes of files"), words.about(size / 1e6)))
     return DepartureView(
         departure.name,
         words.full(departure.at),
         departure.begun_at > 0,
         words.full(departure.done_at) if departure.done_at else "",
-        lines,
+        counts,
     )
 
 
@@ -124,9 +105,6 @@ def _kinds(visit: Visit) -> dict[str, str]:
     }
 
 
-_Typed = Annotated[str, Meta(max_length=2_000)]
-
-
 class GoodbyePath(msgspec.Struct, frozen=True):
     """The secret of a receipt, which the member was given when they deleted the account."""
 
@@ -134,12 +112,12 @@ class GoodbyePath(msgspec.Struct, frozen=True):
 
 
 class ComeBack(Form, frozen=True, kw_only=True):
-    username: _Typed = ""
-    password: _Typed = ""
+    username: Line = ""
+    password: Line = ""
 
 
 async def receipt(visit: Visit, query: GoodbyePath) -> Response:
-    found = departure_view(visit, await account_deletions.receipt(visit.front.writes, query.receipt))
+    found = _departure_view(visit, await account_deletions.receipt(visit.front.writes, query.receipt))
     return await page(visit, "goodbye", title=visit.words.text("Goodbye"), departure=found)
 
 
@@ -158,12 +136,14 @@ async def come_back(visit: Visit, asked: ComeBack) -> Response:
     return await begin(visit, member, "/")
 
 
-async def ask(visit: Visit, name: str = "", wrong: str = "", status: int = 200) -> Response:
+async def ask(visit: Visit, name: str = "", wrong: str = "", status: int = 0) -> Response:
     title = visit.words.text("Keep the account")
     return await page(visit, "come_back", status=status, title=title, name=name, wrong=wrong)
 
 
-REACTIVATION_ROUTES = (
+ROUTES = (
+    routing.page("/settings/account", show),
+    routing.form("/settings/account", leave, LeaveForm, limit_class="login"),
     routing.page("/goodbye/{receipt}", receipt, GoodbyePath, secret=True),
     routing.page("/comeback", form),
     routing.form("/comeback", come_back, ComeBack, limit_class="login"),

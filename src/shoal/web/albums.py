@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -11,21 +11,20 @@ from starlette.responses import Response
 
 from shoal.commands import albums
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.model import Album, Member, Visibility
+from shoal.core.model import Member, Visibility
 from shoal.core.text import isolated
 from shoal.graph.access import own_album, own_post
 from shoal.graph.contract import MAX_TIME
 from shoal.http.params import Id
 from shoal.queries import albums as feed
 from shoal.queries import posts as post_queries
-from shoal.queries.albums import AlbumPage, AlbumPhoto, Cover
+from shoal.queries.albums import AlbumPage, Cover
 from shoal.web import routing
 from shoal.web.form_errors import told
-from shoal.web.posts import post_with_id
-from shoal.web.profiles import HandlePath, head, member_of
-from shoal.web.rendering import BeforeQuery, next_of, page, part
-from shoal.web.request_context import Form, Visit
-from shoal.web.view_models import Face, Photo, PostView, face_of, photo_of, post_of, posts_of
+from shoal.web.profiles import head, member_of
+from shoal.web.rendering import HandlePath, next_of, page, part
+from shoal.web.request_context import Form, IdForm, IdPath, Text, Visit
+from shoal.web.view_models import Face, Photo, PostView, entry_with_id, face_of, photo_of, post_of, posts_of
 
 
 class CoverView(msgspec.Struct, frozen=True):
@@ -39,13 +38,6 @@ class CoverView(msgspec.Struct, frozen=True):
     """Whether the album contains the post that the page is about."""
 
 
-class PhotoInAlbum(msgspec.Struct, frozen=True):
-    photo: Photo
-    post: PostView
-    path: str
-    covered: bool
-
-
 class AlbumView(msgspec.Struct, frozen=True):
     """An album with one page of its photos."""
 
@@ -57,69 +49,52 @@ class AlbumView(msgspec.Struct, frozen=True):
     mine: bool
     number: str
     made: str
-    photos: tuple[PhotoInAlbum, ...]
+    photos: tuple[tuple[Photo, PostView], ...]
+    """Each photo with the post that it belongs to."""
 
 
-def album_path(visit: Visit, member: Member, album: Album) -> str:
-    return visit.url(f"/@{member.name}/albums/{album.id}")
-
-
-def cover_of(visit: Visit, member: Member, cover: Cover, having: Collection[int] = ()) -> CoverView:
+def _cover(visit: Visit, member: Member, cover: Cover, having: Collection[int] = ()) -> CoverView:
     """Return an album in a list. `having` contains the ids of the albums that contain the post that the page is about."""
     return CoverView(
         cover.album.id,
         cover.album.title,
-        album_path(visit, member, cover.album),
-        number_of(visit, cover.photos),
+        visit.url(f"/@{member.name}/albums/{cover.album.id}"),
+        visit.words.counted("%(n)s photo", "%(n)s photos", cover.photos),
         tuple(photo_of(visit, media) for media in cover.first),
         cover.covered,
         cover.album.id in having,
     )
 
 
-def number_of(visit: Visit, n: int) -> str:
-    """Return "n photos" in the viewer's language."""
-    return visit.words.plural("%(n)s photo", "%(n)s photos", n) % {"n": visit.words.number(n)}
-
-
-def album_of(visit: Visit, found: AlbumPage) -> AlbumView:
+def _album(visit: Visit, found: AlbumPage) -> AlbumView:
     album, owner = found.album, found.owner.member
     return AlbumView(
         album.id,
         album.title,
         album.description,
-        album_path(visit, owner, album),
+        visit.url(f"/@{owner.name}/albums/{album.id}"),
         face_of(visit, owner),
         owner.id == visit.viewer_id,
-        number_of(visit, found.total),
+        visit.words.counted("%(n)s photo", "%(n)s photos", found.total),
         visit.words.day(album.created_at),
-        tuple(_photo(visit, one) for one in found.photos),
+        tuple((photo_of(visit, one.media), post_of(visit, one.entry)) for one in found.photos),
     )
-
-
-def _photo(visit: Visit, one: AlbumPhoto) -> PhotoInAlbum:
-    post, photo = post_of(visit, one.entry), photo_of(visit, one.media)
-    return PhotoInAlbum(photo, post, post.path, post.covered or bool(post.spoiler))
-
-
-_Text = Annotated[str, Meta(max_length=20_000)]
-_Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
 
 class AlbumPath(HandlePath, frozen=True, kw_only=True):
     id: Id
-    offset: _Offset = 0
+    offset: Annotated[int, Meta(ge=0, le=100_000)] = 0
 
 
 class CreateAlbumForm(Form, frozen=True, kw_only=True):
-    title: _Text = ""
-    description: _Text = ""
+    title: Text = ""
+    description: Text = ""
 
 
 async def several(visit: Visit, path: HandlePath) -> Response:
     member = await member_of(visit, path.handle)
     found = await feed.of_member(visit.front.reads, visit.viewer_id, member.id, path.before or MAX_TIME)
-    covers = [cover_of(visit, member, one) for one in found.covers]
+    covers = [_cover(visit, member, one) for one in found.covers]
     following = next_of(visit, f"/@{member.name}/albums", found.next)
     if visit.partial:
         return part(visit, "albums", albums=covers, next=following)
@@ -127,8 +102,8 @@ async def several(visit: Visit, path: HandlePath) -> Response:
 
 
 async def one(visit: Visit, path: AlbumPath) -> Response:
-    found = await album_at(visit, path)
-    shown = album_of(visit, found)
+    found = await _album_at(visit, path)
+    shown = _album(visit, found)
     following = visit.url(f"/@{path.handle}/albums/{path.id}", offset=found.next) if found.next else ""
     if visit.partial:
         return part(visit, "album_photos", album=shown, next=following)
@@ -142,12 +117,12 @@ async def create(visit: Visit, asked: CreateAlbumForm) -> Response:
         made = await albums.create(visit.front.writes, member.id, asked.title, asked.description)
     except InvalidInput as error:
         found = await feed.of_member(visit.front.reads, member.id, member.id, MAX_TIME)
-        covers = [cover_of(visit, member, one) for one in found.covers]
+        covers = [_cover(visit, member, one) for one in found.covers]
         return await _albums(visit, member, albums=covers, next="", asked=asked, wrong=error)
     return visit.go(f"/@{member.name}/albums/{made.id}/add")
 
 
-async def album_at(visit: Visit, path: AlbumPath, limit: int = feed.PHOTOS) -> AlbumPage:
+async def _album_at(visit: Visit, path: AlbumPath, limit: int = feed.PHOTOS) -> AlbumPage:
     """Return a page of the album at the path. Raises `NotFound`, also if the album belongs to another member."""
     found = await feed.page(visit.front.reads, visit.viewer_id, path.id, path.offset, limit)
     if found.owner.member.name != path.handle.lower():
@@ -161,29 +136,20 @@ async def _albums(
     *,
     asked: CreateAlbumForm | None = None,
     wrong: InvalidInput | None = None,
-    **views: object,
+    **views: Any,
 ) -> Response:
     shown = await head(visit, member)
     return await page(
         visit,
         "albums",
-        status=422 if wrong else 200,
         title=visit.words.text("Albums of %(name)s") % {"name": shown.face.shown},
         head=shown,
         tab="albums",
         asked=asked or CreateAlbumForm(),
         wrong=told(visit.words, wrong),
         field=wrong.field if wrong else "",
-        limits=visit.front.writes.limits,
         **views,
     )
-
-
-ROUTES = (
-    routing.page("/@{handle}/albums", several, HandlePath),
-    routing.page("/@{handle}/albums/{id}", one, AlbumPath),
-    routing.form("/albums", create, CreateAlbumForm),
-)
 
 
 _ALL = 1_000
@@ -194,44 +160,48 @@ _Choice = Annotated[str, Meta(max_length=60)]
 """A photo as `post:media`."""
 
 
-class AlbumForm(Form, frozen=True, kw_only=True):
+class AlbumForm(IdForm, frozen=True, kw_only=True):
     """A change to an album.
 
     `do` is `keep` (save title and description), `delete`, or `earlier`, `later`, `first` or `out` followed by the id of a
     photo.
     """
 
-    id: Id
     do: _Do
-    title: _Text = ""
-    description: _Text = ""
+    title: Text = ""
+    description: Text = ""
 
 
-class PhotosForm(Form, frozen=True, kw_only=True):
-    id: Id
+class PhotosForm(IdForm, frozen=True, kw_only=True):
     photos: Annotated[tuple[_Choice, ...], Meta(max_length=_MOST_CHOSEN)] = ()
 
 
-class OrderForm(Form, frozen=True, kw_only=True):
-    id: Id
+class OrderForm(IdForm, frozen=True, kw_only=True):
     media: Annotated[tuple[Id, ...], Meta(max_length=_ALL)] = ()
 
 
-class PostAlbumsPath(BeforeQuery, frozen=True, kw_only=True):
-    id: Id
-
-
-class PostAlbumsForm(Form, frozen=True, kw_only=True):
+class PostAlbumsForm(IdForm, frozen=True, kw_only=True):
     """`do` is `put` or `take` with the id of an album, or `new`; `media` are the photos of the post to add or remove."""
 
-    id: Id
     do: _Do
     media: Annotated[tuple[Id, ...], Meta(max_length=100)] = ()
-    title: _Text = ""
+    title: Text = ""
 
 
-async def edit(visit: Visit, path: AlbumPath) -> Response:
-    return await _edit(visit, path)
+async def edit(
+    visit: Visit, path: AlbumPath, asked: AlbumForm | None = None, wrong: InvalidInput | None = None
+) -> Response:
+    await own_album(visit.front.graph, visit.member.id, path.id)
+    album = _album(visit, await _album_at(visit, path, _ALL))
+    return await page(
+        visit,
+        "album_edit",
+        title=visit.words.text("Change %(title)s") % {"title": isolated(album.title)},
+        album=album,
+        typed=(asked.title, asked.description) if asked else (album.title, album.description),
+        wrong=told(visit.words, wrong),
+        field=wrong.field if wrong else "",
+    )
 
 
 async def change(visit: Visit, asked: AlbumForm) -> Response:
@@ -245,20 +215,20 @@ async def change(visit: Visit, asked: AlbumForm) -> Response:
         try:
             await albums.update(writes, member.id, asked.id, title=asked.title, description=asked.description)
         except InvalidInput as error:
-            return await _edit(visit, path, asked, error)
+            return await edit(visit, path, asked, error)
         return visit.go(f"/@{member.name}/albums/{asked.id}")
     if not id_.isdecimal():
         raise InvalidInput("do: keep, delete, or earlier, later, first or out with a photo", field="do")
     if verb == "out":
         await albums.take_out(writes, member.id, asked.id, (int(id_),))
     else:
-        found = await album_at(visit, path, _ALL)
-        order = moved([one.media.id for one in found.photos], int(id_), verb)
+        found = await _album_at(visit, path, _ALL)
+        order = _moved([one.media.id for one in found.photos], int(id_), verb)
         await albums.arrange(writes, member.id, asked.id, order)
     return visit.go(f"/@{member.name}/albums/{asked.id}/edit")
 
 
-def moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
+def _moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
     """Return the order with one item moved: one position `earlier` or `later`, or to the start (`first`)."""
     if id_ not in order:
         return list(order)
@@ -294,7 +264,7 @@ async def offer(visit: Visit, path: AlbumPath) -> Response:
     following = next_of(visit, base, found.next)
     if visit.partial:
         return part(visit, "choose_photos", posts=posts, there=there, next=following)
-    shown = album_of(visit, whole)
+    shown = _album(visit, whole)
     title = visit.words.text("Photos for %(title)s") % {"title": isolated(shown.title)}
     return await page(visit, "album_add", title=title, album=shown, posts=posts, there=there, next=following)
 
@@ -312,9 +282,24 @@ async def put_in(visit: Visit, asked: PhotosForm) -> Response:
     return visit.go(f"/@{member.name}/albums/{asked.id}")
 
 
-async def of_post(visit: Visit, path: PostAlbumsPath) -> Response:
+async def of_post(visit: Visit, path: IdPath, typed: str = "", wrong: InvalidInput | None = None) -> Response:
     """List the member's own albums, to add the photos of a post to some of them."""
-    return await _of_post(visit, path.id)
+    member, reads = visit.member, visit.front.reads
+    entry = await entry_with_id(visit, path.id)
+    if entry.author.member.id != member.id or not entry.post.media:
+        raise NotFound("There is no such post of yours")
+    found = await feed.of_member(reads, member.id, member.id, MAX_TIME, visit.limits.albums)
+    having = await feed.with_media(reads, member.id, entry.post.media)
+    (post,) = await posts_of(visit, [entry])
+    return await page(
+        visit,
+        "post_albums",
+        title=visit.words.text("Albums"),
+        post=post,
+        albums=[_cover(visit, member, one, having) for one in found.covers],
+        typed=typed,
+        wrong=told(visit.words, wrong),
+    )
 
 
 async def put_post(visit: Visit, asked: PostAlbumsForm) -> Response:
@@ -325,7 +310,7 @@ async def put_post(visit: Visit, asked: PostAlbumsForm) -> Response:
     try:
         await _put_or_take(visit, member.id, post.id, media, asked)
     except InvalidInput as error:
-        return await _of_post(visit, post.id, asked, error)
+        return await of_post(visit, IdPath(asked.id), asked.title, error)
     return visit.go(f"/posts/{post.id}/albums")
 
 
@@ -343,54 +328,15 @@ async def _put_or_take(visit: Visit, member_id: int, post_id: int, media: Sequen
         raise InvalidInput("do: new, or put or take with an album", field="do")
 
 
-async def _edit(
-    visit: Visit, path: AlbumPath, asked: AlbumForm | None = None, wrong: InvalidInput | None = None
-) -> Response:
-    member = visit.member
-    await own_album(visit.front.graph, member.id, path.id)
-    album = album_of(visit, await album_at(visit, path, _ALL))
-    return await page(
-        visit,
-        "album_edit",
-        status=422 if wrong else 200,
-        title=visit.words.text("Change %(title)s") % {"title": isolated(album.title)},
-        album=album,
-        typed=(asked.title, asked.description) if asked else (album.title, album.description),
-        wrong=told(visit.words, wrong),
-        field=wrong.field if wrong else "",
-        limits=visit.front.writes.limits,
-    )
-
-
-async def _of_post(
-    visit: Visit, post_id: int, asked: PostAlbumsForm | None = None, wrong: InvalidInput | None = None
-) -> Response:
-    member, reads = visit.member, visit.front.reads
-    entry = await post_with_id(visit, post_id)
-    if entry.author.member.id != member.id or not entry.post.media:
-        raise NotFound("There is no such post of yours")
-    found = await feed.of_member(reads, member.id, member.id, MAX_TIME, visit.front.writes.limits.albums)
-    having = await feed.with_media(reads, member.id, entry.post.media)
-    (post,) = await posts_of(visit, [entry])
-    return await page(
-        visit,
-        "post_albums",
-        status=422 if wrong else 200,
-        title=visit.words.text("Albums"),
-        post=post,
-        albums=[cover_of(visit, member, one, having) for one in found.covers],
-        typed=asked.title if asked else "",
-        wrong=told(visit.words, wrong),
-        limits=visit.front.writes.limits,
-    )
-
-
-EDIT_ROUTES = (
+ROUTES = (
+    routing.page("/@{handle}/albums", several, HandlePath),
+    routing.page("/@{handle}/albums/{id}", one, AlbumPath),
+    routing.form("/albums", create, CreateAlbumForm),
     routing.page("/@{handle}/albums/{id}/edit", edit, AlbumPath),
     routing.page("/@{handle}/albums/{id}/add", offer, AlbumPath),
     routing.form("/albums/{id}", change, AlbumForm),
     routing.form("/albums/{id}/photos", put_in, PhotosForm),
     routing.form("/albums/{id}/order", arrange, OrderForm),
-    routing.page("/posts/{id}/albums", of_post, PostAlbumsPath),
+    routing.page("/posts/{id}/albums", of_post, IdPath),
     routing.form("/posts/{id}/albums", put_post, PostAlbumsForm),
 )

@@ -71,7 +71,7 @@ class ArchiveView(NamedTuple):
     """The import page. At most one of `importing`, `looked`, `done` and `error` is set."""
 
     largest: str
-    file: str
+    file: str = ""
     token: str = ""
     importing: ImportingView | None = None
     looked: ArchiveReportView | None = None
@@ -79,31 +79,32 @@ class ArchiveView(NamedTuple):
     error: str = ""
 
 
-def archive_view(visit: Visit, state: ArchiveState | None, most_bytes: int) -> ArchiveView:
+def _archive_view(visit: Visit, state: ArchiveState | None, most_bytes: int) -> ArchiveView:
     words = visit.words
-    view = ArchiveView(_size(words, most_bytes), state.file if state else "", state.token if state else "")
+    largest = format_decimal(round(most_bytes / _MEGABYTE), locale=words.code)
     if state is None:
-        return view
+        return ArchiveView(largest)
+    view = ArchiveView(largest, state.file, state.token)
     if state.phase == "failed":
         return view._replace(error=told(words, InvalidInput(state.error, field="file")))
-    if (importing := importing_view(visit, state)) is not None:
+    if (importing := _importing(words, state)) is not None:
         return view._replace(importing=importing)
     report = _report(words, state.report) if state.report else None
     return view._replace(done=report) if state.phase == "done" else view._replace(looked=report)
 
 
-def importing_view(visit: Visit, state: ArchiveState) -> ImportingView | None:
+def _importing(words: Translated, state: ArchiveState) -> ImportingView | None:
     """Return the progress of an archive that is being processed, or None in any other phase."""
     if state.phase not in WORK:
         return None
-    words = visit.words
     _ = words.text
     if state.step == "posts" and state.total:
         said = _("%(done)s of %(total)s posts") % {"done": words.number(state.done), "total": words.number(state.total)}
         return ImportingView(said, 100 * state.done // state.total)
     if state.step == "reading" and state.done:
-        read = words.plural("%(n)s post was found so far.", "%(n)s posts were found so far.", state.done)
-        return ImportingView(read % {"n": words.number(state.done)}, 0)
+        return ImportingView(
+            words.counted("%(n)s post was found so far.", "%(n)s posts were found so far.", state.done), 0
+        )
     return ImportingView(_("It begins in a moment."), 0)
 
 
@@ -114,20 +115,18 @@ def _report(words: Translated, report: ArchiveReport) -> ArchiveReportView:
         days = {"first": words.day(report.first), "last": words.day(report.last)}
         period = _("Posts from %(first)s to %(last)s") % days
     there = report.there.posts + report.there.comments
-    here = words.plural("%(n)s post was here already.", "%(n)s posts were here already.", there) if there else ""
     amounts = report.taken if report.finished else report.found
+    network = _("An archive of %(network)s, of %(account)s") if report.account else _("An archive of %(network)s")
     return ArchiveReportView(
-        network=_network(words, report),
+        network=network % {"network": report.kind.network, "account": report.account},
         period=period,
         amounts=_amounts(words, amounts),
-        there=here % {"n": words.number(there)} if here else "",
+        there=words.counted("%(n)s post was here already.", "%(n)s posts were here already.", there) if there else "",
         samples=tuple(
             SampleView(
                 words.day(one.written),
                 one.text,
-                words.plural("%(n)s photo", "%(n)s photos", one.photos) % {"n": words.number(one.photos)}
-                if one.photos
-                else "",
+                words.counted("%(n)s photo", "%(n)s photos", one.photos) if one.photos else "",
             )
             for one in report.samples
         ),
@@ -137,38 +136,30 @@ def _report(words: Translated, report: ArchiveReport) -> ArchiveReportView:
     )
 
 
-def _network(words: Translated, report: ArchiveReport) -> str:
-    if not report.account:
-        return words.text("An archive of %(network)s") % {"network": report.kind.network}
-    told_of = {"network": report.kind.network, "account": report.account}
-    return words.text("An archive of %(network)s, of %(account)s") % told_of
-
-
 def _amounts(words: Translated, amounts: Amounts) -> tuple[str, ...]:
-    told_of = (
-        (amounts.posts, words.plural("%(n)s post", "%(n)s posts", amounts.posts)),
-        (amounts.comments, words.plural("%(n)s comment in threads", "%(n)s comments in threads", amounts.comments)),
-        (amounts.photos, words.plural("%(n)s photo", "%(n)s photos", amounts.photos)),
-        (amounts.follows, words.plural("%(n)s member to follow", "%(n)s members to follow", amounts.follows)),
+    counted = words.counted
+    texts = (
+        (amounts.posts, counted("%(n)s post", "%(n)s posts", amounts.posts)),
+        (amounts.comments, counted("%(n)s comment in threads", "%(n)s comments in threads", amounts.comments)),
+        (amounts.photos, counted("%(n)s photo", "%(n)s photos", amounts.photos)),
+        (amounts.follows, counted("%(n)s member to follow", "%(n)s members to follow", amounts.follows)),
     )
-    return tuple(text % {"n": words.number(n)} for n, text in told_of if n)
+    return tuple(text for n, text in texts if n)
 
 
 def _omitted(words: Translated, one: Omitted) -> OmittedView:
-    _ = words.text
-    kinds = {
-        "posts": words.plural("%(n)s post", "%(n)s posts", one.count),
-        "photos": words.plural("%(n)s file", "%(n)s files", one.count),
-        "parts": words.plural("%(n)s part of a post", "%(n)s parts of posts", one.count),
-        "follows": words.plural("%(n)s account", "%(n)s accounts", one.count),
+    amounts = {
+        "posts": words.counted("%(n)s post", "%(n)s posts", one.count),
+        "photos": words.counted("%(n)s file", "%(n)s files", one.count),
+        "parts": words.counted("%(n)s part of a post", "%(n)s parts of posts", one.count),
+        "follows": words.counted("%(n)s account", "%(n)s accounts", one.count),
     }
-    much = kinds[one.kind] % {"n": words.number(one.count)}
-    return OmittedView(f"{much}: {_reason(words, one.reason)}", ", ".join(one.examples))
+    return OmittedView(f"{amounts[one.kind]}: {_reasons(words)[one.reason]}", ", ".join(one.examples))
 
 
-def _reason(words: Translated, reason: Omission) -> str:
+def _reasons(words: Translated) -> dict[Omission, str]:
     _ = words.text
-    reasons = {
+    return {
         Omission.BOOST: _("shared, and written by somebody else"),
         Omission.REPLY: _("answers to other people"),
         Omission.THREAD: _("answers to posts that are left out"),
@@ -191,36 +182,28 @@ def _reason(words: Translated, reason: Omission) -> str:
         Omission.NOBODY: _("the archive does not say who it is"),
         Omission.REFUSED: _("refused by this server"),
     }
-    return reasons[reason]
 
 
 def _notes(words: Translated, report: ArchiveReport) -> tuple[str, ...]:
-    told_of = (
-        (
-            report.polls,
-            words.plural("%(n)s poll becomes text.", "%(n)s polls become text.", report.polls),
-        ),
+    counted = words.counted
+    texts = (
+        (report.polls, counted("%(n)s poll becomes text.", "%(n)s polls become text.", report.polls)),
         (
             report.cut,
-            words.plural("%(n)s text is cut: it is too long.", "%(n)s texts are cut: they are too long.", report.cut),
+            counted("%(n)s text is cut: it is too long.", "%(n)s texts are cut: they are too long.", report.cut),
         ),
         (
             report.continued,
-            words.plural(
+            counted(
                 "%(n)s post has its further photos in comments.",
                 "%(n)s posts have their further photos in comments.",
                 report.continued,
             ),
         ),
     )
-    return tuple(text % {"n": words.number(n)} for n, text in told_of if n)
+    return tuple(text for n, text in texts if n)
 
 
-def _size(words: Translated, size: int) -> str:
-    return format_decimal(round(size / _MEGABYTE), locale=words.code)
-
-
-_FORM = 1 << 16
 _NAME = 100
 """Maximum length of a stored file name, in characters."""
 
@@ -242,27 +225,32 @@ class TakeInForm(Form, frozen=True, kw_only=True):
     widest: Literal["public", "unlisted", "followers"] = "public"
 
 
-async def show_import(visit: Visit, query: ImportQuery) -> Response:
-    if query.only:
-        state = await asyncio.to_thread(_shelf(visit).state, visit.member.id)
-        view = importing_view(visit, state) if state is not None else None
-        if view is not None:
-            return part(visit, "importing", importing=view)
-        # The phase has changed, so the whole page has to be reloaded.
-        return Response(status_code=204, headers={"HX-Redirect": visit.url("/settings/import")})
-    return await _page(visit)
+_WHOLE_PAGE = ImportQuery()
+
+
+async def show_import(visit: Visit, query: ImportQuery = _WHOLE_PAGE, wrong: Wrong = RIGHT) -> Response:
+    member, archives = visit.member, _archives(visit)
+    state = await asyncio.to_thread(archives.state, member.id)
+    if not query.only:
+        view = _archive_view(visit, state, archives.most_bytes)
+        return await settings_page(visit, "import", wrong=wrong, archive=view, importing=view.importing)
+    importing = _importing(visit.words, state) if state is not None else None
+    if importing is not None:
+        return part(visit, "importing", importing=importing)
+    # The phase has changed, so the whole page has to be reloaded.
+    return Response(status_code=204, headers={"HX-Redirect": visit.url("/settings/import")})
 
 
 async def send(visit: Visit, asked: ArchiveForm) -> Response:
     """Store the archive and start its analysis."""
     member, file = visit.checked(asked), asked.file
     if file is None:
-        return await _page(visit, {"file": visit.words.text("Please choose a file.")})
+        return await show_import(visit, wrong={"file": visit.words.text("Please choose a file.")})
     name = file.filename.replace("\\", "/").rpartition("/")[2][:_NAME]
     try:
-        await asyncio.to_thread(_shelf(visit).put, member.id, name, file.size, file.copy_to)
+        await asyncio.to_thread(_archives(visit).put, member.id, name, file.size, file.copy_to)
     except InvalidInput as error:
-        return await _page(visit, wrong_of(visit.words, error))
+        return await show_import(visit, wrong=wrong_of(visit.words, error))
     finally:
         file.close()
     return visit.go("/settings/import")
@@ -270,49 +258,26 @@ async def send(visit: Visit, asked: ArchiveForm) -> Response:
 
 async def take(visit: Visit, asked: TakeInForm) -> Response:
     """Start the import of an analysed archive."""
-    member, shelf = visit.checked(asked), _shelf(visit)
-    state = await asyncio.to_thread(shelf.state, member.id)
+    member, archives = visit.checked(asked), _archives(visit)
+    state = await asyncio.to_thread(archives.state, member.id)
     if state is not None and (state.phase, state.token) == ("looked", asked.token):
         await note_alone(visit.front.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
-        await asyncio.to_thread(shelf.begin, member.id, state.token, Visibility(asked.widest))
+        await asyncio.to_thread(archives.begin, member.id, state.token, Visibility(asked.widest))
     return visit.go("/settings/import")
 
 
 async def discard(visit: Visit, asked: Form) -> Response:
     """Delete an archive or its report, and stop an import that is running."""
     member = visit.checked(asked)
-    await asyncio.to_thread(_shelf(visit).discard, member.id)
+    await asyncio.to_thread(_archives(visit).discard, member.id)
     return visit.go("/settings/import")
 
 
-async def _page(visit: Visit, wrong: Wrong = RIGHT) -> Response:
-    member, shelf = visit.member, _shelf(visit)
-    state = await asyncio.to_thread(shelf.state, member.id)
-    view = archive_view(visit, state, shelf.most_bytes)
-    return await settings_page(visit, "import", wrong=wrong, archive=view, importing=view.importing)
-
-
-def _shelf(visit: Visit) -> ArchiveShelf:
-    shelf = visit.front.archives
-    if shelf is None or not shelf.most_bytes:
+def _archives(visit: Visit) -> ArchiveShelf:
+    archives = visit.front.archives
+    if archives is None or not archives.most_bytes:
         raise NotFound("Archives are not taken in here")
-    return shelf
-
-
-def routes(settings: Settings) -> tuple[Route, ...]:
-    return (
-        routing.page("/settings/import", show_import, ImportQuery),
-        routing.form(
-            "/settings/import",
-            send,
-            ArchiveForm,
-            limit_class="archives",
-            max_body=settings.max_archive_bytes + _FORM,
-            on_disk=True,
-        ),
-        routing.form("/settings/import/take", take, TakeInForm),
-        routing.form("/settings/import/discard", discard, Form),
-    )
+    return archives
 
 
 _AT_ONCE = 4
@@ -329,8 +294,9 @@ async def show_export(visit: Visit, _params: None) -> Response:
     posts = found[0].posts if found else 0
     megabytes = member.media_bytes / _MEGABYTE
     size = format_decimal(round(megabytes, 1 if megabytes < 100 else 0), locale=words.code)
-    written = words.plural("%(n)s post", "%(n)s posts", posts) % {"n": words.number(posts)}
-    return await settings_page(visit, "archive", posts=written, megabytes=size)
+    return await settings_page(
+        visit, "archive", posts=words.counted("%(n)s post", "%(n)s posts", posts), megabytes=size
+    )
 
 
 async def download(visit: Visit, asked: Form) -> Response:
@@ -372,7 +338,13 @@ async def _pieces(visit: Visit, member: Member) -> AsyncGenerator[bytes, None]:
             yield piece
 
 
-EXPORT_ROUTES = (
-    routing.page("/settings/archive", show_export),
-    routing.form("/settings/archive", download, Form, limit_class="archives"),
-)
+def routes(settings: Settings) -> tuple[Route, ...]:
+    most = settings.max_archive_bytes + routing.FORM_BYTES
+    return (
+        routing.page("/settings/import", show_import, ImportQuery),
+        routing.form("/settings/import", send, ArchiveForm, limit_class="archives", max_body=most, on_disk=True),
+        routing.form("/settings/import/take", take, TakeInForm),
+        routing.form("/settings/import/discard", discard, Form),
+        routing.page("/settings/archive", show_export),
+        routing.form("/settings/archive", download, Form, limit_class="archives"),
+    )

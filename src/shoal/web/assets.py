@@ -34,7 +34,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 _ACCEPTED = re.compile(r"(?:^|,)\s*gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*(?:,|$))[^,]*)?(?:,|$)", re.IGNORECASE)
 
 
-def takes_gzip(request: Request) -> bool:
+def _takes_gzip(request: Request) -> bool:
     """Return whether the client accepts gzip (RFC 9110, section 12.5.3)."""
     return _ACCEPTED.search(request.headers.get("accept-encoding", "")) is not None
 
@@ -42,7 +42,7 @@ def takes_gzip(request: Request) -> bool:
 def pack(request: Request, response: Response) -> None:
     """Compress the body of a complete response if the client accepts gzip and the body is large enough."""
     response.headers.add_vary_header("Accept-Encoding")
-    if len(response.body) < _LEAST_BYTES or not takes_gzip(request):
+    if len(response.body) < _LEAST_BYTES or not _takes_gzip(request):
         return
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
     response.body = packer.compress(response.body) + packer.flush()
@@ -58,7 +58,7 @@ _TYPES = {
     ".png": "image/png",
 }
 _TOKENS = "styles/tokens.css"
-SHEET = "styles/app.css"
+_SHEET = "styles/app.css"
 """Name of the file that joins all style sheets."""
 
 
@@ -88,23 +88,24 @@ def assets() -> Assets:
 def read_assets(folder: Traversable) -> Assets:
     read = dict(sorted(_files(folder, "")))
     sheets = [name for name in read if name.endswith(".css") and name != _TOKENS]
-    read[SHEET] = b"\n".join(read.pop(name) for name in (_TOKENS, *sheets))
+    read[_SHEET] = b"\n".join(read.pop(name) for name in (_TOKENS, *sheets))
     digest = sha256()
     for name, data in read.items():
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
-    return Assets(digest.hexdigest()[:12], {name: _asset(name, data) for name, data in read.items()})
+    made = {name: Asset(_TYPES[_ending(name)], data, gzip.compress(data, 9, mtime=0)) for name, data in read.items()}
+    return Assets(digest.hexdigest()[:12], made)
 
 
 def _files(folder: Traversable, before: str) -> Iterator[tuple[str, bytes]]:
     for one in folder.iterdir():
         if one.is_dir():
             yield from _files(one, f"{before}{one.name}/")
-        elif f".{one.name.rpartition('.')[2]}" in _TYPES:
+        elif _ending(one.name) in _TYPES:
             yield before + one.name, one.read_bytes()
 
 
-def _asset(name: str, data: bytes) -> Asset:
-    return Asset(_TYPES[f".{name.rpartition('.')[2]}"], data, gzip.compress(data, 9, mtime=0))
+def _ending(name: str) -> str:
+    return f".{name.rpartition('.')[2]}"
 
 
 _FOR_EVER = "public, max-age=31536000, immutable"
@@ -124,7 +125,7 @@ async def asset(context: Context, params: AssetPath) -> object:
     """Send a file of the web app. If the URL has the current version, browsers may cache the file permanently."""
     name = f"{params.folder}/{params.name}" if params.folder else params.name
     found = assets().get(name)
-    packed = takes_gzip(context.request)
+    packed = _takes_gzip(context.request)
     headers = {
         "Cache-Control": _FOR_EVER if params.version == assets().version else _FOR_NOW,
         "Vary": "Accept-Encoding",
@@ -135,19 +136,15 @@ async def asset(context: Context, params: AssetPath) -> object:
     return Response(found.packed if packed else found.data, headers=headers, media_type=found.content_type)
 
 
-def _public(path: str, handler: object, content_type: str, params: type[msgspec.Struct] | None = None) -> Route:
-    return Route(
+ROUTES = tuple(
+    Route(
         "GET",
         path,
-        handler,  # type: ignore[arg-type]  # each is a handler of its parameters
+        asset,
         auth="public",
         limit_class="files",
-        params=params,
-        answer=Body(content_type),
+        params=AssetPath,
+        answer=Body("application/octet-stream"),
     )
-
-
-ROUTES = (
-    _public("/static/{version}/{name}", asset, "application/octet-stream", AssetPath),
-    _public("/static/{version}/{folder}/{name}", asset, "application/octet-stream", AssetPath),
+    for path in ("/static/{version}/{name}", "/static/{version}/{folder}/{name}")
 )

@@ -5,16 +5,13 @@ The log is read-only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.commands.second_factor import check_staff
 from shoal.core.audit import AuditVerb, TargetKind
-from shoal.core.errors import NotAllowed
 from shoal.core.model import Role
 from shoal.graph.member_lookup import id_called
 from shoal.i18n import Translated, When
@@ -22,14 +19,10 @@ from shoal.queries import moderation
 from shoal.queries.moderation import DatedEntry, WantedEntries
 from shoal.web import routing
 from shoal.web.rendering import BeforeQuery, next_of, page
-from shoal.web.request_context import Visit
+from shoal.web.request_context import Handle, Visit
 
 
-def verb_words(words: Translated, verb: AuditVerb) -> str:
-    return all_verbs(words)[verb]
-
-
-def all_verbs(words: Translated) -> dict[AuditVerb, str]:
+def _verbs(words: Translated) -> dict[AuditVerb, str]:
     """Return a label for each verb, in the order of the enumeration."""
     _ = words.text
     return {
@@ -93,7 +86,7 @@ def all_verbs(words: Translated) -> dict[AuditVerb, str]:
     }
 
 
-def detail_words(words: Translated, name: str, value: str | int) -> str:
+def _detail(words: Translated, name: str, value: str | int) -> str:
     """Return a detail of an entry as text. A value without a translation is shown as stored."""
     _ = words.text
     shown = words.number(value) if isinstance(value, int) else _values(words).get(value, value)
@@ -154,11 +147,7 @@ class AuditLine(msgspec.Struct, frozen=True):
     details: tuple[str, ...]
 
 
-def lines_of(visit: Visit, entries: Sequence[DatedEntry]) -> list[AuditLine]:
-    return [_line_of(visit, one) for one in entries]
-
-
-def _line_of(visit: Visit, dated: DatedEntry) -> AuditLine:
+def _line(visit: Visit, dated: DatedEntry) -> AuditLine:
     words, entry = visit.words, dated.entry
     # A deleted member's failed log-ins lose their address, but the entry still shows that they came from outside.
     outside = dated.address or entry.holder_id
@@ -166,14 +155,14 @@ def _line_of(visit: Visit, dated: DatedEntry) -> AuditLine:
     return AuditLine(
         id=dated.id,
         when=visit.when(dated.at),
-        verb=verb_words(words, entry.verb),
+        verb=_verbs(words)[entry.verb],
         actor=f"@{entry.actor_name}" if entry.actor_id else nobody,
         actor_path=visit.url("/moderation/audit", actor=entry.actor_id) if entry.actor_id else "",
         target=_target(dated),
         target_path=visit.url("/moderation/audit", target=entry.target_id) if entry.target_id else "",
         address=dated.address,
         reason=entry.reason,
-        details=tuple(detail_words(words, name, value) for name, value in entry.details.items()),
+        details=tuple(_detail(words, name, value) for name, value in entry.details.items()),
     )
 
 
@@ -189,41 +178,32 @@ _ENTRIES = 40
 _NOBODY = -1
 """An id that no object has, for a name that does not exist."""
 
-_Who = Annotated[str, Meta(max_length=300)]
-
 
 class AuditLogQuery(BeforeQuery, frozen=True, kw_only=True):
     """A page of the audit log. `actor` and `target` are user names or ids."""
 
-    actor: _Who = ""
-    target: _Who = ""
+    actor: Handle = ""
+    target: Handle = ""
     verb: Annotated[str, Meta(max_length=40)] = ""
 
 
 async def show(visit: Visit, query: AuditLogQuery) -> Response:
     """List entries, newest first: all, or those of one actor, target or verb."""
-    me = visit.member
-    if me.role.rank < Role.ADMIN.rank:
-        raise NotAllowed(visit.words.text("This page is for admins."))
-    check_staff(me, required=visit.front.settings.staff_second_factor)
-    verb = AuditVerb(query.verb) if query.verb in set(AuditVerb) else None
-    wanted = WantedEntries(
-        await _id_of(visit, query.actor), await _id_of(visit, query.target), frozenset((verb,)) if verb else frozenset()
-    )
+    visit.staff(Role.ADMIN)
+    verbs = frozenset(verb for verb in AuditVerb if verb == query.verb)
+    wanted = WantedEntries(await _id_of(visit, query.actor), await _id_of(visit, query.target), verbs)
     found = await moderation.audit_page(visit.front.graph, query.cursor(_ENTRIES), wanted)
-    asked = {"actor": query.actor, "target": query.target, "verb": verb.value if verb else ""}
+    asked: dict[str, Any] = {"actor": query.actor, "target": query.target, "verb": query.verb if verbs else ""}
     return await page(
         visit,
         "audit_log",
         title=visit.words.text("Audit log"),
         admin=True,
-        lines=lines_of(visit, found.entries),
-        verbs=sorted(all_verbs(visit.words).items(), key=lambda one: one[1].casefold()),
+        lines=[_line(visit, one) for one in found.entries],
+        verbs=sorted(_verbs(visit.words).items(), key=lambda one: one[1].casefold()),
         next=next_of(visit, "/moderation/audit", found.next, **asked),
         filtered=any(asked.values()),
-        actor=asked["actor"],
-        target=asked["target"],
-        verb=asked["verb"],
+        **asked,
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from starlette.responses import Response
@@ -16,7 +18,7 @@ from shoal.i18n import Translated
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.login_attempts import LockedOut
 from shoal.web.form_errors import told
-from shoal.web.request_context import Visit, is_local
+from shoal.web.request_context import Visit, local
 
 _HOUR, _MINUTE = 3_600, 60
 
@@ -25,8 +27,8 @@ class PasswordRefusal(NamedTuple):
     """The message, status and headers of a refused login."""
 
     words: str
-    status: int
-    headers: dict[str, str]
+    status: int = 422
+    headers: Mapping[str, str] = MappingProxyType({})
     locked: bool = False
     """Whether password logins to the account are locked from this address: see `LockedOut`."""
 
@@ -42,22 +44,20 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
     _ = words.text
     match error:
         case TooMany():
-            unit = _HOUR if error.retry_after > _HOUR else _MINUTE
-            wait = max(1, math.ceil(error.retry_after / unit))
-            again = (
-                words.plural("Try again in %(n)s hour.", "Try again in %(n)s hours.", wait)
-                if unit == _HOUR
-                else words.plural("Try again in %(n)s minute.", "Try again in %(n)s minutes.", wait)
-            )
-            locked = isinstance(error, LockedOut)
+            seconds, locked = error.retry_after, isinstance(error, LockedOut)
+            if seconds > _HOUR:
+                hours = math.ceil(seconds / _HOUR)
+                again = words.counted("Try again in %(n)s hour.", "Try again in %(n)s hours.", hours)
+            else:
+                minutes = max(1, math.ceil(seconds / _MINUTE))
+                again = words.counted("Try again in %(n)s minute.", "Try again in %(n)s minutes.", minutes)
             many = (
                 _("Too many wrong passwords for this account.") if locked else _("Too many wrong passwords or codes.")
             )
-            headers = {"Retry-After": str(math.ceil(error.retry_after))}
-            return PasswordRefusal(f"{many} {again % {'n': wait}}", 429, headers, locked)
+            return PasswordRefusal(f"{many} {again}", 429, {"Retry-After": str(math.ceil(seconds))}, locked)
         case NotAllowed():
-            return PasswordRefusal(told(words, error), 403, {})
-    return PasswordRefusal(_("The name or the password is wrong. Please try again."), 422, {})
+            return PasswordRefusal(told(words, error), 403)
+    return PasswordRefusal(_("The name or the password is wrong. Please try again."))
 
 
 async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) -> Response:
@@ -67,7 +67,7 @@ async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) 
     """
     begun = await sessions.begin(visit.front.writes, member, proved=proved, origin=visit.origin)
     asks = HALFWAY in begun.token.scopes
-    response = visit.go("/login/code", to=to if is_local(to) else "") if asks else visit.go(goal(to))
+    response = visit.go("/login/code", to=local(to, "")) if asks else visit.go(local(to))
     await log_in(visit, response, begun)
     return response
 
@@ -89,22 +89,12 @@ async def code_refusal(visit: Visit, member: Member, code: str) -> PasswordRefus
         return password_refusal(visit.words, error)
     _ = visit.words.text
     if is_answer(code):
-        return PasswordRefusal(
-            _("This passkey is none of this account, or it took too long. Please try again."), 422, {}
-        )
-    wrong = _("This is not the code that the app shows now, nor a recovery code that is left.")
-    return PasswordRefusal(wrong, 422, {})
+        return PasswordRefusal(_("This passkey is none of this account, or it took too long. Please try again."))
+    return PasswordRefusal(_("This is not the code that the app shows now, nor a recovery code that is left."))
 
 
 def passkey_refusal(words: Translated, error: Unauthenticated | NotAllowed | TooMany) -> PasswordRefusal:
     """Return the response to an unknown passkey, to a member who may not log in, or to too many attempts."""
     if isinstance(error, NotAllowed | TooMany):
         return password_refusal(words, error)
-    return PasswordRefusal(
-        words.text("This passkey opens no account here, or it took too long. Please try again."), 422, {}
-    )
-
-
-def goal(to: str) -> str:
-    """Return the path to redirect to: `to` if it is local, else the start page."""
-    return to if is_local(to) else "/"
+    return PasswordRefusal(words.text("This passkey opens no account here, or it took too long. Please try again."))

@@ -1,6 +1,6 @@
 """Comments: the thread around a post, the comment form, and votes in polls.
 
-Replies are indented by their depth in the thread, up to `DEEPEST` levels.
+Replies are indented by their depth in the thread, up to `_DEEPEST` levels.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from shoal.http.params import Id
 from shoal.queries.hydration import Entry
 from shoal.queries.threads import Thread
 from shoal.web import routing
-from shoal.web.compose import answering, says_something, seen_post, visibility_words, wrong_of
+from shoal.web.compose import answering, check_says_something, visibility_words, wrong_of
 from shoal.web.compose_form import Writing
 from shoal.web.rendering import page, part
-from shoal.web.request_context import Form, Visit
-from shoal.web.view_models import PostView, post_of
+from shoal.web.request_context import IdForm, Line, Visit
+from shoal.web.view_models import PostView, entry_with_id, post_of
 
 
 class CommentForm(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class CommentForm(msgspec.Struct, frozen=True):
     wrong: str = ""
 
 
-def comment_form(visit: Visit, said: Writing, depth: int, *, wrong: str = "") -> CommentForm:
+def comment_form(visit: Visit, said: Writing, depth: int = -1, *, wrong: str = "") -> CommentForm:
     return CommentForm(
         answers=said.reply_to,
         text=said.text,
@@ -51,13 +51,13 @@ def comment_form(visit: Visit, said: Writing, depth: int, *, wrong: str = "") ->
         audience=visibility_words(visit.words)[Visibility(said.visibility)][0],
         request=said.request if wrong else visit.new_request(),
         depth=depth,
-        most=visit.front.writes.limits.text,
+        most=visit.limits.text,
         more=visit.url("/compose", reply_to=said.reply_to),
         wrong=wrong,
     )
 
 
-DEEPEST = 4
+_DEEPEST = 4
 """Deeper comments are not indented any further: a line must stay wide enough to read."""
 
 
@@ -73,7 +73,7 @@ def thread_of(visit: Visit, post: Post, found: Thread) -> ThreadView:
     below = []
     for entry in found.below:
         depth = depths[entry.post.id] = depths.get(entry.post.parent_id, -1) + 1
-        below.append(post_of(visit, entry, depth=min(depth, DEEPEST)))
+        below.append(post_of(visit, entry, depth=min(depth, _DEEPEST)))
     above = tuple(post_of(visit, entry) for entry in found.above)
     return ThreadView(above, tuple(below), visit.url(f"/posts/{post.id}/comments") if found.more else "")
 
@@ -88,20 +88,18 @@ class AnswerQuery(msgspec.Struct, frozen=True):
     depth: _Depth = 0
 
 
-class NewComment(Form, frozen=True, kw_only=True):
-    id: Id
+class NewComment(IdForm, frozen=True, kw_only=True):
     text: Annotated[str, Meta(max_length=200_000)] = ""
-    spoiler: Annotated[str, Meta(max_length=2_000)] = ""
+    spoiler: Line = ""
     visibility: Annotated[str, Meta(max_length=20)] = ""
     request: Annotated[str, Meta(max_length=100)] = ""
     depth: _Depth = -1
     """Depth of the comment that is answered; -1 for the post of the page."""
 
 
-class VoteForm(Form, frozen=True, kw_only=True):
+class VoteForm(IdForm, frozen=True, kw_only=True):
     """The indices of the chosen options."""
 
-    id: Id
     choices: Annotated[tuple[Annotated[int, Meta(ge=0, le=1_000)], ...], Meta(max_length=100)] = ()
 
 
@@ -110,20 +108,25 @@ async def answer(visit: Visit, asked: AnswerQuery) -> Response:
     member = visit.member
     if not visit.partial:
         return visit.go("/compose", reply_to=asked.id)
-    said = answering(member, await seen_post(visit, asked.id))
+    said = answering(member, await entry_with_id(visit, asked.id))
     return part(visit, "comment_form", form=comment_form(visit, said, asked.depth), token=visit.browser.form_token)
 
 
 async def comment(visit: Visit, asked: NewComment) -> Response:
     """Create a comment. A script gets the rendered comment and an empty form for the next one."""
     member = visit.checked(asked)
-    answered = await seen_post(visit, asked.id)
+    answered = await entry_with_id(visit, asked.id)
     said = answering(member, answered)
-    written = _with_text(said, asked)
+    written = msgspec.structs.replace(
+        said,
+        text=asked.text,
+        spoiler=asked.spoiler,
+        visibility=asked.visibility if asked.visibility in set(Visibility) else said.visibility,
+        request=asked.request or secrets.token_urlsafe(12),
+    )
     try:
         visit.front.writes.pressure.check()
-        if not says_something(asked.text):
-            raise InvalidInput("Text can't be blank", field="text")
+        check_says_something(asked.text)
         draft = Draft(
             text=asked.text,
             spoiler=asked.spoiler,
@@ -133,34 +136,21 @@ async def comment(visit: Visit, asked: NewComment) -> Response:
         )
         made = await posts.create(visit.front.writes, member.id, draft, request=written.request)
     except ShoalError as error:
-        return await _refused(visit, written, asked, answered, wrong_of(visit, error))
+        (wrong,) = wrong_of(visit, error).values()
+        return await _refused(visit, comment_form(visit, written, asked.depth, wrong=wrong), answered)
     if not visit.partial:
         return visit.go(f"/@{member.name}/{made.id}")
-    shown = post_of(visit, await seen_post(visit, made.id), depth=min(asked.depth + 1, DEEPEST))
-    again = comment_form(visit, said, -1) if asked.depth < 0 else None
+    shown = post_of(visit, await entry_with_id(visit, made.id), depth=min(asked.depth + 1, _DEEPEST))
+    again = comment_form(visit, said) if asked.depth < 0 else None
     return part(visit, "comment_made", post=shown, form=again, token=visit.browser.form_token)
 
 
-def _with_text(said: Writing, asked: NewComment) -> Writing:
-    names = {one.value for one in Visibility}
-    return msgspec.structs.replace(
-        said,
-        text=asked.text,
-        spoiler=asked.spoiler,
-        visibility=asked.visibility if asked.visibility in names else said.visibility,
-        request=asked.request or secrets.token_urlsafe(12),
-    )
-
-
-async def _refused(
-    visit: Visit, written: Writing, asked: NewComment, answered: Entry, wrong: dict[str, str]
-) -> Response:
-    form: CommentForm = comment_form(visit, written, asked.depth, wrong=next(iter(wrong.values())))
+async def _refused(visit: Visit, form: CommentForm, answered: Entry) -> Response:
+    token = visit.browser.form_token
     if visit.partial:
-        return part(visit, "comment_form", status=422, form=form, token=visit.browser.form_token)
-    post = post_of(visit, answered)
-    title = visit.words.text("New comment")
-    return await page(visit, "comment", status=422, title=title, form=form, post=post, token=visit.browser.form_token)
+        return part(visit, "comment_form", status=422, form=form, token=token)
+    title, post = visit.words.text("New comment"), post_of(visit, answered)
+    return await page(visit, "comment", status=422, title=title, form=form, post=post, token=token)
 
 
 async def vote(visit: Visit, asked: VoteForm) -> Response:
@@ -172,7 +162,7 @@ async def vote(visit: Visit, asked: VoteForm) -> Response:
     await polls.vote(visit.front.writes, member.id, asked.id, asked.choices)
     if not visit.partial:
         return visit.back(asked)
-    return part(visit, "poll", post=post_of(visit, await seen_post(visit, poll.post_id)))
+    return part(visit, "poll", post=post_of(visit, await entry_with_id(visit, poll.post_id)))
 
 
 ROUTES = (

@@ -9,11 +9,9 @@ import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
-from msgspec import Meta
 from msgspec.structs import replace
 from starlette.responses import Response
 
@@ -28,14 +26,14 @@ from shoal.graph.access import own_post
 from shoal.http.params import Id
 from shoal.http.routes import Route
 from shoal.i18n import Translated
-from shoal.queries.hydration import Entry, hydrate
+from shoal.queries.hydration import Entry
 from shoal.settings import Settings
 from shoal.web import form_errors, routing
 from shoal.web.compose_form import NO_ID, Writing, arranged, as_id, draft_of, moment_of, of_draft, of_post
 from shoal.web.media import PictureCard, Refused, cards_of, describe_pictures, own_files, take_files
 from shoal.web.rendering import page
-from shoal.web.request_context import Visit
-from shoal.web.view_models import PostView, post_of
+from shoal.web.request_context import TagName, Text, Visit
+from shoal.web.view_models import PostView, entry_with_id, post_of
 
 _LANGUAGES = """
     ar bg bn ca cs cy da de el en eo es et eu fa fi fr fy ga gd gl he hi hr hu hy id is it ja ka kk ko ku lt lv mk ml mr ms my nb nl
@@ -97,8 +95,6 @@ class Sheet(msgspec.Struct, frozen=True):
     is_message: bool = False
     is_edit: bool = False
     may_schedule: bool = True
-    waits: bool = False
-    """Whether some media is still being processed."""
 
 
 class SheetState(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,13 +107,14 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
     lacking: bool = False
     """Whether to ask about pictures without a description."""
     answers: PostView | None = None
+    """The post that is answered, if the member may still see it."""
     edits: Post | None = None
     recipients: str | None = None
     """The recipients of a direct message as typed; None for a post."""
 
 
-def sheet_of(visit: Visit, member: Member, shown: SheetState) -> Sheet:
-    _, limits, said, edits = visit.words.text, visit.front.writes.limits, shown.said, shown.edits
+def _sheet(visit: Visit, member: Member, shown: SheetState) -> Sheet:
+    _, limits, said, edits = visit.words.text, visit.limits, shown.said, shown.edits
     cards = cards_of(visit, shown.media, said.pictures, lacking=shown.lacking)
     is_message = shown.recipients is not None
     return Sheet(
@@ -147,7 +144,6 @@ def sheet_of(visit: Visit, member: Member, shown: SheetState) -> Sheet:
         is_message=is_message,
         is_edit=edits is not None,
         may_schedule=edits is None and not is_message,
-        waits=any(not card.photo.ready and not card.photo.failed for card in cards),
     )
 
 
@@ -228,19 +224,19 @@ def _languages(words: Translated, chosen: str) -> tuple[SheetChoice, ...]:
 
 
 def _durations(visit: Visit, chosen: int, edits: Post | None) -> tuple[SheetChoice, ...]:
-    words, limits = visit.words, visit.front.writes.limits
+    words, limits = visit.words, visit.limits
     fits = [one for one in _DURATIONS if limits.poll_least_seconds <= one <= limits.poll_most_seconds]
     kept = [SheetChoice("0", words.text("as it is"), chosen == 0)] if edits and edits.poll_id else []
     usual = chosen or (0 if kept else _DAY)
-    return (*kept, *(SheetChoice(str(one), span_words(words, one), one == usual) for one in fits))
+    return (*kept, *(SheetChoice(str(one), _span_words(words, one), one == usual) for one in fits))
 
 
-def span_words(words: Translated, seconds: int) -> str:
+def _span_words(words: Translated, seconds: int) -> str:
     if seconds % _DAY == 0:
-        return words.plural("%(n)s day", "%(n)s days", seconds // _DAY) % {"n": seconds // _DAY}
+        return words.counted("%(n)s day", "%(n)s days", seconds // _DAY)
     if seconds % _HOUR == 0:
-        return words.plural("%(n)s hour", "%(n)s hours", seconds // _HOUR) % {"n": seconds // _HOUR}
-    return words.plural("%(n)s minute", "%(n)s minutes", seconds // _MINUTE) % {"n": seconds // _MINUTE}
+        return words.counted("%(n)s hour", "%(n)s hours", seconds // _HOUR)
+    return words.counted("%(n)s minute", "%(n)s minutes", seconds // _MINUTE)
 
 
 def _takes(visit: Visit) -> str:
@@ -252,7 +248,7 @@ def _takes(visit: Visit) -> str:
         else words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB.")
     )
     return text % {
-        "n": words.number(visit.front.writes.limits.media),
+        "n": words.number(visit.limits.media),
         "kinds": ", ".join(kind for kind in kinds if "/" not in kind),
         "size": settings.max_upload_bytes // _MIB,
         "clip": settings.max_video_bytes // _MIB,
@@ -274,11 +270,11 @@ def _lacking(words: Translated, cards: Sequence[PictureCard]) -> str:
     number = sum(card.lacks for card in cards)
     if not number:
         return ""
-    return words.plural(
+    return words.counted(
         "One of the pictures has no description. Whoever cannot see it will not know what it shows.",
         "%(n)s of the pictures have no description. Whoever cannot see them will not know what they show.",
         number,
-    ) % {"n": words.number(number)}
+    )
 
 
 def local_time(ms: int, zone: str) -> str:
@@ -301,8 +297,8 @@ _ORDER = tuple(Visibility)
 
 
 class ComposeQuery(msgspec.Struct, frozen=True):
-    tag: Annotated[str, Meta(max_length=400)] = ""
-    text: Annotated[str, Meta(max_length=20_000)] = ""
+    tag: TagName = ""
+    text: Text = ""
     reply_to: Id = NO_ID
     scheduled: Id = NO_ID
     again: Id = NO_ID
@@ -315,7 +311,7 @@ async def new(visit: Visit, query: ComposeQuery) -> Response:
         return await sheet(visit, member, SheetState(said=await _planned(visit, member, query.scheduled)))
     if query.again:
         return await sheet(visit, member, SheetState(said=await _again(visit, member, query.again)))
-    said = answering(member, await seen_post(visit, query.reply_to)) if query.reply_to else begun(member)
+    said = answering(member, await entry_with_id(visit, query.reply_to)) if query.reply_to else begun(member)
     text = f"#{query.tag.removeprefix('#')}" if query.tag else query.text
     return await sheet(visit, member, SheetState(said=replace(said, text=text) if text else said))
 
@@ -341,13 +337,6 @@ def answering(member: Member, entry: Entry) -> Writing:
     return replace(begun(member), reply_to=as_id(parent.id), visibility=visibility.value, text=text)
 
 
-async def seen_post(visit: Visit, post_id: int) -> Entry:
-    found = await hydrate(visit.front.reads.graph, visit.viewer_id, (post_id,), unasked=False)
-    if not found:
-        raise NotFound("There is no such post")
-    return found[0]
-
-
 async def _planned(visit: Visit, member: Member, id_: int) -> Writing:
     plan = await scheduled_posts.own_scheduled(visit.front.graph, member.id, id_)
     draft = scheduled_posts.draft_of(plan)
@@ -362,15 +351,16 @@ async def _again(visit: Visit, member: Member, id_: int) -> Writing:
     return replace(said, instead_of=as_id(id_), request=secrets.token_urlsafe(12), asks=member.asks_descriptions)
 
 
-async def sheet(visit: Visit, member: Member, shown: SheetState, *, status: int = 200) -> Response:
-    said = shown.said
+async def sheet(visit: Visit, member: Member, shown: SheetState) -> Response:
+    """Return the form, with status 422 if something about it was refused."""
+    said, status = shown.said, 422 if shown.refused or shown.wrong or shown.lacking else 200
     media = await own_files(visit, member, [one.id for one in said.pictures])
-    answers = shown.answers
-    if said.reply_to and answers is None and shown.edits is None:
-        found = await hydrate(visit.front.reads.graph, member.id, (said.reply_to,), unasked=False)
-        answers = post_of(visit, found[0]) if found else None
+    answers = None
+    if said.reply_to and shown.edits is None:
+        with contextlib.suppress(NotFound):
+            answers = post_of(visit, await entry_with_id(visit, said.reply_to))
     refused = (*shown.refused, *_lost(visit, said, {one.id for one in media}))
-    made = sheet_of(visit, member, replace(shown, media=media, answers=answers, refused=refused))
+    made = _sheet(visit, member, replace(shown, media=media, answers=answers, refused=refused))
     return await page(visit, "compose", status=status, title=made.heading, sheet=made)
 
 
@@ -386,42 +376,32 @@ async def send(visit: Visit, asked: Writing) -> Response:
 
 
 async def submit(
-    visit: Visit, member: Member, typed: SheetState, create: Callable[[Visit, Member, Writing], Awaitable[str]]
+    visit: Visit, member: Member, typed: SheetState, store: Callable[[Visit, Member, Writing], Awaitable[str]]
 ) -> Response:
-    """Create the post, or show the form again with the reason for the refusal. `create` returns the path to redirect to."""
-    said, refused = await taken(visit, member, typed.said)
+    """Store the post, or show the form again with the reason for the refusal. `store` returns the path to redirect to."""
+    pictures, refused = await take_files(visit, member, typed.said.files)
+    said = replace(typed.said, files=(), pictures=(*typed.said.pictures, *pictures))
     shown = replace(typed, said=said, refused=refused)
-    if said.asks != member.asks_descriptions:
+    if said.asks != member.asks_descriptions and not typed.edits:
         member = await members.update_profile(visit.front.writes, member.id, ProfileChange(asks_descriptions=said.asks))
     if said.do not in {"post", "anyway"}:
-        return await sheet(visit, member, replace(shown, said=arranged(said)), status=422 if refused else 200)
+        return await sheet(visit, member, replace(shown, said=arranged(said)))
     if refused:
-        return await sheet(visit, member, shown, status=422)
-    if lacks_descriptions(said):
-        return await sheet(visit, member, replace(shown, lacking=True), status=422)
+        return await sheet(visit, member, shown)
+    if said.asks and said.do != "anyway" and any(is_blank(one.description) for one in said.pictures):
+        return await sheet(visit, member, replace(shown, lacking=True))
     try:
-        return visit.go(await create(visit, member, said))
+        return visit.go(await store(visit, member, said))
     except ShoalError as error:
-        return await sheet(visit, member, replace(shown, wrong=wrong_of(visit, error)), status=422)
-
-
-async def taken(visit: Visit, member: Member, asked: Writing) -> tuple[Writing, tuple[Refused, ...]]:
-    """Return the form with the uploaded files among its pictures, and the files that were refused."""
-    pictures, refused = await take_files(visit, member, asked.files)
-    return replace(asked, files=(), pictures=(*asked.pictures, *pictures)), refused
-
-
-def lacks_descriptions(said: Writing) -> bool:
-    """Return whether to ask about a picture without a description before posting."""
-    return said.asks and said.do != "anyway" and any(is_blank(one.description) for one in said.pictures)
+        return await sheet(visit, member, replace(shown, wrong=wrong_of(visit, error)))
 
 
 async def _posted(visit: Visit, member: Member, said: Writing) -> str:
     """Create or schedule a post and return the path of its page, or of the list of scheduled posts."""
     writes, draft, at = visit.front.writes, draft_of(said), moment_of(said)
     writes.pressure.check()
-    if draft.parent_id and not draft.media and not says_something(said.text):
-        raise InvalidInput("Text can't be blank", field="text")
+    if draft.parent_id and not draft.media:
+        check_says_something(said.text)
     await describe_pictures(visit, member, said.pictures)
     if at:
         await scheduled_posts.schedule(writes, member.id, draft, at, request=said.request)
@@ -434,9 +414,10 @@ async def _posted(visit: Visit, member: Member, said: Writing) -> str:
     return path
 
 
-def says_something(text: str) -> bool:
-    """Return whether a comment contains more than mentions."""
-    return any(not word.startswith("@") and not is_blank(word) for word in text.split())
+def check_says_something(text: str) -> None:
+    """Raise `InvalidInput` if a comment or message contains only mentions."""
+    if all(word.startswith("@") or is_blank(word) for word in text.split()):
+        raise InvalidInput("Text can't be blank", field="text")
 
 
 async def _drop(visit: Visit, member: Member, id_: int) -> None:

@@ -16,10 +16,8 @@ from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media, Poll, Post, Visibility
 from shoal.http.params import Id, Upload
-from shoal.web.request_context import Form
+from shoal.web.request_context import Form, Line, Text
 
-_Text = Annotated[str, Meta(max_length=200_000)]
-_Line = Annotated[str, Meta(max_length=2_000)]
 _Word = Annotated[str, Meta(max_length=100)]
 _Percent = Annotated[int, Meta(ge=0, le=100)]
 VisibilityName = Literal["public", "unlisted", "followers", "direct"]
@@ -29,7 +27,7 @@ NO_ID = cast("Id", 0)
 
 class FileOfPost(msgspec.Struct, frozen=True, kw_only=True):
     id: Id
-    description: Annotated[str, Meta(max_length=20_000)] = ""
+    description: Text = ""
     across: _Percent = MIDDLE
     """The focal point, in percent of the width from the left."""
     down: _Percent = MIDDLE
@@ -42,15 +40,15 @@ class FileOfPost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Writing(Form, frozen=True, kw_only=True):
-    text: _Text = ""
-    spoiler: _Line = ""
+    text: Annotated[str, Meta(max_length=200_000)] = ""
+    spoiler: Line = ""
     sensitive: bool = False
     language: _Word = ""
     visibility: VisibilityName = "public"
     pictures: Annotated[tuple[FileOfPost, ...], Meta(max_length=100)] = ()
     files: Annotated[tuple[Upload, ...], Meta(max_length=100)] = ()
     """Files sent with the form itself, if no script uploaded them before."""
-    options: Annotated[tuple[_Line, ...], Meta(max_length=20)] = ()
+    options: Annotated[tuple[Line, ...], Meta(max_length=20)] = ()
     multiple: bool = False
     hide_totals: bool = False
     seconds: Annotated[int, Meta(ge=0, le=10_000_000_000)] = 0
@@ -125,12 +123,12 @@ def draft_of(said: Writing) -> Draft:
         language=said.language,
         media=tuple(picture.id for picture in said.pictures),
         parent_id=said.reply_to,
-        place=place_of(said),
+        place=_place_of(said),
         poll=poll_of(said),
     )
 
 
-def place_of(said: Writing) -> tuple[float, float] | None:
+def _place_of(said: Writing) -> tuple[float, float] | None:
     given = [said.latitude.strip().replace(",", "."), said.longitude.strip().replace(",", ".")]
     if not any(given):
         return None

@@ -15,7 +15,7 @@ from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.relationships import follow_all
 from shoal.web.request_context import Form, Visit
-from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.view_models import Face, face_of
 
 
@@ -29,21 +29,20 @@ class ContactView(NamedTuple):
     """Whether the viewer follows the member or has requested to."""
 
 
-def match_of(visit: Visit, found: ContactMatch) -> ContactView:
+def _match(visit: Visit, found: ContactMatch) -> ContactView:
     _ = visit.words.text
-    known = found.following or found.requested
-    if known:
-        words = _("You follow them already") if found.following else _("You have asked to follow them")
+    if found.following:
+        words = _("You follow them already")
+    elif found.requested:
+        words = _("You have asked to follow them")
     elif found.match == "name":
         words = _("Has the name of %(account)s, and may be somebody else")
     else:
         words = _("Says to be %(account)s elsewhere")
-    return ContactView(
-        face_of(visit, found.profile.member), words % {"account": found.given}, found.match != "name", known
-    )
+    face, known = face_of(visit, found.profile.member), found.following or found.requested
+    return ContactView(face, words % {"account": found.given}, found.match != "name", known)
 
 
-_FORM = 1 << 16
 _MOST_AT_ONCE = 500
 
 
@@ -58,8 +57,8 @@ class ChosenForm(Form, frozen=True, kw_only=True):
     ids: Annotated[tuple[Id, ...], Meta(max_length=_MOST_AT_ONCE)] = ()
 
 
-async def show(visit: Visit, query: SettingsQuery) -> Response:
-    return await _form(visit, saved=query.saved)
+async def show(visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, handles: str = "") -> Response:
+    return await settings_page(visit, "contacts", wrong=wrong, saved=query.saved, handles=handles)
 
 
 async def look(visit: Visit, asked: FollowListForm) -> Response:
@@ -68,17 +67,16 @@ async def look(visit: Visit, asked: FollowListForm) -> Response:
     try:
         found = await _found(visit, asked)
     except InvalidInput as error:
-        return await _form(visit, wrong_of(visit.words, error), asked.handles)
+        return await show(visit, wrong=wrong_of(visit.words, error), handles=asked.handles)
     words = visit.words
-    asked_for = words.plural("%(n)s account was looked for.", "%(n)s accounts were looked for.", found.asked)
-    unread = words.plural("%(n)s entry names nobody.", "%(n)s entries name nobody.", found.unreadable)
+    unreadable = words.counted("%(n)s entry names nobody.", "%(n)s entries name nobody.", found.unreadable)
     return await settings_page(
         visit,
         "contacts",
         template="contacts_found",
-        matches=[match_of(visit, one) for one in found.matches],
-        asked=asked_for % {"n": words.number(found.asked)},
-        unreadable=unread % {"n": words.number(found.unreadable)} if found.unreadable else "",
+        matches=[_match(visit, one) for one in found.matches],
+        asked=words.counted("%(n)s account was looked for.", "%(n)s accounts were looked for.", found.asked),
+        unreadable=unreadable if found.unreadable else "",
         more=found.more,
     )
 
@@ -101,14 +99,10 @@ async def _found(visit: Visit, asked: FollowListForm) -> ContactsFound:
     return await followees_by_handle(reads, viewer, handles[: MOST_HANDLES + 1])
 
 
-async def _form(visit: Visit, wrong: Wrong = RIGHT, handles: str = "", *, saved: bool = False) -> Response:
-    return await settings_page(visit, "contacts", wrong=wrong, saved=saved, handles=handles)
-
+_MOST_BYTES = MAX_ARCHIVE_BYTES + routing.FORM_BYTES
 
 ROUTES = (
     routing.page("/settings/contacts", show, SettingsQuery),
-    routing.form(
-        "/settings/contacts", look, FollowListForm, limit_class="archives", max_body=MAX_ARCHIVE_BYTES + _FORM
-    ),
+    routing.form("/settings/contacts", look, FollowListForm, limit_class="archives", max_body=_MOST_BYTES),
     routing.form("/settings/contacts/follow", follow, ChosenForm),
 )

@@ -24,7 +24,6 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Member, Visibility
 from shoal.core.text import Span, is_blank, mentions_of, parse, plain_excerpt
 from shoal.graph.payloads.conversations import root_of
-from shoal.http.params import Id
 from shoal.http.routes import Route
 from shoal.i18n import When
 from shoal.queries import conversations as feed
@@ -33,12 +32,12 @@ from shoal.queries.conversations import Conversation
 from shoal.queries.hydration import Entry, hydrate
 from shoal.settings import Settings
 from shoal.web import routing
-from shoal.web.compose import SheetState, begun, form_bytes, says_something, sheet, submit
+from shoal.web.compose import SheetState, begun, check_says_something, form_bytes, sheet, submit
 from shoal.web.compose_form import Writing, draft_of
 from shoal.web.form_errors import told
 from shoal.web.media import describe_pictures
 from shoal.web.rendering import BeforeQuery, next_of, page, part
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import IdForm, IdPath, Visit
 from shoal.web.view_models import Face, PostView, face_of, post_of
 
 _ADDRESSED = re.compile(r"\s*@(\w+)(?:@[\w.-]+)?(?=[\s,:]|$)[,:]?")
@@ -60,14 +59,14 @@ class ConversationView(msgspec.Struct, frozen=True):
     unread: bool
 
 
-def talk_of(visit: Visit, found: Conversation) -> ConversationView:
+def _talk(visit: Visit, found: Conversation) -> ConversationView:
     last, post = found.last, found.last.post
     known = {one.member.name for one in found.people} | ({visit.viewer.name} if visit.viewer else set())
     return ConversationView(
         found.root_id,
         visit.url(f"/conversations/{found.root_id}"),
         tuple(face_of(visit, one.member) for one in found.people[:_NAMES]),
-        talk_names(visit, found),
+        _talk_names(visit, found),
         post.spoiler or plain_excerpt(unaddressed(post.text, known), 90),
         post.author_id == visit.viewer_id,
         len(last.media),
@@ -76,23 +75,18 @@ def talk_of(visit: Visit, found: Conversation) -> ConversationView:
     )
 
 
-def talk_names(visit: Visit, found: Conversation) -> str:
-    shown = [one.member.shown_name for one in found.people]
-    if len(shown) <= _NAMES:
-        return ", ".join(shown)
-    rest = len(shown) - _NAMES
-    text = visit.words.plural("%(names)s and %(n)s other", "%(names)s and %(n)s others", rest)
-    return text % {"names": ", ".join(shown[:_NAMES]), "n": visit.words.number(rest)}
+def _talk_names(visit: Visit, found: Conversation) -> str:
+    names = ", ".join(one.member.shown_name for one in found.people[:_NAMES])
+    if (rest := len(found.people) - _NAMES) <= 0:
+        return names
+    return visit.words.counted("%(names)s and %(n)s other", "%(names)s and %(n)s others", rest, names=names)
 
 
-def messages_of(visit: Visit, entries: Sequence[Entry], known: Collection[str]) -> list[PostView]:
+def _messages(visit: Visit, entries: Sequence[Entry], known: Collection[str]) -> list[PostView]:
     """Return the messages, oldest first, without the mentions of participants that each begins with."""
     ordered = sorted(entries, key=lambda entry: entry.post.id)
-    return [post_of(visit, msgspec.structs.replace(entry, post=_plain(entry, known))) for entry in ordered]
-
-
-def _plain(entry: Entry, known: Collection[str]) -> msgspec.Struct:
-    return msgspec.structs.replace(entry.post, text=unaddressed(entry.post.text, known))
+    posts = [replace(entry.post, text=unaddressed(entry.post.text, known)) for entry in ordered]
+    return [post_of(visit, replace(entry, post=post)) for entry, post in zip(ordered, posts, strict=True)]
 
 
 def unaddressed(text: str, known: Collection[str]) -> str:
@@ -100,6 +94,7 @@ def unaddressed(text: str, known: Collection[str]) -> str:
     at = 0
     while (match := _ADDRESSED.match(text, at)) is not None and match[1].lower() in known:
         at = match.end()
+    # Not in one expression: Babel would take the following strings for an argument of `text`.
     text = text[at:]
     return text.strip()
 
@@ -115,21 +110,15 @@ _MESSAGES = 200
 """Messages that the page of a conversation shows."""
 
 
-class TalkPath(BeforeQuery, frozen=True, kw_only=True):
-    """A conversation, by the id of its first post."""
+class MessageForm(IdForm, frozen=True, kw_only=True):
+    """A message in a conversation, whose id is that of its first post."""
 
-    id: Id
-
-
-class MessageForm(Form, frozen=True, kw_only=True):
-    id: Id
     text: Annotated[str, Meta(max_length=100_000)] = ""
     request: Annotated[str, Meta(max_length=100)] = ""
     """Idempotency key of the form."""
 
 
-class TalkForm(Form, frozen=True, kw_only=True):
-    id: Id
+class TalkForm(IdForm, frozen=True, kw_only=True):
     do: Literal["remove", "unread"]
 
 
@@ -137,7 +126,7 @@ async def several(visit: Visit, query: BeforeQuery) -> Response:
     """List the member's conversations, the most recently active first."""
     member = visit.member
     found = await feed.page(visit.front.reads, member.id, query.cursor())
-    talks = [talk_of(visit, one) for one in found.items]
+    talks = [_talk(visit, one) for one in found.items]
     following = next_of(visit, "/conversations", found.next)
     if visit.partial:
         return part(visit, "talks", talks=talks, next=following)
@@ -145,7 +134,7 @@ async def several(visit: Visit, query: BeforeQuery) -> Response:
     return await page(visit, "conversations", title=title, talks=talks, next=following)
 
 
-async def one(visit: Visit, path: TalkPath) -> Response:
+async def one(visit: Visit, path: IdPath) -> Response:
     """Show a conversation and mark it as read."""
     member = visit.member
     found = await feed.one(visit.front.reads, member.id, path.id)
@@ -189,14 +178,13 @@ async def _one(visit: Visit, found: Conversation, typed: str = "", wrong: str = 
     return await page(
         visit,
         "conversation",
-        status=422 if wrong else 200,
-        title=talk_names(visit, found),
-        talk=talk_of(visit, found),
-        posts=messages_of(visit, entries, known),
+        title=_talk_names(visit, found),
+        talk=_talk(visit, found),
+        posts=_messages(visit, entries, known),
         more=more,
         typed=typed,
         wrong=wrong,
-        limit=visit.front.writes.limits.text,
+        limit=visit.limits.text,
         request=secrets.token_urlsafe(12),
     )
 
@@ -206,7 +194,7 @@ async def _entries(visit: Visit, found: Conversation) -> tuple[list[Entry], bool
     reads, viewer, last = visit.front.reads, visit.viewer_id, found.last.post
     try:
         around = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)
-        first = [entry for entry in await _start(visit, found.root_id) if entry.post.visibility is Visibility.DIRECT]
+        first = await hydrate(reads.graph, viewer, (found.root_id,), unasked=False)
         entries = [*first, *around.below]
     except NotFound:
         around = await threads.thread(reads, viewer, last.id, above=_MESSAGES, below=_MESSAGES)
@@ -214,18 +202,6 @@ async def _entries(visit: Visit, found: Conversation) -> tuple[list[Entry], bool
     kept = {entry.post.id: entry for entry in entries if entry.post.visibility is Visibility.DIRECT}
     kept.setdefault(last.id, found.last)
     return [entry for entry in kept.values() if root_of(entry.post) == found.root_id], around.more
-
-
-async def _start(visit: Visit, root_id: int) -> list[Entry]:
-    return await hydrate(visit.front.reads.graph, visit.viewer_id, (root_id,), unasked=False)
-
-
-ROUTES = (
-    routing.page("/conversations", several, BeforeQuery),
-    routing.page("/conversations/{id}", one, TalkPath),
-    routing.form("/conversations/{id}", change, TalkForm),
-    routing.form("/conversations/{id}/answer", answer, MessageForm),
-)
 
 
 _Recipients = Annotated[str, Meta(max_length=4_000)]
@@ -264,8 +240,8 @@ async def _sent(visit: Visit, member: Member, said: Writing, *, recipients: str)
     writes = visit.front.writes
     writes.pressure.check()
     names = _names(visit, recipients)
-    if not said.pictures and not says_something(said.text):
-        raise InvalidInput("Text can't be blank", field="text")
+    if not said.pictures:
+        check_says_something(said.text)
     text = addressed(said.text.strip(), names, writes.domain)
     known = {mention.name for mention in await members_named(writes, text)}
     if missing := [name for name in names if name not in known]:
@@ -303,6 +279,10 @@ def _words(recipients: str) -> list[str]:
 def routes(settings: Settings) -> tuple[Route, ...]:
     """Return the routes. The settings limit the size of the form and its files."""
     return (
+        routing.page("/conversations", several, BeforeQuery),
+        routing.page("/conversations/{id}", one, IdPath),
+        routing.form("/conversations/{id}", change, TalkForm),
+        routing.form("/conversations/{id}/answer", answer, MessageForm),
         routing.page("/conversations/new", new, MessageQuery),
         routing.form("/conversations/new", send, NewMessageForm, max_body=form_bytes(settings)),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from html import escape
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -17,17 +18,16 @@ from starlette.responses import JSONResponse, Response
 
 from shoal.core.errors import InvalidInput, NotFound, Unauthenticated
 from shoal.core.ids import MAX_ID
+from shoal.core.model import OPEN
 from shoal.core.text import isolated, plain_excerpt
-from shoal.http.params import Id
 from shoal.http.routes import Route
 from shoal.mastodon_api.context import Context, Front
 from shoal.queries.hydration import Entry, hydrate
 from shoal.web import routing
-from shoal.web.posts import PostPath, post_with_id
+from shoal.web.posts import PostPath
 from shoal.web.rendering import bare, page
-from shoal.web.request_context import Visit
-from shoal.web.syndication import may_embed
-from shoal.web.view_models import post_of
+from shoal.web.request_context import IdPath, Line, Visit
+from shoal.web.view_models import entry_with_id, post_of
 
 _WIDTH, _LEAST, _MOST = 520, 220, 1_000
 """Width of a frame in pixels: default, minimum, maximum."""
@@ -45,14 +45,10 @@ _HEADERS = {
 _OURS = re.compile(r"/(?:embed/)?@(\w{1,100})/(\d{1,19})/?")
 
 
-class EmbedPath(msgspec.Struct, frozen=True):
-    id: Id
-
-
 class OEmbedQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The URL of a post, and the maximum size of the embed in pixels."""
 
-    url: Annotated[str, Meta(max_length=2_000)]
+    url: Line
     maxwidth: Annotated[int, Meta(ge=0, le=100_000)] = 0
     maxheight: Annotated[int, Meta(ge=0, le=100_000)] = 0
     format: Literal["json", "xml"] = "json"
@@ -77,16 +73,16 @@ class OEmbed(msgspec.Struct, frozen=True, kw_only=True):
     thumbnail_height: int | None = None
 
 
-async def code(visit: Visit, path: EmbedPath) -> Response:
+async def code(visit: Visit, path: IdPath) -> Response:
     """Show the embed code of a post, with a preview."""
-    entry = await post_with_id(visit, path.id)
-    made = _frame_code(visit.front, entry, _WIDTH, _height(entry, _WIDTH)) if may_embed(entry.post) else ""
+    entry = await entry_with_id(visit, path.id)
+    made = _frame_code(visit.front, entry, _WIDTH, _height(entry, _WIDTH)) if entry.post.visibility in OPEN else ""
     return await page(visit, "embed", title=visit.words.text("Embed"), post=post_of(visit, entry), code=made)
 
 
 async def framed(visit: Visit, path: PostPath) -> Response:
     """Render a post for a frame on another site: as an anonymous viewer sees it, without scripts."""
-    stranger = Visit(visit.front, visit.request, visit.browser, None, visit.words, visit.now_ms)
+    stranger = replace(visit, viewer=None, session_id=0)
     entry = await _public(visit.front, path.handle, path.id)
     network = isolated(visit.front.settings.title)
     headers = {**_HEADERS, "Cache-Control": visit.kept_by_anybody(300)}
@@ -140,7 +136,7 @@ async def _at_address(front: Front, address: str) -> Entry:
 async def _public(front: Front, name: str, id_: int) -> Entry:
     """Return an embeddable post as an anonymous viewer sees it. Raises `NotFound`."""
     found = await hydrate(front.reads.graph, None, (id_,), unasked=False)
-    if not found or found[0].author.member.name != name.lower() or not may_embed(found[0].post):
+    if not found or found[0].author.member.name != name.lower() or found[0].post.visibility not in OPEN:
         raise NotFound("There is no such post")
     return found[0]
 
@@ -164,7 +160,7 @@ def _height(entry: Entry, width: int) -> int:
 
 
 ROUTES = (
-    routing.page("/posts/{id}/embed", code, EmbedPath),
+    routing.page("/posts/{id}/embed", code, IdPath),
     routing.page("/embed/@{handle}/{id}", framed, PostPath),
     Route("GET", "/api/oembed", oembed, auth="public", limit_class="pages", params=OEmbedQuery, answer=OEmbed),
 )

@@ -5,7 +5,6 @@ A script gets a short message instead of a page. A page for a server error (stat
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +20,7 @@ from shoal.mastodon_api.context import Front
 from shoal.web.form_errors import complaint, sentence
 from shoal.web.layout import Shell, bare_shell, shell_of
 from shoal.web.rendering import framed, part
-from shoal.web.request_context import Visit, browser_of, spoken
+from shoal.web.request_context import Visit, new_visit
 
 _PREFIX = "Validation failed: "
 
@@ -36,11 +35,11 @@ class Trouble(msgspec.Struct, frozen=True):
     search: bool = False
 
 
-def trouble_of(words: Translated, reply: Reply, request_id: str) -> Trouble:
+def _trouble(words: Translated, reply: Reply, request_id: str) -> Trouble:
     _ = words.text
     seconds = dict(reply.headers).get("Retry-After", "1")
-    told = _translated_reason(reply.body)
-    said = sentence(complaint(words, told)) if told else ""
+    reason = _reason(reply.body)
+    said = sentence(complaint(words, reason)) if reason else ""
     match reply.status:
         case 401:
             return Trouble(401, _("Please log in"), said, _("This page is for members."))
@@ -56,28 +55,23 @@ def trouble_of(words: Translated, reply: Reply, request_id: str) -> Trouble:
         case 413:
             return Trouble(413, _("This is too large"), said, _("Try again with less or with smaller files."))
         case 429:
-            hint = words.plural(
+            hint = words.counted(
                 "Please wait %(n)s second and try again.", "Please wait %(n)s seconds and try again.", int(seconds)
             )
-            return Trouble(429, _("That was a lot at once"), "", hint % {"n": words.number(int(seconds))})
+            return Trouble(429, _("That was a lot at once"), "", hint)
         case 503:
-            return Trouble(
-                503,
-                _("One moment"),
-                said,
-                _("A part of the network is away. Reading may go on; try again in a moment."),
-            )
+            hint = _("A part of the network is away. Reading may go on; try again in a moment.")
+            return Trouble(503, _("One moment"), said, hint)
         case 507:
-            return Trouble(
-                507, _("No room left"), said, _("Nothing was stored. Please tell whoever runs this network.")
-            )
+            hint = _("Nothing was stored. Please tell whoever runs this network.")
+            return Trouble(507, _("No room left"), said, hint)
         case status if status >= 500:
             hint = _("It was not your fault. If it happens again, tell whoever runs this network the number below.")
             return Trouble(status, _("Something went wrong"), "", hint, request_id)
     return Trouble(reply.status, _("This did not work"), said, _("Go back and try again."))
 
 
-def _translated_reason(body: Any) -> str:
+def _reason(body: Any) -> str:
     # OAuth's `error` is a code for programs; `error_description` is the text for people.
     error = body.get("error_description") or body.get("error", "") if isinstance(body, Mapping) else ""
     return str(error).removeprefix(_PREFIX)
@@ -91,7 +85,7 @@ async def error_page(visit: Visit, error: Exception) -> Response:
     """Return the error page; for a script, a short message."""
     request_id = _id_of(visit.request)
     reply = reply_for(error, where=f"{visit.request.scope.get(ROUTE, '(no such page)')} ({request_id})")
-    trouble = trouble_of(visit.words, reply, request_id)
+    trouble = _trouble(visit.words, reply, request_id)
     frame = bare_shell(visit, trouble.title) if reply.status >= _OURS else await shell_of(visit, trouble.title)
     return _told(visit, frame, trouble, reply)
 
@@ -103,9 +97,8 @@ class Refusals:
         self._front = front
 
     def __call__(self, reply: Reply, request: Request) -> Response:
-        front = self._front
-        visit = Visit(front, request, browser_of(front, request), None, spoken(request), time.time_ns() // 1_000_000)
-        trouble = trouble_of(visit.words, reply, _id_of(request))
+        visit = new_visit(self._front, request)
+        trouble = _trouble(visit.words, reply, _id_of(request))
         return _told(visit, bare_shell(visit, trouble.title), trouble, reply)
 
 

@@ -56,7 +56,7 @@ async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile]
     reads, last = visit.front.reads, query.offset + _SIZE > _MOST
     try:
         if query.order == "followed":
-            return await followed_most(visit, query.offset, _SIZE)
+            return await _most_followed(visit, query.offset, _SIZE)
         found = await members.directory_page(reads, visit.viewer_id, query.order, _SIZE, query.offset)
     except Unavailable:
         not_noted()
@@ -65,7 +65,7 @@ async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile]
     return found, bool(found) and not last
 
 
-async def followed_most(visit: Visit, offset: int, limit: int) -> tuple[list[Profile], bool]:
+async def _most_followed(visit: Visit, offset: int, limit: int) -> tuple[list[Profile], bool]:
     """Return some of the most followed discoverable members, without those hidden from the viewer, and whether there are more."""
     reads, viewer = visit.front.reads, visit.viewer_id
     every = await most_followed(reads)
@@ -77,9 +77,6 @@ async def followed_most(visit: Visit, offset: int, limit: int) -> tuple[list[Pro
         if is_listed(one.member) and not stands[one.member.id].severed and not stands[one.member.id].muting
     ]
     return found, offset + limit < len(every)
-
-
-DIRECTORY_ROUTES = (routing.page("/explore/people", people, DirectoryPageQuery, remembered=True),)
 
 
 class WallPhoto(NamedTuple):
@@ -135,10 +132,10 @@ def wall_of(visit: Visit, entries: Iterable[Entry]) -> list[WallPhoto]:
 
 async def cloud_of(visit: Visit, limit: int, order: str = "all") -> list[CloudWord]:
     """Return the tags of the cloud in alphabetical order; empty while the tag cloud is unavailable."""
-    return cloud_words(visit, await words_of_cloud(visit, limit, order))
+    return _cloud(visit, await _sized_tags(visit, limit, order))
 
 
-async def words_of_cloud(visit: Visit, limit: int, order: str = "all") -> list[SizedTag]:
+async def _sized_tags(visit: Visit, limit: int, order: str = "all") -> list[SizedTag]:
     """Return the tags of the cloud, largest first; empty while the tag cloud is unavailable."""
     try:
         return await visit.front.reads.tags.sized(order, limit)
@@ -146,7 +143,7 @@ async def words_of_cloud(visit: Visit, limit: int, order: str = "all") -> list[S
         return []
 
 
-def cloud_words(visit: Visit, words: Sequence[SizedTag]) -> list[CloudWord]:
+def _cloud(visit: Visit, words: Sequence[SizedTag]) -> list[CloudWord]:
     """Return the tags in alphabetical order."""
     return [
         CloudWord(word.form, tag_path(visit, word.name), word.level, visit.words.number(word.uses))
@@ -154,7 +151,7 @@ def cloud_words(visit: Visit, words: Sequence[SizedTag]) -> list[CloudWord]:
     ]
 
 
-async def drawn_cloud(visit: Visit, words: Sequence[SizedTag]) -> DrawnCloud | None:
+async def _drawn_cloud(visit: Visit, words: Sequence[SizedTag]) -> DrawnCloud | None:
     """Return the drawn tag cloud, or None without tags. The layout takes 0.1 s and is cached."""
     if not words:
         return None
@@ -166,7 +163,7 @@ async def drawn_cloud(visit: Visit, words: Sequence[SizedTag]) -> DrawnCloud | N
             DrawnTag(
                 tag_path(visit, words[one.place.at].name),
                 one.text,
-                _uses(visit, words[one.place.at]),
+                _label(visit, words[one.place.at]),
                 f"c{one.colour} {one.weight}",
                 one.place.x + one.place.width / 2,
                 one.place.baseline,
@@ -184,9 +181,8 @@ def _laid_out(words: tuple[NamedLevel, ...]) -> tuple[Frame, tuple[DrawnWord, ..
     return frame, tuple(placed)
 
 
-def _uses(visit: Visit, word: SizedTag) -> str:
-    text = visit.words.plural("#%(tag)s: %(n)s post", "#%(tag)s: %(n)s posts", word.uses)
-    return text % {"tag": word.form, "n": visit.words.number(word.uses)}
+def _label(visit: Visit, word: SizedTag) -> str:
+    return visit.words.counted("#%(tag)s: %(n)s post", "#%(tag)s: %(n)s posts", word.uses, tag=word.form)
 
 
 _PHOTOS = 24
@@ -199,7 +195,7 @@ async def explore(visit: Visit, _params: None) -> Response:
     trending, newest, words, rising, (people, _) = await asyncio.gather(
         trends.page(reads, visit.viewer_id, _PHOTOS),
         public_timelines.public_page(reads, visit.viewer_id, Cursor(limit=_PHOTOS), only_media=True),
-        words_of_cloud(visit, _CLOUD),
+        _sized_tags(visit, _CLOUD),
         cloud_of(visit, 12, "rising"),
         _people(visit),
     )
@@ -211,8 +207,8 @@ async def explore(visit: Visit, _params: None) -> Response:
         title=visit.words.text("Explore"),
         trending=first,
         newest=[picture for picture in wall_of(visit, newest.entries) if picture.path not in known],
-        cloud=cloud_words(visit, words),
-        drawn=await drawn_cloud(visit, words),
+        cloud=_cloud(visit, words),
+        drawn=await _drawn_cloud(visit, words),
         rising=rising,
         people=await people_of(visit, people),
     )
@@ -220,7 +216,7 @@ async def explore(visit: Visit, _params: None) -> Response:
 
 async def _people(visit: Visit) -> tuple[list[Profile], bool]:
     try:
-        return await followed_most(visit, 0, _PEOPLE)
+        return await _most_followed(visit, 0, _PEOPLE)
     except Unavailable:
         not_noted()
         return [], False
@@ -232,5 +228,6 @@ async def about(visit: Visit, _params: None) -> Response:
 
 ROUTES = (
     routing.page("/explore", explore, remembered=True),
+    routing.page("/explore/people", people, DirectoryPageQuery, remembered=True),
     routing.page("/about", about),
 )

@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.commands import ranking
-from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.errors import InvalidInput
 from shoal.core.ranking.terms import TITLES
 from shoal.graph.payloads.members import tastes_of
 from shoal.http.params import Id
 from shoal.queries.foryou.preview import effect_of
-from shoal.queries.hydration import hydrate, profiles_by_id
+from shoal.queries.hydration import profiles_by_id
 from shoal.web import routing
 from shoal.web.rendering import page, part
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, IdForm, Line, TagName, Visit
 from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
-from shoal.web.view_models import face_of, post_of
+from shoal.web.view_models import entry_with_id, face_of, post_of
 
 _STEPS = {"more": 1, "less": -1, "forget": 0}
 
 
 class MoreQuery(msgspec.Struct, frozen=True):
     id: Id
-    to: Annotated[str, Meta(max_length=2_000)] = "/"
+    to: Line = "/"
 
 
-class Feedback(Form, frozen=True, kw_only=True):
+class Feedback(IdForm, frozen=True, kw_only=True):
     """`step` is `more` or `less` for the author of a post, or `more:tag` for one of its tags."""
 
-    id: Id
     step: Annotated[str, Meta(max_length=420)]
 
 
 async def more(visit: Visit, asked: MoreQuery) -> Response:
-    entries = await hydrate(visit.front.reads.graph, visit.viewer_id, (asked.id,), unasked=False)
-    if not entries:
-        raise NotFound("There is no such post")
-    post, token = post_of(visit, entries[0]), visit.browser.form_token
-    muted = entries[0].thread_muted
+    entry = await entry_with_id(visit, asked.id)
+    views: dict[str, Any] = {
+        "post": post_of(visit, entry),
+        "muted": entry.thread_muted,
+        "to": asked.to,
+        "token": visit.browser.form_token,
+    }
     if visit.partial:
-        return part(visit, "choices", post=post, muted=muted, to=asked.to, token=token)
-    title = visit.words.text("More about this post")
-    return await page(visit, "choices", title=title, post=post, muted=muted, to=asked.to, token=token)
+        return part(visit, "choices", **views)
+    return await page(visit, "choices", title=visit.words.text("More about this post"), **views)
 
 
 async def say(visit: Visit, asked: Feedback) -> Response:
@@ -61,30 +61,24 @@ async def say(visit: Visit, asked: Feedback) -> Response:
     return visit.back(asked)
 
 
-ROUTES = (
-    routing.page("/posts/{id}/more", more, MoreQuery),
-    routing.form("/posts/{id}/feedback", say, Feedback),
-)
-
-
 class Taps(NamedTuple):
     icon: str
     words: str
 
 
-def said_of(visit: Visit, taps: int) -> Taps:
+def _taps(visit: Visit, taps: int) -> Taps:
     """Return the icon and text for a number of taps; negative numbers are taps for less."""
-    words = visit.words
+    counted = visit.words.counted
     if taps > 0:
-        return Taps("thumbs-up", words.plural("asked for more", "asked for more, %(n)s times", taps) % {"n": taps})
-    return Taps("thumbs-down", words.plural("asked for less", "asked for less, %(n)s times", -taps) % {"n": -taps})
+        return Taps("thumbs-up", counted("asked for more", "asked for more, %(n)s times", taps))
+    return Taps("thumbs-down", counted("asked for less", "asked for less, %(n)s times", -taps))
 
 
 class ForgetForm(Form, frozen=True, kw_only=True):
     """The feedback to delete: about an author, about a tag, or, with neither, all of it."""
 
     author: Id = Id(0)
-    tag: Annotated[str, Meta(max_length=400)] = ""
+    tag: TagName = ""
 
 
 async def show(visit: Visit, query: SettingsQuery) -> Response:
@@ -93,11 +87,11 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
     wishes = (await tastes_of(graph, member.id)).wishes
     profiles = {one.member.id: one for one in await profiles_by_id(graph, member.id, list(wishes.authors))}
     people = [
-        (face_of(visit, profiles[id_].member), said_of(visit, taps))
+        (face_of(visit, profiles[id_].member), _taps(visit, taps))
         for id_, taps in reversed(wishes.authors.items())
         if id_ in profiles
     ]
-    tags: list[tuple[str, Taps]] = [(tag, said_of(visit, taps)) for tag, taps in reversed(wishes.tags.items())]
+    tags = [(tag, _taps(visit, taps)) for tag, taps in reversed(wishes.tags.items())]
     return await settings_page(visit, "feedback", saved=query.saved, people=people, tags=tags, picked=wishes.picked)
 
 
@@ -113,7 +107,9 @@ async def forget(visit: Visit, asked: ForgetForm) -> Response:
     return saved_at(visit, "feedback")
 
 
-SETTINGS_ROUTES = (
+ROUTES = (
+    routing.page("/posts/{id}/more", more, MoreQuery),
+    routing.form("/posts/{id}/feedback", say, Feedback),
     routing.page("/settings/feedback", show, SettingsQuery),
     routing.form("/settings/feedback/forget", forget, ForgetForm),
 )

@@ -20,9 +20,9 @@ from shoal.http.params import Id
 from shoal.queries.hydration import hydrate
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
-from shoal.web.request_context import Form, Visit
-from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
-from shoal.web.view_models import PostView, post_of
+from shoal.web.request_context import Form, IdForm, IdPath, Line, Visit
+from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
+from shoal.web.view_models import post_of
 
 _LASTING = (1_800, 3_600, 21_600, 86_400, 604_800, 2_592_000)
 
@@ -39,25 +39,19 @@ class FilterRow(NamedTuple):
     over: bool
 
 
-class FilterChoice(NamedTuple):
-    key: str
-    words: str
-    hint: str = ""
-
-
-def row_of(visit: Visit, one: Filter) -> FilterRow:
+def _row(visit: Visit, one: Filter) -> FilterRow:
     _, words = visit.words.text, visit.words
     over = bool(one.expires_at) and one.expires_at <= visit.now_ms
     until = _("ended %(when)s") if over else _("until %(when)s")
     named = ", ".join(keyword.keyword for keyword in one.keywords[:5])
     more = len(one.keywords) - 5
-    held = words.plural("%(n)s post", "%(n)s posts", len(one.posts)) % {"n": words.number(len(one.posts))}
+    held = words.counted("%(n)s post", "%(n)s posts", len(one.posts))
     return FilterRow(
         visit.url(f"/settings/filters/{one.id}"),
         one.title,
         " · ".join(part for part in (f"{named} +{more}" if more > 0 else named, held if one.posts else "") if part),
         _where(visit, one),
-        next(choice.words for choice in actions_of(visit) if choice.key == one.action),
+        next(label for action, label, _hint in _actions(visit) if action == one.action),
         until % {"when": words.full(one.expires_at)} if one.expires_at else "",
         over,
     )
@@ -66,10 +60,10 @@ def row_of(visit: Visit, one: Filter) -> FilterRow:
 def _where(visit: Visit, one: Filter) -> str:
     if set(one.contexts) == set(FilterContext):
         return visit.words.text("Everywhere")
-    return ", ".join(words for context, words in contexts_of(visit) if context in one.contexts)
+    return ", ".join(words for context, words in _contexts(visit) if context in one.contexts)
 
 
-def contexts_of(visit: Visit) -> list[tuple[str, str]]:
+def _contexts(visit: Visit) -> list[tuple[str, str]]:
     _ = visit.words.text
     return [
         (FilterContext.HOME, _("Home and lists")),
@@ -80,16 +74,17 @@ def contexts_of(visit: Visit) -> list[tuple[str, str]]:
     ]
 
 
-def actions_of(visit: Visit) -> list[FilterChoice]:
+def _actions(visit: Visit) -> list[tuple[str, str, str]]:
+    """Return the actions of a filter, each with its label and a hint."""
     _ = visit.words.text
     return [
-        FilterChoice(FilterAction.WARN, _("Fold it"), _("It stands there in a line that says why, and can be opened")),
-        FilterChoice(FilterAction.BLUR, _("Cover its pictures"), _("The text stays")),
-        FilterChoice(FilterAction.HIDE, _("Leave it out"), _("As if it were not there")),
+        (FilterAction.WARN, _("Fold it"), _("It stands there in a line that says why, and can be opened")),
+        (FilterAction.BLUR, _("Cover its pictures"), _("The text stays")),
+        (FilterAction.HIDE, _("Leave it out"), _("As if it were not there")),
     ]
 
 
-def lasting_of(visit: Visit, *, kept: bool) -> list[tuple[str, str]]:
+def _durations(visit: Visit, *, kept: bool) -> list[tuple[str, str]]:
     """Return the choices of a duration in seconds. For an existing filter (`kept`), the first keeps the current expiry."""
     _ = visit.words.text
     times = [(f"{seconds}", format_timedelta(seconds, locale=visit.words.code)) for seconds in _LASTING]
@@ -104,18 +99,18 @@ class HeldPost(NamedTuple):
     words: str
 
 
-async def held_posts(visit: Visit, posts: Sequence[FilterPost]) -> list[HeldPost]:
+async def _held_posts(visit: Visit, posts: Sequence[FilterPost]) -> list[HeldPost]:
     """Return the posts of a filter, with at most seven reads."""
-    found = await hydrate(visit.front.graph, visit.viewer_id, [one.post_id for one in posts], unasked=False)
-    shown = {entry.id: post_of(visit, entry) for entry in found}
-    return [_held(visit, one, shown.get(one.post_id)) for one in posts]
-
-
-def _held(visit: Visit, one: FilterPost, post: PostView | None) -> HeldPost:
-    if post is None:
-        return HeldPost(one.id, "", visit.words.text("A post that is gone"))
-    said = post.excerpt or visit.words.text("A post without words")
-    return HeldPost(one.id, post.path, f"{post.author.shown}: {said}")
+    _, found = visit.words.text, []
+    entries = await hydrate(visit.front.graph, visit.viewer_id, [one.post_id for one in posts], unasked=False)
+    visible = {entry.id: post_of(visit, entry) for entry in entries}
+    for one in posts:
+        if (post := visible.get(one.post_id)) is None:
+            found.append(HeldPost(one.id, "", _("A post that is gone")))
+        else:
+            excerpt = post.excerpt or _("A post without words")
+            found.append(HeldPost(one.id, post.path, f"{post.author.shown}: {excerpt}"))
+    return found
 
 
 _EVERYWHERE = tuple(FilterContext)
@@ -125,7 +120,7 @@ _FORM = 1 << 19
 
 
 class FilterForm(Form, frozen=True, kw_only=True):
-    title: Annotated[str, Meta(max_length=2_000)] = ""
+    title: Line = ""
     words: _Lines = ""
     """Keywords and phrases, one per line, that match whole words."""
     parts: _Lines = ""
@@ -140,24 +135,30 @@ class ChangeForm(FilterForm, frozen=True, kw_only=True):
     id: Id
 
 
-class OneFilter(msgspec.Struct, frozen=True):
-    id: Id
-
-
-class FilterIdForm(Form, frozen=True, kw_only=True):
-    """A filter, or a post of a filter, to delete."""
-
-    id: Id
-
-
 class RepeatsForm(Form, frozen=True, kw_only=True):
     """Whether a post that several members shared is shown only once."""
 
     folds_shares: bool = False
 
 
-async def listed(visit: Visit, query: SettingsQuery) -> Response:
-    return await _list(visit, FilterForm(), saved=query.saved)
+_EMPTY = FilterForm()
+
+
+async def listed(
+    visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: FilterForm = _EMPTY
+) -> Response:
+    member = visit.member
+    return await settings_page(
+        visit,
+        "filters",
+        wrong=wrong,
+        saved=query.saved,
+        typed=typed,
+        filters=[_row(visit, one) for one in await filters_of(visit.front.graph, member.id)],
+        lasting=_durations(visit, kept=False),
+        folds_shares=member.folds_shares,
+        most=MAX_CHARACTERS,
+    )
 
 
 async def mute(visit: Visit, asked: FilterForm) -> Response:
@@ -168,7 +169,7 @@ async def mute(visit: Visit, asked: FilterForm) -> Response:
         await filters.create(visit.front.writes, member.id, _change(whole))
     except InvalidInput as error:
         wrong = wrong_of(visit.words, error)
-        return await _list(visit, asked, {"words": next(iter(wrong.values()))})
+        return await listed(visit, wrong={"words": next(iter(wrong.values()))}, typed=asked)
     return saved_at(visit, "filters")
 
 
@@ -192,7 +193,7 @@ async def create(visit: Visit, asked: FilterForm) -> Response:
     return saved_at(visit, "filters")
 
 
-async def edit(visit: Visit, asked: OneFilter) -> Response:
+async def edit(visit: Visit, asked: IdPath) -> Response:
     found = await filters.own_filter(visit.front.graph, visit.member.id, asked.id)
     typed = FilterForm(
         title=found.title,
@@ -215,13 +216,13 @@ async def change(visit: Visit, asked: ChangeForm) -> Response:
     return saved_at(visit, "filters")
 
 
-async def delete(visit: Visit, asked: FilterIdForm) -> Response:
+async def delete(visit: Visit, asked: IdForm) -> Response:
     member = visit.checked(asked)
     await filters.delete(visit.front.writes, member.id, asked.id)
     return saved_at(visit, "filters")
 
 
-async def release(visit: Visit, asked: FilterIdForm) -> Response:
+async def release(visit: Visit, asked: IdForm) -> Response:
     """Remove a post from the filter that hides it."""
     member = visit.checked(asked)
     await filters.remove_post(visit.front.writes, member.id, asked.id)
@@ -264,22 +265,6 @@ def _named(visit: Visit, error: InvalidInput) -> dict[str, str]:
     return {names.get(field, field): blank.get(field, said) if blanks else said for field, said in wrong.items()}
 
 
-async def _list(visit: Visit, typed: FilterForm, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
-    member = visit.member
-    found: Sequence[Filter] = await filters_of(visit.front.graph, member.id)
-    return await settings_page(
-        visit,
-        "filters",
-        wrong=wrong,
-        saved=saved,
-        typed=typed,
-        filters=[row_of(visit, one) for one in found],
-        lasting=lasting_of(visit, kept=False),
-        folds_shares=member.folds_shares,
-        most=MAX_CHARACTERS,
-    )
-
-
 async def _form(visit: Visit, typed: FilterForm, held: Filter | None = None, wrong: Wrong = RIGHT) -> Response:
     return await settings_page(
         visit,
@@ -288,10 +273,10 @@ async def _form(visit: Visit, typed: FilterForm, held: Filter | None = None, wro
         wrong=wrong,
         typed=typed,
         id=held.id if held else 0,
-        posts=await held_posts(visit, held.posts) if held else [],
-        contexts=contexts_of(visit),
-        actions=actions_of(visit),
-        lasting=lasting_of(visit, kept=held is not None and bool(held.expires_at)),
+        posts=await _held_posts(visit, held.posts) if held else [],
+        contexts=_contexts(visit),
+        actions=_actions(visit),
+        lasting=_durations(visit, kept=held is not None and bool(held.expires_at)),
         most=MAX_CHARACTERS,
     )
 
@@ -302,8 +287,8 @@ ROUTES = (
     routing.form("/settings/filters/repeats", set_repeats, RepeatsForm),
     routing.page("/settings/filters/new", new),
     routing.form("/settings/filters/new", create, FilterForm, max_body=_FORM),
-    routing.page("/settings/filters/{id}", edit, OneFilter),
+    routing.page("/settings/filters/{id}", edit, IdPath),
     routing.form("/settings/filters/{id}", change, ChangeForm, max_body=_FORM),
-    routing.form("/settings/filters/{id}/delete", delete, FilterIdForm),
-    routing.form("/settings/filters/posts/{id}/release", release, FilterIdForm),
+    routing.form("/settings/filters/{id}/delete", delete, IdForm),
+    routing.form("/settings/filters/posts/{id}/release", release, IdForm),
 )

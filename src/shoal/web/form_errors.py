@@ -233,17 +233,12 @@ def wrong_of(words: Translated, error: InvalidInput, **known: str) -> dict[str, 
 
 
 def _said(words: Translated, error: InvalidInput, known: Mapping[str, str]) -> str:
-    if isinstance(error, Taken):
-        return _taken(words, error.field or "")
-    if said := _of_kind(words, error):
-        return said
-    return known.get(error.field or "") or told(words, error)
-
-
-def _of_kind(words: Translated, error: InvalidInput) -> str:
-    """Return the message for an error type; empty if the message depends on the field."""
     _ = words.text
     match error:
+        case Taken(field="email"):
+            return _("Somebody here has this address already. Log in instead, or use another one.")
+        case Taken():
+            return _("This name is taken. Please choose another one.")
         case Blank():
             return _("Please fill this in.")
         case NotAccepted():
@@ -252,13 +247,7 @@ def _of_kind(words: Translated, error: InvalidInput) -> str:
             return _("Addresses of this provider are not taken here.")
         case Reserved():
             return _("This name is kept for the network itself. Please choose another one.")
-    return ""
-
-
-def _taken(words: Translated, field: str) -> str:
-    if field == "email":
-        return words.text("Somebody here has this address already. Log in instead, or use another one.")
-    return words.text("This name is taken. Please choose another one.")
+    return known.get(error.field or "") or told(words, error)
 
 
 def told(words: Translated, error: ShoalError | None, field: str = "") -> str:

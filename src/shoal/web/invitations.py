@@ -14,11 +14,10 @@ from shoal.commands.second_factor import check_staff
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Role
 from shoal.core.signup import MOST_USES, USUAL_SECONDS, Invitation, may_invite
-from shoal.http.params import Id
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
-from shoal.web.request_context import Form, Visit
-from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+from shoal.web.request_context import Form, IdForm, Visit
+from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 
 _USES = (1, 2, 5, 10, 25, MOST_USES)
 _SECONDS = (3_600, 43_200, 86_400, 259_200, 604_800, 2_592_000)
@@ -36,30 +35,30 @@ class InvitationRow(NamedTuple):
 
 def rows_of(visit: Visit, invitations: Sequence[Invitation], *, own: bool = True) -> list[InvitationRow]:
     """Return invitations for a list, without links unless they are the viewer's `own`."""
-    return [_row_of(visit, one, own=own) for one in invitations]
-
-
-def _row_of(visit: Visit, one: Invitation, *, own: bool) -> InvitationRow:
-    over = not one.is_open(visit.now_ms)
-    return InvitationRow(
-        one.id,
-        "" if over or not own else f"{visit.front.at.root}/invite/{one.code}",
-        _uses(visit, one),
-        _until(visit, one),
-        one.follow,
-        over,
-    )
+    root = visit.front.at.root
+    return [
+        InvitationRow(
+            one.id,
+            f"{root}/invite/{one.code}" if own and one.is_open(visit.now_ms) else "",
+            _uses(visit, one),
+            _until(visit, one),
+            one.follow,
+            over=not one.is_open(visit.now_ms),
+        )
+        for one in invitations
+    ]
 
 
 def _uses(visit: Visit, one: Invitation) -> str:
     words = visit.words
     if one.most:
-        text = words.plural("%(used)s of %(n)s person has joined", "%(used)s of %(n)s people have joined", one.most)
-        return text % {"used": words.number(one.used), "n": words.number(one.most)}
+        used = words.number(one.used)
+        return words.counted(
+            "%(used)s of %(n)s person has joined", "%(used)s of %(n)s people have joined", one.most, used=used
+        )
     if not one.used:
         return words.text("Nobody has joined so far")
-    text = words.plural("%(n)s person has joined", "%(n)s people have joined", one.used)
-    return text % {"n": words.number(one.used)}
+    return words.counted("%(n)s person has joined", "%(n)s people have joined", one.used)
 
 
 def _until(visit: Visit, one: Invitation) -> str:
@@ -70,14 +69,14 @@ def _until(visit: Visit, one: Invitation) -> str:
     return text % {"when": visit.words.full(one.expires_at)}
 
 
-def uses_of(visit: Visit) -> list[tuple[str, str]]:
+def _uses_choices(visit: Visit) -> list[tuple[str, str]]:
     """Return the choices for the number of uses, each with its label. Only staff may choose unlimited (0)."""
     words = visit.words
-    some = [(f"{n}", words.plural("%(n)s person", "%(n)s people", n) % {"n": words.number(n)}) for n in _USES]
+    some = [(f"{n}", words.counted("%(n)s person", "%(n)s people", n)) for n in _USES]
     return [*some, *_for_staff(visit, words.text("As many as come"))]
 
 
-def seconds_of(visit: Visit) -> list[tuple[str, str]]:
+def _seconds_choices(visit: Visit) -> list[tuple[str, str]]:
     """Return the choices for the lifetime in seconds, each with its label. Only staff may choose unlimited (0)."""
     code = visit.words.code
     times = [(f"{n}", format_timedelta(n, locale=code, threshold=1.2)) for n in _SECONDS]
@@ -94,17 +93,24 @@ class InvitationForm(Form, frozen=True, kw_only=True):
     follow: bool = False
 
 
-class EndInvitationForm(Form, frozen=True, kw_only=True):
-    """An invitation to revoke."""
-
-    id: Id
-
-
 _USUAL = InvitationForm()
 
 
-async def show(visit: Visit, query: SettingsQuery) -> Response:
-    return await _page(visit, _USUAL, saved=query.saved)
+async def show(
+    visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: InvitationForm = _USUAL
+) -> Response:
+    member, writes = visit.member, visit.front.writes
+    return await settings_page(
+        visit,
+        "invitations",
+        wrong=wrong,
+        saved=query.saved,
+        may=may_invite(writes.inviters, member),
+        typed=typed,
+        invitations=rows_of(visit, await invitations.of_member(writes, member.id)),
+        uses=_uses_choices(visit),
+        seconds=_seconds_choices(visit),
+    )
 
 
 async def make(visit: Visit, asked: InvitationForm) -> Response:
@@ -116,33 +122,18 @@ async def make(visit: Visit, asked: InvitationForm) -> Response:
             front.writes, member.id, uses=asked.max_uses, seconds=asked.expires_in, follow=asked.follow
         )
     except InvalidInput as error:
-        return await _page(visit, asked, wrong_of(visit.words, error))
+        return await show(visit, wrong=wrong_of(visit.words, error), typed=asked)
     return saved_at(visit, "invitations")
 
 
-async def end(visit: Visit, asked: EndInvitationForm) -> Response:
+async def end(visit: Visit, asked: IdForm) -> Response:
     member = visit.checked(asked)
     await invitations.end(visit.front.writes, member.id, asked.id)
     return saved_at(visit, "invitations")
 
 
-async def _page(visit: Visit, typed: InvitationForm, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
-    member, writes = visit.member, visit.front.writes
-    return await settings_page(
-        visit,
-        "invitations",
-        wrong=wrong,
-        saved=saved,
-        may=may_invite(writes.inviters, member),
-        typed=typed,
-        invitations=rows_of(visit, await invitations.of_member(writes, member.id)),
-        uses=uses_of(visit),
-        seconds=seconds_of(visit),
-    )
-
-
 ROUTES = (
     routing.page("/settings/invitations", show, SettingsQuery, secret=True),
     routing.form("/settings/invitations", make, InvitationForm, secret=True),
-    routing.form("/settings/invitations/{id}/end", end, EndInvitationForm),
+    routing.form("/settings/invitations/{id}/end", end, IdForm),
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from shoal.core.errors import Unavailable
-from shoal.core.model import Member, Role
+from shoal.core.model import Role
 from shoal.core.text import isolated
 from shoal.graph.cache.responses import not_noted
 from shoal.i18n import LANGUAGES
@@ -16,9 +16,8 @@ from shoal.web.request_context import LOOK_COOKIE, Visit
 from shoal.web.view_models import Face, face_of
 
 _MOST_UNREAD = 20
-"""Maximum of notifications counted for the badge; beyond it, the badge shows "more"."""
+"""Maximum of notifications counted for the badge; from it on, the badge shows "20+"."""
 
-Scheme = Literal["", "light", "dark"]
 _SCHEMES = ("light", "dark")
 _FLAGS = ("contrast", "dense", "still")
 
@@ -54,34 +53,18 @@ class Shell(msgspec.Struct, frozen=True):
     places: tuple[NavLink, ...]
     languages: tuple[tuple[str, str, str], ...]
     """Code, name and URL of this page in each language, for anonymous viewers."""
-    viewer: Face | None = None
-    live: bool = False
-    """Whether the page opens an event stream."""
+    viewer: Face | None
 
 
 def look_of(text: str) -> Appearance:
     """Return the appearance stored in a cookie, without unknown parts."""
-    said = text.split("-")
-    scheme = next((one for one in said if one in _SCHEMES), "")
-    return Appearance(scheme, tuple(flag for flag in _FLAGS if flag in said))
+    parts = text.split("-")
+    scheme = next((part for part in parts if part in _SCHEMES), "")
+    return Appearance(scheme, tuple(flag for flag in _FLAGS if flag in parts))
 
 
 async def shell_of(visit: Visit, title: str = "") -> Shell:
     return _shell(visit, title, await places_of(visit))
-
-
-async def places_of(visit: Visit) -> tuple[NavLink, ...]:
-    """Return the navigation links, with the number of unread notifications. Costs one read for a logged-in member."""
-    unread = ""
-    if visit.viewer is not None:
-        try:
-            found = await notifications.unread(visit.front.reads, visit.viewer.id, _MOST_UNREAD)
-        except Unavailable:
-            not_noted()
-            found = 0
-        if found:
-            unread = f"{found}" if found < _MOST_UNREAD else f"{_MOST_UNREAD}+"
-    return _places(visit, unread)
 
 
 def bare_shell(visit: Visit, title: str) -> Shell:
@@ -90,8 +73,9 @@ def bare_shell(visit: Visit, title: str) -> Shell:
 
 
 def _shell(visit: Visit, title: str, places: tuple[NavLink, ...]) -> Shell:
-    settings = visit.front.settings
+    settings, viewer = visit.front.settings, visit.viewer
     network = isolated(settings.title)
+    languages = () if viewer else tuple((code, name, visit.in_language(code)) for code, name in LANGUAGES.items())
     return Shell(
         title=f"{title} · {network}" if title else network,
         network=network,
@@ -99,49 +83,54 @@ def _shell(visit: Visit, title: str, places: tuple[NavLink, ...]) -> Shell:
         form_token=visit.form_token,
         look=look_of(visit.request.cookies.get(LOOK_COOKIE, "")),
         places=places,
-        languages=()
-        if visit.viewer
-        else tuple((code, name, visit.in_language(code)) for code, name in LANGUAGES.items()),
-        viewer=face_of(visit, visit.viewer) if visit.viewer else None,
-        live=visit.viewer is not None,
+        languages=languages,
+        viewer=face_of(visit, viewer) if viewer else None,
     )
 
 
+async def places_of(visit: Visit) -> tuple[NavLink, ...]:
+    """Return the navigation links, with the number of unread notifications. Costs one read for a logged-in member."""
+    if visit.viewer is None:
+        return _places(visit, "")
+    try:
+        unread = await notifications.unread(visit.front.reads, visit.viewer.id, _MOST_UNREAD)
+    except Unavailable:
+        not_noted()
+        unread = 0
+    badge = f"{unread}" if unread < _MOST_UNREAD else f"{_MOST_UNREAD}+"
+    return _places(visit, badge if unread else "")
+
+
 def _places(visit: Visit, unread: str) -> tuple[NavLink, ...]:
-    return _members_places(visit, visit.viewer, unread) if visit.viewer else _strangers_places(visit)
+    _, viewer, at = visit.words.text, visit.viewer, visit.request.scope["path"]
+    explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search")))
+    if viewer is None:
+        places = [
+            NavLink("/", "house", _("Front page"), at == "/"),
+            explore,
+            NavLink("/about", "info", _("About"), at == "/about"),
+            NavLink("/login", "log-in", _("Log in"), at == "/login"),
+        ]
+        if visit.front.settings.registrations:
+            places.append(NavLink("/signup", "user-plus", _("Join"), at == "/signup"))
+        return tuple(places)
 
+    def link(path: str, icon: str, words: str, badge: str = "", *, main: bool = False) -> NavLink:
+        return NavLink(path, icon, words, at.startswith(path), badge, main)
 
-def _members_places(visit: Visit, viewer: Member, unread: str) -> tuple[NavLink, ...]:
-    _ = visit.words.text
-    at = visit.request.scope["path"]
-    me = f"/@{viewer.name}"
     places = [
         NavLink("/", "house", _("Home"), at in {"/", "/for-you", "/catch-up"}),
-        NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search"))),
+        explore,
         NavLink("/compose", "square-pen", _("New post"), at == "/compose"),
-        NavLink("/notifications", "bell", _("Notifications"), at.startswith("/notifications"), unread),
-        NavLink(me, "circle-user-round", _("Profile"), at.startswith(me)),
-        NavLink("/conversations", "messages-square", _("Messages"), at.startswith("/conversations"), main=False),
-        NavLink("/saved", "bookmark", _("Saved"), at.startswith("/saved"), main=False),
-        NavLink("/lists", "list", _("Lists"), at.startswith("/lists"), main=False),
-        NavLink("/settings", "settings", _("Settings"), at.startswith("/settings"), main=False),
+        link("/notifications", "bell", _("Notifications"), unread, main=True),
+        link(f"/@{viewer.name}", "circle-user-round", _("Profile"), main=True),
+        link("/conversations", "messages-square", _("Messages")),
+        link("/saved", "bookmark", _("Saved")),
+        link("/lists", "list", _("Lists")),
+        link("/settings", "settings", _("Settings")),
     ]
     if viewer.role.rank >= Role.MODERATOR.rank:
-        places.append(NavLink("/moderation", "shield", _("Moderation"), at.startswith("/moderation"), main=False))
+        places.append(link("/moderation", "shield", _("Moderation")))
     if viewer.role.rank >= Role.ADMIN.rank:
-        places.append(NavLink("/ops", "activity", _("Operations"), at.startswith("/ops"), main=False))
-    return tuple(places)
-
-
-def _strangers_places(visit: Visit) -> tuple[NavLink, ...]:
-    _ = visit.words.text
-    at = visit.request.scope["path"]
-    places = [
-        NavLink("/", "house", _("Front page"), at == "/"),
-        NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search"))),
-        NavLink("/about", "info", _("About"), at == "/about"),
-        NavLink("/login", "log-in", _("Log in"), at == "/login"),
-    ]
-    if visit.front.settings.registrations:
-        places.append(NavLink("/signup", "user-plus", _("Join"), at == "/signup"))
+        places.append(link("/ops", "activity", _("Operations")))
     return tuple(places)

@@ -20,13 +20,12 @@ from shoal.graph.schema import FOLLOWS, LISTS
 from shoal.http.params import Id
 from shoal.queries import lists as feed
 from shoal.queries import members, search, tags
-from shoal.queries.hydration import Profile
-from shoal.queries.pipeline import Page, filtered
+from shoal.queries.pipeline import filtered
 from shoal.queries.search import ResultRange
 from shoal.web import routing
 from shoal.web.form_errors import told
 from shoal.web.rendering import BeforeQuery, feed_page, next_of, page, part
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, IdForm, Text, Visit
 from shoal.web.timelines import home_tabs
 from shoal.web.view_models import Face, face_of, tag_path
 
@@ -39,16 +38,14 @@ class ListView(msgspec.Struct, frozen=True):
     exclusive: bool
 
 
-def list_view(visit: Visit, shown: MemberList, members: int = 0) -> ListView:
-    words = visit.words
-    number = words.plural("%(n)s person", "%(n)s people", members) % {"n": words.number(members)}
+def _list_view(visit: Visit, shown: MemberList, members: int = 0) -> ListView:
+    number = visit.words.counted("%(n)s person", "%(n)s people", members)
     return ListView(shown.id, shown.title, visit.url(f"/lists/{shown.id}"), number, shown.exclusive)
 
 
 _TAGS = 200
 _FOUND = 12
 """Followees suggested for a list."""
-_Text = Annotated[str, Meta(max_length=20_000)]
 _Typed = Annotated[str, Meta(max_length=400)]
 
 
@@ -61,21 +58,35 @@ class ListForm(Form, frozen=True, kw_only=True):
     """The settings of a list. An `id` of 0 creates one."""
 
     id: Id = Id(0)
-    title: _Text = ""
+    title: Text = ""
     replies: RepliesPolicy = RepliesPolicy.LIST
     exclusive: bool = False
     do: Literal["keep", "delete"] = "keep"
 
 
-class ListedForm(Form, frozen=True, kw_only=True):
-    id: Id
+class ListedForm(IdForm, frozen=True, kw_only=True):
     member: Id
     do: Literal["put", "take"]
     q: _Typed = ""
 
 
-async def several(visit: Visit, _query: BeforeQuery) -> Response:
-    return await _lists(visit)
+async def several(
+    visit: Visit, _query: BeforeQuery | None = None, asked: ListForm | None = None, wrong: InvalidInput | None = None
+) -> Response:
+    member, reads = visit.member, visit.front.reads
+    owned = await feed.owned(visit.front.graph, member.id)
+    counts = (await visit.front.graph.assoc_count([one.id for one in owned], (LISTS,)))[LISTS] if owned else {}
+    followed = await tags.followed(reads, member.id, Cursor(limit=_TAGS))
+    names = [assoc.data.decode() for assoc in followed.tags]
+    return await page(
+        visit,
+        "lists",
+        title=visit.words.text("Lists and tags"),
+        lists=[_list_view(visit, one, counts.get(one.id, 0)) for one in owned],
+        tags=[(name, tag_path(visit, name)) for name in names],
+        typed=asked or ListForm(),
+        wrong=told(visit.words, wrong),
+    )
 
 
 async def create(visit: Visit, asked: ListForm) -> Response:
@@ -86,7 +97,7 @@ async def create(visit: Visit, asked: ListForm) -> Response:
             visit.front.writes, member.id, asked.title, replies=asked.replies, exclusive=asked.exclusive
         )
     except InvalidInput as error:
-        return await _lists(visit, asked, error)
+        return await several(visit, asked=asked, wrong=error)
     return visit.go(f"/lists/{made.id}/edit")
 
 
@@ -99,10 +110,10 @@ async def timeline(visit: Visit, path: ListPath) -> Response:
     return await feed_page(
         visit,
         "list",
-        Page(entries, found.next),
+        entries,
         next_of(visit, f"/lists/{shown.id}", found.next),
         title=isolated(shown.title),
-        shown=list_view(visit, shown),
+        shown=_list_view(visit, shown),
         tab=tab,
         tabs=[] if visit.partial else await home_tabs(visit, tab),
         end=visit.words.text("That is all that those on this list have posted."),
@@ -116,7 +127,7 @@ async def edit(visit: Visit, path: ListPath) -> Response:
     if visit.partial:
         there = {one.id for one in await _members(visit, shown)}
         found = await _found(visit, path.q, there)
-        return part(visit, "list_offers", found=found, shown=list_view(visit, shown), q=path.q)
+        return part(visit, "list_offers", found=found, shown=_list_view(visit, shown), q=path.q)
     return await _edit(visit, shown, path.q)
 
 
@@ -150,35 +161,15 @@ async def put(visit: Visit, asked: ListedForm) -> Response:
     return visit.go(f"/lists/{asked.id}/edit", q=asked.q)
 
 
-async def _lists(visit: Visit, asked: ListForm | None = None, wrong: InvalidInput | None = None) -> Response:
-    member, reads = visit.member, visit.front.reads
-    owned = await feed.owned(visit.front.graph, member.id)
-    counts = (await visit.front.graph.assoc_count([one.id for one in owned], (LISTS,)))[LISTS] if owned else {}
-    followed = await tags.followed(reads, member.id, Cursor(limit=_TAGS))
-    names = [assoc.data.decode() for assoc in followed.tags]
-    return await page(
-        visit,
-        "lists",
-        status=422 if wrong else 200,
-        title=visit.words.text("Lists and tags"),
-        lists=[list_view(visit, one, counts.get(one.id, 0)) for one in owned],
-        tags=[(name, tag_path(visit, name)) for name in names],
-        typed=asked or ListForm(),
-        wrong=told(visit.words, wrong),
-        limits=visit.front.writes.limits,
-    )
-
-
 async def _edit(
     visit: Visit, shown: MemberList, q: str, asked: ListForm | None = None, wrong: InvalidInput | None = None
 ) -> Response:
-    view = list_view(visit, shown)
+    view = _list_view(visit, shown)
     there = await _members(visit, shown)
     typed = asked or ListForm(id=Id(shown.id), title=shown.title, replies=shown.replies, exclusive=shown.exclusive)
     return await page(
         visit,
         "list_edit",
-        status=422 if wrong else 200,
         title=visit.words.text("Change %(title)s") % {"title": isolated(view.title)},
         shown=view,
         members=there,
@@ -187,7 +178,6 @@ async def _edit(
         typed=typed,
         wrong=told(visit.words, wrong),
         field=wrong.field if wrong else "",
-        limits=visit.front.writes.limits,
     )
 
 
@@ -200,10 +190,9 @@ async def _members(visit: Visit, shown: MemberList) -> list[Face]:
 async def _found(visit: Visit, q: str, there: set[int]) -> list[Face]:
     """Return followees who match the query, or without a query the newest ones. Members of the list are left out."""
     member, reads = visit.member, visit.front.reads
-    profiles: list[Profile]
-    if q.strip():
-        part_ = ResultRange(4 * _FOUND)
-        profiles = await search.members(reads, member.id, q.strip().removeprefix("@"), part_, following=True)
+    if text := q.strip():
+        found = ResultRange(4 * _FOUND)
+        profiles = await search.members(reads, member.id, text.removeprefix("@"), found, following=True)
     else:
         profiles = (await members.page(reads, member.id, member.id, FOLLOWS, Cursor(limit=4 * _FOUND))).profiles
     return [face_of(visit, one.member) for one in profiles if one.member.id not in there][:_FOUND]

@@ -15,22 +15,20 @@ from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenti
 from shoal.core.model import Member
 from shoal.mastodon_api import login_attempts
 from shoal.web import account_deletion, routing
-from shoal.web.authentication import begin, code_refusal, goal, password_refusal
+from shoal.web.authentication import begin, code_refusal, password_refusal
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Visit, is_local
-
-_Typed = Annotated[str, Meta(max_length=2_000)]
+from shoal.web.request_context import Form, Line, Visit, local
 
 
 class LogInQuery(msgspec.Struct, frozen=True):
     """The path to redirect to after login."""
 
-    to: _Typed = ""
+    to: Line = ""
 
 
 class LogIn(Form, frozen=True, kw_only=True):
-    username: _Typed = ""
-    password: _Typed = ""
+    username: Line = ""
+    password: Line = ""
 
 
 class Code(Form, frozen=True, kw_only=True):
@@ -42,7 +40,7 @@ class Code(Form, frozen=True, kw_only=True):
 async def form(visit: Visit, query: LogInQuery) -> Response:
     """Show the login form. A logged-in member is redirected to the target."""
     if visit.viewer is not None:
-        return visit.go(goal(query.to))
+        return visit.go(local(query.to))
     return await login_page(visit, query.to)
 
 
@@ -75,7 +73,7 @@ async def code_form(visit: Visit, query: LogInQuery) -> Response:
     """Show the second-factor form. Without a verified password, redirect to the login page."""
     found = await sessions.halfway(visit.front.writes, visit.browser.login)
     if found is None:
-        return visit.go("/login", to=query.to if is_local(query.to) else "")
+        return visit.go("/login", to=local(query.to, ""))
     return await _code_form(visit, found.member, query.to)
 
 
@@ -83,7 +81,7 @@ async def code(visit: Visit, asked: Code) -> Response:
     visit.check_sent(asked)
     found = await sessions.halfway(visit.front.writes, visit.browser.login)
     if found is None:
-        return visit.go("/login", to=asked.to if is_local(asked.to) else "")
+        return visit.go("/login", to=local(asked.to, ""))
     refusal = await code_refusal(visit, found.member, asked.code)
     if refusal is None:
         return await begin(visit, found.member, asked.to, proved=True)
@@ -91,16 +89,14 @@ async def code(visit: Visit, asked: Code) -> Response:
 
 
 async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "") -> Response:
-    title, ways = visit.words.text("One more step"), await second_factor.ways(visit.front.writes, member.id)
     return await page(
         visit,
         "login_code",
-        title=title,
-        heading=title,
+        title=visit.words.text("One more step"),
         to=to,
         name=member.name,
         wrong=wrong,
-        ways=ways,
+        ways=await second_factor.ways(visit.front.writes, member.id),
         contact=visit.front.settings.contact_email,
     )
 
@@ -128,11 +124,10 @@ async def login_page(visit: Visit, to: str, name: str = "", wrong: str = "", *, 
 
     `locked`: password logins are locked for now, and the page offers other ways to log in.
     """
-    title = visit.words.text("Log in")
     return await page(
         visit,
         "login",
-        title=title,
+        title=visit.words.text("Log in"),
         to=to,
         name=name,
         wrong=wrong,

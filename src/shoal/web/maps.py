@@ -22,10 +22,10 @@ from shoal.graph.contract import Cursor
 from shoal.queries import posts
 from shoal.queries import public_timelines as feed
 from shoal.queries.hydration import Entry
-from shoal.queries.pipeline import Page, filtered
+from shoal.queries.pipeline import filtered
 from shoal.web import routing
-from shoal.web.profiles import HandlePath, head, member_of
-from shoal.web.rendering import BeforeQuery, feed_page, next_of, page
+from shoal.web.profiles import head, member_of
+from shoal.web.rendering import BeforeQuery, HandlePath, feed_page, next_of, page
 from shoal.web.request_context import Visit
 from shoal.web.view_models import PostView, post_of
 
@@ -83,6 +83,8 @@ class MapView(msgspec.Struct, frozen=True):
 
 
 class _Window(NamedTuple):
+    """The visible part of the world; see `MapView`."""
+
     left: float
     top: float
     width: float
@@ -103,20 +105,15 @@ def map_of(visit: Visit, entries: Sequence[Entry], here: str = "") -> MapView | 
     points = [(entry, _near(place.longitude, middle), place.latitude) for entry, place in placed]
     window = _window([(x, y) for _, x, y in points], middle)
     groups = _together(points, window)
-    spots = tuple(_spot(visit, n, group, window, here) for n, group in enumerate(groups, 1))
-    first = math.floor((window.left / window.squeeze + _TURN / 2) / _TURN)
-    last = math.floor(((window.left + window.width) / window.squeeze + _TURN / 2) / _TURN)
-    lands = tuple(turn * _TURN - _TURN // 2 for turn in range(first, last + 1))
+    first, last = (
+        math.floor((edge / window.squeeze + _TURN / 2) / _TURN) for edge in (window.left, window.left + window.width)
+    )
     return MapView(
-        window.left,
-        window.top,
-        window.width,
-        window.height,
-        window.squeeze,
-        lands,
-        _meridians(visit, window),
-        _parallels(visit, window),
-        spots,
+        *window,
+        lands=tuple(turn * _TURN - _TURN // 2 for turn in range(first, last + 1)),
+        meridians=_meridians(visit, window),
+        parallels=_parallels(visit, window),
+        spots=tuple(_spot(visit, n, group, window, here) for n, group in enumerate(groups, 1)),
     )
 
 
@@ -201,17 +198,17 @@ def place_words(visit: Visit, place: Place) -> str:
     return f"{north % {'n': f'{abs(place.latitude):.2f}'}}, {east % {'n': f'{abs(place.longitude):.2f}'}}"
 
 
-def _step(degrees: float) -> int:
-    return next((step for step in _STEPS if degrees / step <= _LINES), _STEPS[-1])
+def _degrees(first: float, last: float, scale: float = 1.0) -> range:
+    """Return the degrees with a line of the graticule; `scale` multiplies the extent that the lines divide."""
+    step = next((step for step in _STEPS if (last - first) * scale / step <= _LINES), _STEPS[-1])
+    return range(math.ceil(first / step) * step, math.floor(last) + 1, step)
 
 
 def _meridians(visit: Visit, window: _Window) -> tuple[Line, ...]:
     _ = visit.words.text
     unit = window.squeeze * _UNIT
-    first, last = window.left / unit, (window.left + window.width) / unit
-    step = _step(last - first)
     lines = []
-    for degrees in range(math.ceil(first / step) * step, math.floor(last) + 1, step):
+    for degrees in _degrees(window.left / unit, (window.left + window.width) / unit):
         shown = int(_near(degrees, 0))
         name = "%(n)s°" if shown % 180 == 0 else _("%(n)s° E") if shown > 0 else _("%(n)s° W")
         lines.append(Line(round(degrees * unit, 1), name % {"n": abs(shown)}))
@@ -221,9 +218,8 @@ def _meridians(visit: Visit, window: _Window) -> tuple[Line, ...]:
 def _parallels(visit: Visit, window: _Window) -> tuple[Line, ...]:
     _ = visit.words.text
     north, south = -window.top / _UNIT, -(window.top + window.height) / _UNIT
-    step = _step((north - south) * _SHAPE)
     lines = []
-    for degrees in range(math.ceil(south / step) * step, math.floor(north) + 1, step):
+    for degrees in _degrees(south, north, _SHAPE):
         name = _("%(n)s° N") if degrees > 0 else _("%(n)s° S") if degrees < 0 else "%(n)s°"
         lines.append(Line(float(-degrees * _UNIT), name % {"n": abs(degrees)}))
     return tuple(lines)
@@ -249,7 +245,7 @@ async def nearby(visit: Visit, query: NearbyPageQuery) -> Response:
         around = _disk(query.at, query.km)
     except InvalidInput:
         wrong = visit.words.text("This is no place: write latitude and longitude in degrees, as in 45.44, 12.32.")
-        return await page(visit, "nearby_ask", status=422, title=title, at=query.at, wrong=wrong)
+        return await page(visit, "nearby_ask", title=title, at=query.at, wrong=wrong)
     reads = visit.front.reads
     found = await feed.nearby_page(reads, visit.viewer_id, around, query.cursor())
     entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.PUBLIC)
@@ -257,7 +253,7 @@ async def nearby(visit: Visit, query: NearbyPageQuery) -> Response:
     return await feed_page(
         visit,
         "nearby",
-        Page(entries, found.next),
+        entries,
         next_of(visit, "/explore/nearby", found.next, at=at, km=f"{query.km:g}"),
         title=title,
         at=at,
@@ -275,9 +271,6 @@ def _disk(at: str, km: float) -> Disk:
         return disk(float(latitude), float(longitude), km or _USUAL)
     except ValueError:
         raise InvalidInput("at: latitude and longitude", field="at") from None
-
-
-ROUTES = (routing.page("/explore/nearby", nearby, NearbyPageQuery),)
 
 
 _POSTS = 200
@@ -303,4 +296,7 @@ async def places(visit: Visit, path: HandlePath) -> Response:
     )
 
 
-PLACES_ROUTES = (routing.page("/@{handle}/places", places, HandlePath),)
+ROUTES = (
+    routing.page("/explore/nearby", nearby, NearbyPageQuery),
+    routing.page("/@{handle}/places", places, HandlePath),
+)

@@ -17,7 +17,7 @@ from shoal.http.rate_limits import RateKey
 from shoal.http.routes import Route
 from shoal.settings import Settings
 from shoal.web import routing
-from shoal.web.compose_form import MIDDLE, FileOfPost, picture_of
+from shoal.web.compose_form import FileOfPost, picture_of
 from shoal.web.form_errors import told
 from shoal.web.rendering import part
 from shoal.web.request_context import Form, Visit
@@ -47,7 +47,7 @@ class Refused(msgspec.Struct, frozen=True):
     words: str
 
 
-def card_of(visit: Visit, media: Media, said: FileOfPost | None = None) -> PictureCard:
+def _card(visit: Visit, media: Media, said: FileOfPost | None = None) -> PictureCard:
     """Return the card of a file in the form. `said` are its form fields, by default the stored values."""
     _, said = visit.words.text, said or picture_of(media)
     is_picture = media.kind is MediaKind.IMAGE
@@ -56,7 +56,7 @@ def card_of(visit: Visit, media: Media, said: FileOfPost | None = None) -> Pictu
         MediaKind.AUDIO: (_("Sound"), _("What is to be heard, for those who cannot hear it")),
     }.get(media.kind, (_("Video"), _("What happens in it, for those who cannot see or hear it")))
     return PictureCard(
-        media.id, photo_of(visit, media), what, describe, said.description, said.across, said.down, cut=is_picture
+        media.id, photo_of(visit, media), what, describe, said.description, said.across, said.down, is_picture
     )
 
 
@@ -65,7 +65,7 @@ def cards_of(
 ) -> tuple[PictureCard, ...]:
     """Return the cards of a form's files in the form's order. `lacking` marks those without a description."""
     there = {one.id: one for one in media}
-    cards = [card_of(visit, there[one.id], one) for one in said if one.id in there]
+    cards = [_card(visit, there[one.id], one) for one in said if one.id in there]
     return tuple(
         msgspec.structs.replace(
             card, first=n == 0, last=n == len(cards) - 1, lacks=lacking and not card.description.strip()
@@ -74,13 +74,8 @@ def cards_of(
     )
 
 
-def is_moved(picture: FileOfPost) -> bool:
-    return (picture.across, picture.down) != (MIDDLE, MIDDLE)
-
-
 _AT_ONCE = 2
 """Files of one form that are decoded concurrently."""
-_FORM_BYTES = 1 << 16
 
 
 class NewFile(Form, frozen=True, kw_only=True):
@@ -97,35 +92,35 @@ class FileQuery(msgspec.Struct, frozen=True):
 async def upload(visit: Visit, asked: NewFile) -> Response:
     """Store a file. The response is its card in the form, or why it was refused."""
     member = visit.checked(asked)
-    made = await _stored(visit, member, asked.file)
+    made = await _store(visit, member, asked.file)
     if isinstance(made, Refused):
         return part(visit, "refused_file", status=422, refused=made)
-    return part(visit, "picture_card", card=card_of(visit, made), most=visit.front.writes.limits.description)
+    return part(visit, "picture_card", card=_card(visit, made), most=visit.limits.description)
 
 
 async def show(visit: Visit, asked: FileQuery) -> Response:
     """Show the card of a file, or its processing state."""
     found = await media.own_media(visit.front.writes, visit.member.id, asked.id)
     name = "picture_state" if asked.only else "picture_card"
-    return part(visit, name, card=card_of(visit, found), most=visit.front.writes.limits.description)
+    return part(visit, name, card=_card(visit, found), most=visit.limits.description)
 
 
 async def take_files(
     visit: Visit, member: Member, files: Sequence[Upload]
 ) -> tuple[tuple[FileOfPost, ...], tuple[Refused, ...]]:
     """Store the files of a form. Returns the stored files in order, and the refused files with the reason."""
-    turns = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(file: Upload) -> Media | Refused:
-        async with turns:
-            return await _stored(visit, member, file, counted=False)
+        async with slots:
+            return await _store(visit, member, file, counted=False)
 
     made = await asyncio.gather(*map(one, files))
     pictures = tuple(picture_of(each) for each in made if isinstance(each, Media))
     return pictures, tuple(each for each in made if isinstance(each, Refused))
 
 
-async def _stored(visit: Visit, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
+async def _store(visit: Visit, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
     """Store a file. With `counted=False` it is first counted against the upload limit, as the request was not."""
     try:
         if not counted:
@@ -172,7 +167,7 @@ async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfP
 
 def routes(settings: Settings) -> tuple[Route, ...]:
     """Return the routes. The settings limit the size of a file."""
-    largest = max(settings.max_upload_bytes, settings.max_video_bytes) + _FORM_BYTES
+    largest = max(settings.max_upload_bytes, settings.max_video_bytes) + routing.FORM_BYTES
     return (
         routing.form("/compose/files", upload, NewFile, limit_class="media", max_body=largest),
         routing.page("/compose/files/{id}", show, FileQuery),

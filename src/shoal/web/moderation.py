@@ -12,9 +12,8 @@ from starlette.responses import Response
 
 from shoal.commands import invitations, moderation, reports
 from shoal.commands.context import Writes
-from shoal.commands.second_factor import check_staff
 from shoal.core.credentials import Login
-from shoal.core.errors import NotAllowed, NotFound
+from shoal.core.errors import NotFound
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Report, Review, Role
 from shoal.core.visibility import STRANGER
@@ -24,11 +23,11 @@ from shoal.http.params import Id
 from shoal.i18n import When
 from shoal.queries import moderation as moderation_queries
 from shoal.queries.hydration import Entry, Profile, hydrate_reported, profiles
-from shoal.queries.moderation import WantedReports, reports_page
+from shoal.queries.moderation import WantedReports
 from shoal.web import routing
 from shoal.web.invitations import rows_of
 from shoal.web.rendering import BeforeQuery, next_of, page
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, Handle, IdForm, IdPath, Visit
 from shoal.web.view_models import Face, PostView, answered, face_of, post_of
 
 _MOST_EARLIER = 20
@@ -39,7 +38,6 @@ class ReportedPost(msgspec.Struct, frozen=True):
     post: PostView
     hidden: bool
     waiting: bool
-    cleared: bool
 
 
 class ReportCard(msgspec.Struct, frozen=True):
@@ -75,12 +73,11 @@ class MemberStanding(msgspec.Struct, frozen=True):
     acts: tuple[tuple[str, str, str], ...]
     """Actions available to the viewer: value of the form field, label of the button, and a sentence on the consequence."""
     role: str
-    pending: bool = False
     inviter: Face | None = None
     """The member who invited them, linked to their moderation page."""
 
 
-async def report_cards(visit: Visit, reports: Sequence[Report]) -> list[ReportCard]:
+async def _report_cards(visit: Visit, reports: Sequence[Report]) -> list[ReportCard]:
     """Return reports with the members and posts that they mention, which are read in batches for all reports."""
     graph = visit.front.graph
     ids = {id_ for one in reports for id_ in (one.reporter_id, one.target_id, one.assigned_to, one.closed_by)} - {0}
@@ -97,7 +94,6 @@ def _reported(visit: Visit, entry: Entry, names: Mapping[int, str]) -> ReportedP
         post_of(visit, entry, names),
         hidden=bool(post.hidden & HIDDEN_BY_MODERATION),
         waiting=post.review is Review.WAITING,
-        cleared=post.review is Review.CLEARED,
     )
 
 
@@ -141,16 +137,16 @@ def _outcome(visit: Visit, report: Report) -> str:
     return _("Upheld") if report.upheld else _("Dismissed") if report.upheld is False else _("Closed")
 
 
-async def earlier_reports(visit: Visit, member_id: int, without: int = 0) -> list[ReportCard]:
+async def _earlier_reports(visit: Visit, member_id: int, without: int = 0) -> list[ReportCard]:
     """Return other reports about a member: open ones first, then newest first."""
     found: list[Report] = []
     for resolved in (False, True):
         wanted = WantedReports(resolved, None, member_id)
-        found += (await reports_page(visit.front.graph, Cursor(limit=_MOST_EARLIER), wanted)).reports
-    return await report_cards(visit, [one for one in found if one.id != without][:_MOST_EARLIER])
+        found += (await moderation_queries.reports_page(visit.front.graph, Cursor(limit=_MOST_EARLIER), wanted)).reports
+    return await _report_cards(visit, [one for one in found if one.id != without][:_MOST_EARLIER])
 
 
-async def standings(visit: Visit, members: Iterable[Member]) -> list[MemberStanding]:
+async def _standings(visit: Visit, members: Iterable[Member]) -> list[MemberStanding]:
     """Return members as moderators see them, with three reads."""
     found = {member.id: member for member in members}
     graph = visit.front.graph
@@ -182,14 +178,10 @@ def _standing(visit: Visit, profile: Profile, login: Login | None, inviter: Memb
         states=tuple(_states(visit, member)),
         acts=tuple(_acts(visit, member)) if may_act else (),
         role={Role.NONE: "", Role.MODERATOR: words.text("Moderator"), Role.ADMIN: words.text("Admin")}[member.role],
-        pending=member.pending,
-        inviter=_moderated(visit, inviter) if inviter else None,
+        inviter=msgspec.structs.replace(face_of(visit, inviter), path=visit.url(f"/moderation/members/{inviter.id}"))
+        if inviter
+        else None,
     )
-
-
-def _moderated(visit: Visit, member: Member) -> Face:
-    """Return a member linked to their moderation page."""
-    return msgspec.structs.replace(face_of(visit, member), path=visit.url(f"/moderation/members/{member.id}"))
 
 
 def _states(visit: Visit, member: Member) -> Iterable[str]:
@@ -252,7 +244,7 @@ def _acts(visit: Visit, member: Member) -> Iterable[tuple[str, str, str]]:
         yield (f"un{name}", back, "") if on else (name, words, sentence)
 
 
-def receipt(visit: Visit, done: str, standing: MemberStanding | None = None) -> str:
+def _receipt(visit: Visit, done: str, standing: MemberStanding | None = None) -> str:
     """Return a confirmation of the action just taken; empty for none."""
     _ = visit.words.text
     name = f"@{standing.face.name}" if standing else ""
@@ -301,7 +293,6 @@ _VERBS: dict[str, MemberVerb] = {
     "approve": moderation.approve,
     "reject": moderation.reject,
 }
-_Name = Annotated[str, Meta(max_length=300)]
 _Done = Annotated[str, Meta(max_length=40)]
 
 
@@ -310,15 +301,13 @@ class Queue(BeforeQuery, frozen=True, kw_only=True):
     done: _Done = ""
 
 
-class ReportPath(msgspec.Struct, frozen=True):
-    """A report, and the action just taken on it."""
+class DonePath(IdPath, frozen=True):
+    """A report or member, and the action just taken on it."""
 
-    id: Id
     done: _Done = ""
 
 
-class ReportActForm(Form, frozen=True, kw_only=True):
-    id: Id
+class ReportActForm(IdForm, frozen=True, kw_only=True):
     do: Literal["uphold", "dismiss", "reopen", "take", "leave"]
 
 
@@ -331,18 +320,10 @@ class MembersQuery(BeforeQuery, frozen=True, kw_only=True):
     """A state and the beginning of a name to filter members by."""
 
     state: Literal["", "active", "pending", "disabled", "silenced", "sensitized", "suspended"] = ""
-    name: _Name = ""
+    name: Handle = ""
 
 
-class MemberPath(msgspec.Struct, frozen=True):
-    """A member, and the action just taken on them."""
-
-    id: Id
-    done: _Done = ""
-
-
-class MemberForm(Form, frozen=True, kw_only=True):
-    id: Id
+class MemberForm(IdForm, frozen=True, kw_only=True):
     do: Literal[
         "sensitize",
         "unsensitize",
@@ -360,18 +341,13 @@ class MemberForm(Form, frozen=True, kw_only=True):
     why: Annotated[str, Meta(max_length=1_000)] = ""
 
 
-class EndOfInvitationForm(Form, frozen=True, kw_only=True):
-    id: Id
-
-
-class HideForm(Form, frozen=True, kw_only=True):
-    id: Id
+class HideForm(IdForm, frozen=True, kw_only=True):
     do: Literal["hide", "reveal"]
 
 
 async def queue(visit: Visit, query: Queue) -> Response:
     """List reports, newest first. Reports about posts that wait for review are listed separately."""
-    _moderator(visit)
+    me = visit.staff(Role.MODERATOR)
     wanted = WantedReports(query.show == "closed", waiting=query.show == "waiting")
     found = await moderation_queries.reports_page(visit.front.graph, query.cursor(_REPORTS), wanted)
     following = next_of(visit, "/moderation", found.next, show=query.show)
@@ -379,29 +355,29 @@ async def queue(visit: Visit, query: Queue) -> Response:
         visit,
         "moderation",
         title=visit.words.text("Moderation"),
-        admin=visit.member.role is Role.ADMIN,
-        cards=await report_cards(visit, found.reports),
+        admin=me.role is Role.ADMIN,
+        cards=await _report_cards(visit, found.reports),
         show=query.show,
         next=following,
-        told=receipt(visit, query.done),
+        told=_receipt(visit, query.done),
     )
 
 
-async def report(visit: Visit, path: ReportPath) -> Response:
+async def report(visit: Visit, path: DonePath) -> Response:
     """Show a report with its context: the reported member and posts, and earlier reports and decisions."""
-    _moderator(visit)
+    visit.staff(Role.MODERATOR)
     filed = await reports.access_report(visit.front.graph, path.id)
-    (card,) = await report_cards(visit, [filed])
+    (card,) = await _report_cards(visit, [filed])
     people = await members_by_id(visit.front.graph, (filed.target_id,))
-    standing = next(iter(await standings(visit, people.values())), None)
+    standing = next(iter(await _standings(visit, people.values())), None)
     return await page(
         visit,
         "report",
         title=visit.words.text("Report"),
         card=card,
         standing=standing,
-        earlier=await earlier_reports(visit, filed.target_id, filed.id),
-        told=receipt(visit, path.done, standing),
+        earlier=await _earlier_reports(visit, filed.target_id, filed.id),
+        told=_receipt(visit, path.done, standing),
     )
 
 
@@ -409,14 +385,14 @@ async def see_to(visit: Visit, asked: ReportActForm) -> Response:
     """Uphold, dismiss or reopen a report, assign it to the moderator, or unassign it."""
     me = _acting(visit, asked)
     await _see_to(visit, me, asked.id, asked.do)
-    return visit.go(visit_path(f"/moderation/reports/{asked.id}", asked.do))
+    return visit.go(f"/moderation/reports/{asked.id}", done=asked.do)
 
 
 async def see_to_several(visit: Visit, asked: BulkForm) -> Response:
     me = _acting(visit, asked)
     for id_ in asked.ids:
         await _see_to(visit, me, id_, asked.do)
-    return visit.go(visit_path("/moderation", asked.do))
+    return visit.go("/moderation", done=asked.do)
 
 
 async def _see_to(visit: Visit, me: Member, id_: int, do: str) -> None:
@@ -433,7 +409,7 @@ async def _see_to(visit: Visit, me: Member, id_: int, do: str) -> None:
 
 async def members(visit: Visit, query: MembersQuery) -> Response:
     """List members, newest first: all, or those in a state or with a name prefix."""
-    _moderator(visit)
+    me = visit.staff(Role.MODERATOR)
     begins = query.name.lower().removeprefix("@")
 
     def wanted(member: Member) -> bool:
@@ -447,29 +423,29 @@ async def members(visit: Visit, query: MembersQuery) -> Response:
         visit,
         "moderated_members",
         title=visit.words.text("Members"),
-        admin=visit.member.role is Role.ADMIN,
-        people=await standings(visit, found.members),
+        admin=me.role is Role.ADMIN,
+        people=await _standings(visit, found.members),
         state=query.state,
         name=query.name,
         next=following,
     )
 
 
-async def member(visit: Visit, path: MemberPath) -> Response:
+async def member(visit: Visit, path: DonePath) -> Response:
     """Show a member with all that moderators may see."""
-    _moderator(visit)
+    visit.staff(Role.MODERATOR)
     found = await members_by_id(visit.front.graph, (path.id,))
     if path.id not in found:
         raise NotFound("There is no such member")
-    (standing,) = await standings(visit, found.values())
+    (standing,) = await _standings(visit, found.values())
     return await page(
         visit,
         "moderated_member",
         title=f"@{standing.face.name}",
         standing=standing,
         invitations=rows_of(visit, await invitations.of_member(visit.front.writes, path.id), own=False),
-        earlier=await earlier_reports(visit, path.id),
-        told=receipt(visit, path.done, standing),
+        earlier=await _earlier_reports(visit, path.id),
+        told=_receipt(visit, path.done, standing),
     )
 
 
@@ -487,13 +463,13 @@ async def act(visit: Visit, asked: MemberForm) -> Response:
     if asked.report and not asked.do.startswith("un"):
         await reports.resolve(writes, asked.report, me.id, upheld=True)
     if asked.report:
-        return visit.go(visit_path(f"/moderation/reports/{asked.report}", asked.do))
+        return visit.go(f"/moderation/reports/{asked.report}", done=asked.do)
     if asked.do == "reject":
         return visit.go("/moderation/members", state="pending")
-    return visit.go(visit_path(f"/moderation/members/{asked.id}", asked.do))
+    return visit.go(f"/moderation/members/{asked.id}", done=asked.do)
 
 
-async def end_invitation(visit: Visit, asked: EndOfInvitationForm) -> Response:
+async def end_invitation(visit: Visit, asked: IdForm) -> Response:
     """Revoke an invitation of a member with a lower role."""
     me = _acting(visit, asked)
     await invitations.end_as_staff(visit.front.writes, me.id, asked.id)
@@ -509,22 +485,8 @@ async def hide(visit: Visit, asked: HideForm) -> Response:
     return visit.back(asked, "/moderation")
 
 
-def visit_path(path: str, done: str) -> str:
-    """Return the path of a page that confirms the action just taken."""
-    return f"{path}?done={done}"
-
-
-def _moderator(visit: Visit) -> Member:
-    """Return the logged-in moderator. Raises `LogInFirst`, or `NotAllowed` for other members."""
-    me = visit.member
-    if me.role.rank < Role.MODERATOR.rank:
-        raise NotAllowed(visit.words.text("This page is for moderators."))
-    check_staff(me, required=visit.front.settings.staff_second_factor)
-    return me
-
-
 def _acting(visit: Visit, asked: Form) -> Member:
-    me = _moderator(visit)
+    me = visit.staff(Role.MODERATOR)
     visit.check_sent(asked)
     return me
 
@@ -532,11 +494,11 @@ def _acting(visit: Visit, asked: Form) -> Member:
 ROUTES = (
     routing.page("/moderation", queue, Queue),
     routing.form("/moderation", see_to_several, BulkForm),
-    routing.page("/moderation/reports/{id}", report, ReportPath),
+    routing.page("/moderation/reports/{id}", report, DonePath),
     routing.form("/moderation/reports/{id}", see_to, ReportActForm),
     routing.page("/moderation/members", members, MembersQuery),
-    routing.page("/moderation/members/{id}", member, MemberPath, secret=True),
+    routing.page("/moderation/members/{id}", member, DonePath, secret=True),
     routing.form("/moderation/members/{id}", act, MemberForm),
-    routing.form("/moderation/invitations/{id}", end_invitation, EndOfInvitationForm),
+    routing.form("/moderation/invitations/{id}", end_invitation, IdForm),
     routing.form("/moderation/posts/{id}", hide, HideForm),
 )

@@ -11,23 +11,20 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.commands import notifications, push_subscriptions
-from shoal.commands import notifications as verbs
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID, milliseconds_of
 from shoal.core.model import NoticePolicy, Role, Treatment, Visibility
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.payloads.members import NOTIFICATIONS, marks
 from shoal.graph.payloads.notifications import FOR_STAFF, STRETCHES, Group, Kind
-from shoal.http.params import Id
 from shoal.i18n import When
 from shoal.push.messages import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushSubscription, check_bytes
 from shoal.queries import notifications as feed
-from shoal.queries import notifications as notification_queries
 from shoal.queries.hydration import Profile
 from shoal.queries.notifications import Grouped, Notification, NotificationQuery
 from shoal.web import routing
-from shoal.web.rendering import BeforeQuery, next_of, page, part
-from shoal.web.request_context import Form, Visit
+from shoal.web.rendering import BeforeQuery, IdQuery, next_of, page, part
+from shoal.web.request_context import Form, IdForm, Visit
 from shoal.web.scheduled_posts import refusal_of
 from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
 from shoal.web.view_models import Face, PostView, answered, face_of, post_of
@@ -88,17 +85,7 @@ class NotificationView(msgspec.Struct, frozen=True):
     """A link to details; empty if the post or the faces link to them."""
 
 
-def notices_of(visit: Visit, groups: Sequence[Grouped], read: int, names: Mapping[int, str]) -> list[NotificationView]:
-    """Return groups of notifications, unread after the id `read`. `names` are those of members whose posts are answered."""
-    return [_notice(visit, group, read, names) for group in groups]
-
-
-def key_of(group: Group | None, time: int) -> str:
-    """Return the key of a group, or of the single notification with this time."""
-    return f"{group.kind}-{group.about}-{group.stretch}" if group else str(time)
-
-
-def parsed(key: str) -> Group | int | None:
+def _parsed(key: str) -> Group | int | None:
     """Return the group of a key, or the time of a single notification; None for an invalid key."""
     if key.isdecimal() and len(key) <= 19:
         return min(int(key), MAX_ID)
@@ -111,13 +98,13 @@ def parsed(key: str) -> Group | int | None:
 
 
 def _notice(visit: Visit, group: Grouped, read: int, names: Mapping[int, str]) -> NotificationView:
-    newest = group.items[0]
-    kind, people = newest.notice.kind, _people(group.items)
+    newest, of_group = group.items[0], group.group
+    kind, people = newest.notice.kind, list({item.actor.member.id: item.actor for item in group.items}.values())
     post = post_of(visit, newest.entry, names) if newest.entry else None
     actor = face_of(visit, newest.actor.member)
     detail, path = _about(visit, newest)
     return NotificationView(
-        key=key_of(group.group, newest.time),
+        key=f"{of_group.kind}-{of_group.about}-{of_group.stretch}" if of_group else str(newest.time),
         kind=kind.value,
         icon="mail" if post and post.visibility == Visibility.DIRECT and kind is Kind.MENTION else _ICONS[kind],
         words=_words(visit, newest, people),
@@ -134,14 +121,10 @@ def _notice(visit: Visit, group: Grouped, read: int, names: Mapping[int, str]) -
     )
 
 
-def _people(items: Sequence[Notification]) -> list[Profile]:
-    return list({item.actor.member.id: item.actor for item in items}.values())
-
-
 def _words(visit: Visit, newest: Notification, people: Sequence[Profile]) -> str:
     """Return a sentence that describes the notification."""
     words, kind = visit.words, newest.notice.kind
-    names = {"names": names_of(visit, people)}
+    names = {"names": _names(visit, people)}
     if kind in _ONE_OR_MORE:
         return words.plural(*_ONE_OR_MORE[kind], len(people)) % names
     if kind is Kind.REACTION:
@@ -150,26 +133,16 @@ def _words(visit: Visit, newest: Notification, people: Sequence[Profile]) -> str
         own = newest.entry is not None and newest.entry.post.author_id == visit.viewer_id
         return words.text("A poll of yours is over") if own else words.text("A poll that you voted in is over")
     if kind is Kind.VERDICT:
-        return _verdict(visit, newest)
+        if newest.report is not None and newest.report.upheld:
+            return words.text("Your report was found right")
+        return words.text("Your report was looked at, and nothing was found against the rules")
     if kind is Kind.MENTION and newest.entry is not None:
-        return _mention(visit, newest) % names
+        post = newest.entry.post
+        if post.visibility is Visibility.DIRECT:
+            return words.text("%(names)s wrote to you") % names
+        if post.parent_author_id == visit.viewer_id:
+            return words.text("%(names)s answers you") % names
     return words.text(_ONE[kind]) % names
-
-
-def _mention(visit: Visit, newest: Notification) -> str:
-    post = newest.entry.post if newest.entry else None
-    if post is not None and post.visibility is Visibility.DIRECT:
-        return visit.words.text("%(names)s wrote to you")
-    if post is not None and post.parent_author_id == visit.viewer_id:
-        return visit.words.text("%(names)s answers you")
-    return visit.words.text(_ONE[Kind.MENTION])
-
-
-def _verdict(visit: Visit, newest: Notification) -> str:
-    _ = visit.words.text
-    if newest.report is not None and newest.report.upheld:
-        return _("Your report was found right")
-    return _("Your report was looked at, and nothing was found against the rules")
 
 
 def _about(visit: Visit, newest: Notification) -> tuple[str, str]:
@@ -177,9 +150,8 @@ def _about(visit: Visit, newest: Notification) -> tuple[str, str]:
     report, kind = newest.report, newest.notice.kind
     target = f"@{newest.target.member.name}" if newest.target else ""
     if kind is Kind.REPORT and report is not None:
-        return f"{target} · {report.comment[:200]}" if report.comment else target, visit.url(
-            f"/moderation/reports/{report.id}"
-        )
+        detail = f"{target} · {report.comment[:200]}" if report.comment else target
+        return detail, visit.url(f"/moderation/reports/{report.id}")
     if kind is Kind.UNPUBLISHED and newest.scheduled is not None:
         return refusal_of(visit, newest.scheduled), visit.url("/scheduled")
     if kind is Kind.VERDICT:
@@ -187,7 +159,7 @@ def _about(visit: Visit, newest: Notification) -> tuple[str, str]:
     return "", ""
 
 
-def names_of(visit: Visit, people: Sequence[Profile]) -> str:
+def _names(visit: Visit, people: Sequence[Profile]) -> str:
     """Return a short list of the members' names."""
     shown = [one.member.shown_name for one in people]
     words = visit.words
@@ -195,9 +167,7 @@ def names_of(visit: Visit, people: Sequence[Profile]) -> str:
         return "".join(shown)
     if len(shown) == 2:
         return words.text("%(one)s and %(other)s") % {"one": shown[0], "other": shown[1]}
-    others = len(shown) - 1
-    text = words.plural("%(one)s and %(n)s other", "%(one)s and %(n)s others", others)
-    return text % {"one": shown[0], "n": words.number(others)}
+    return words.counted("%(one)s and %(n)s other", "%(one)s and %(n)s others", len(shown) - 1, one=shown[0])
 
 
 _SIZE = 20
@@ -221,12 +191,7 @@ class DismissForm(Form, frozen=True, kw_only=True):
     key: Annotated[str, Meta(max_length=60)]
 
 
-class SenderPath(BeforeQuery, frozen=True, kw_only=True):
-    id: Id
-
-
-class SenderForm(Form, frozen=True, kw_only=True):
-    id: Id
+class SenderForm(IdForm, frozen=True, kw_only=True):
     do: Literal["accept", "dismiss"]
 
 
@@ -243,7 +208,7 @@ async def several(visit: Visit, query: NoticesQuery) -> Response:
     newest = found.items[0].time if found.items else 0
     if query.kind == "all" and not query.before and newest > read:
         await notifications.set_markers(visit.front.writes, member.id, {NOTIFICATIONS: newest})
-    held = await notification_queries.held_back(reads, member.id)
+    held = await feed.held_back(reads, member.id)
     return await page(
         visit,
         "notifications",
@@ -260,33 +225,33 @@ async def dismiss(visit: Visit, asked: DismissForm) -> Response:
     """Dismiss a notification, a group, or all, permanently."""
     member, writes = visit.checked(asked), visit.front.writes
     if asked.key == "all":
-        await verbs.clear(writes, member.id)
+        await notifications.clear(writes, member.id)
         return visit.back(asked, "/notifications")
-    key = parsed(asked.key)
+    key = _parsed(asked.key)
     if key is None:
         raise NotFound("There is no such notification")
     if isinstance(key, Group):
-        await verbs.dismiss_group(writes, member.id, key)
+        await notifications.dismiss_group(writes, member.id, key)
     else:
-        await verbs.dismiss(writes, member.id, key)
+        await notifications.dismiss(writes, member.id, key)
     return Response(status_code=200) if visit.partial else visit.back(asked, "/notifications")
 
 
 class SenderView(msgspec.Struct, frozen=True):
-    face: object
+    face: Face
     number: str
-    post: object
+    post: PostView | None
     path: str
 
 
 async def requests(visit: Visit, query: BeforeQuery) -> Response:
     """List senders whose notifications the member's policy filters."""
     member, words = visit.member, visit.words
-    found = await notification_queries.requests_page(visit.front.reads, member.id, query.cursor(_SIZE))
+    found = await feed.requests_page(visit.front.reads, member.id, query.cursor(_SIZE))
     senders = [
         SenderView(
             face_of(visit, one.sender.member),
-            words.plural("%(n)s notification", "%(n)s notifications", one.count) % {"n": words.number(one.count)},
+            words.counted("%(n)s notification", "%(n)s notifications", one.count),
             post_of(visit, one.entry) if one.entry else None,
             visit.url(f"/notifications/requests/{one.sender.member.id}"),
         )
@@ -298,9 +263,9 @@ async def requests(visit: Visit, query: BeforeQuery) -> Response:
     )
 
 
-async def of_sender(visit: Visit, path: SenderPath) -> Response:
+async def of_sender(visit: Visit, path: IdQuery) -> Response:
     member, reads = visit.member, visit.front.reads
-    request = await notification_queries.sender_request(reads, member.id, path.id)
+    request = await feed.sender_request(reads, member.id, path.id)
     query = NotificationQuery(actor_id=path.id, held=True)
     found = await feed.page(reads, member.id, path.cursor(_SIZE), query)
     found_here = await _shown(visit, [Grouped(None, [item]) for item in found.items], MAX_TIME)
@@ -320,23 +285,15 @@ async def decide(visit: Visit, asked: SenderForm) -> Response:
 
 
 async def _shown(visit: Visit, groups: Sequence[Grouped], read: int) -> list[NotificationView]:
+    """Return groups of notifications, unread after the id `read`."""
     entries = [group.items[0].entry for group in groups]
     names = await answered(visit, [entry for entry in entries if entry is not None])
-    return notices_of(visit, groups, read, names)
+    return [_notice(visit, group, read, names) for group in groups]
 
 
 async def _read_up_to(visit: Visit, member_id: int) -> int:
     held = (await marks(visit.front.graph, member_id, (NOTIFICATIONS,))).get(NOTIFICATIONS)
     return held.last_read_id if held else 0
-
-
-ROUTES = (
-    routing.page("/notifications", several, NoticesQuery),
-    routing.form("/notifications/dismiss", dismiss, DismissForm),
-    routing.page("/notifications/requests", requests, BeforeQuery),
-    routing.page("/notifications/requests/{id}", of_sender, SenderPath),
-    routing.form("/notifications/requests/{id}", decide, SenderForm),
-)
 
 
 _RULES = NoticePolicy.__struct_fields__
@@ -408,7 +365,12 @@ async def push(visit: Visit, asked: PushForm) -> Response:
     return Response(status_code=204)
 
 
-SETTINGS_ROUTES = (
+ROUTES = (
+    routing.page("/notifications", several, NoticesQuery),
+    routing.form("/notifications/dismiss", dismiss, DismissForm),
+    routing.page("/notifications/requests", requests, BeforeQuery),
+    routing.page("/notifications/requests/{id}", of_sender, IdQuery),
+    routing.form("/notifications/requests/{id}", decide, SenderForm),
     routing.page("/settings/notifications", show, SettingsQuery),
     routing.form("/settings/notifications", save, NoticesForm),
     routing.form("/settings/push", push, PushForm),

@@ -16,7 +16,7 @@ from shoal.commands import oauth, second_factor, sessions
 from shoal.commands.second_factor import SecondWays
 from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
-from shoal.core.model import Member
+from shoal.core.model import App, Member
 from shoal.http.authentication import in_words
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.oauth import OUT_OF_BAND, Authorization, AuthorizeRequest, SentBack, address_of, issuer_of, read
@@ -25,7 +25,7 @@ from shoal.web.authentication import code_refusal, log_in, passkey_refusal, pass
 from shoal.web.form_errors import told
 from shoal.web.layout import bare_shell
 from shoal.web.rendering import framed
-from shoal.web.request_context import Visit
+from shoal.web.request_context import Line, Visit
 from shoal.web.view_models import face_of
 
 
@@ -38,24 +38,18 @@ class AskingApp(NamedTuple):
     website: str
 
 
-def app_of(asked: AuthorizeRequest) -> AskingApp:
-    app = asked.app
+def _app(app: App) -> AskingApp:
     letter = next((character for character in app.name.upper() if character.isalnum()), "?")
     parts = urlsplit(app.website)
     shown = parts.scheme in {"http", "https"}
     return AskingApp(app.name, letter, parts.netloc if shown else "", app.website if shown else "")
 
 
-def permissions_of(visit: Visit, asked: AuthorizeRequest) -> list[str]:
-    """Return the permissions that the app requests, one line each."""
-    return [visit.words.text(line) for line in in_words(asked.scopes)]
-
-
-def whither(asked: AuthorizeRequest) -> str:
+def _redirect_host(redirect_uri: str) -> str:
     """Return the host that the code is sent to. An app can choose any name, but not this address."""
-    if asked.redirect_uri == OUT_OF_BAND:
+    if redirect_uri == OUT_OF_BAND:
         return ""
-    parts = urlsplit(asked.redirect_uri)
+    parts = urlsplit(redirect_uri)
     return parts.netloc if parts.scheme in {"http", "https"} else f"{parts.scheme}:"
 
 
@@ -69,8 +63,8 @@ _SCRIPTED = f"{_POLICY}; script-src 'self'; connect-src 'self'"
 class Decision(Authorization, frozen=True):
     do: Literal["login", "passkey", "code", "allow", "deny", "switch"] = "login"
     form_token: Annotated[str, Meta(max_length=200)] = ""
-    username: Annotated[str, Meta(max_length=2_000)] = ""
-    password: Annotated[str, Meta(max_length=2_000)] = ""
+    username: Line = ""
+    password: Line = ""
     second: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
     """A code of the second factor, or the response of a passkey."""
 
@@ -90,16 +84,18 @@ async def decide(visit: Visit, params: Decision) -> Response:
         visitor = await _visitor(visit, params)
         if not visit.browser.sent(params.form_token):
             return _page(visit, asked, visitor, told=_too_old(visit), status=403)
-        if params.do == "login":
-            return await _log_in(visit, asked, params)
-        if params.do == "passkey":
-            return await _by_passkey(visit, asked, params)
-        if params.do == "code":
-            return await _show_code(visit, asked, params)
-        if params.do == "switch":
-            return await _log_out(visit, params)
-        if params.do == "deny":
-            raise _answer(asked, error="access_denied", error_description="The resource owner denied the request.")
+        match params.do:
+            case "login":
+                return await _log_in(visit, asked, params)
+            case "passkey":
+                return await _by_passkey(visit, asked, params)
+            case "code":
+                return await _show_code(visit, asked, params)
+            case "switch":
+                return await _log_out(visit, params)
+            case "deny":
+                denied = "The resource owner denied the request."
+                raise _answer(asked, error="access_denied", error_description=denied)
         if visitor.member is None:
             return _page(visit, asked, visitor, told=visitor.told or _too_old(visit), status=403)
         app, redirect = asked.app.id, asked.redirect_uri
@@ -193,22 +189,34 @@ def _page(
 
     `told` is the error message. `locked`: see `login_page`.
     """
-    app, told, member = app_of(asked), told or visitor.told, visitor.member
+    app, told, member = _app(asked.app), told or visitor.told, visitor.member
     if visitor.half is not None:
         name, ways = visitor.half.name, visitor.ways
         return _alone(visit, "authorize_second", status or 200, app=app, told=told, name=name, ways=ways)
     if member is None:
         settings = visit.front.settings
-        help_ = {"locked": locked, "has_mail": bool(settings.mail), "contact": settings.contact_email}
         return _alone(
-            visit, "authorize_login", status or (403 if told else 200), app=app, told=told, name=name, **help_
+            visit,
+            "authorize_login",
+            status or (403 if told else 200),
+            app=app,
+            told=told,
+            name=name,
+            locked=locked,
+            has_mail=bool(settings.mail),
+            contact=settings.contact_email,
         )
-    views = {
-        "face": face_of(visit, member),
-        "permissions": permissions_of(visit, asked),
-        "whither": whither(asked),
-    }
-    return _alone(visit, "authorize", status or 200, app=app, told=told, domain=visit.front.at.domain, **views)
+    return _alone(
+        visit,
+        "authorize",
+        status or 200,
+        app=app,
+        told=told,
+        domain=visit.front.at.domain,
+        face=face_of(visit, member),
+        permissions=[visit.words.text(line) for line in in_words(asked.scopes)],
+        whither=_redirect_host(asked.redirect_uri),
+    )
 
 
 def _alone(visit: Visit, template: str, status: int = 200, **views: object) -> Response:

@@ -11,8 +11,7 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.commands import members, ranking
-from shoal.commands import relationships as refused
+from shoal.commands import members, ranking, relationships
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
 from shoal.core.model import MediaKind, Member
@@ -31,10 +30,8 @@ from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.profiles import keep_picture
 from shoal.web.relationships import follow_all
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, IdForm, Line, TagName, Text, Visit
 from shoal.web.view_models import PersonView, Photo, face_of, photo_of, suggested
-
-STEPS = ("interests", "people", "profile", "first")
 
 
 class Step(NamedTuple):
@@ -58,24 +55,19 @@ class SuggestedPerson(NamedTuple):
     photos: tuple[WallPhoto, ...]
 
 
-def steps_of(visit: Visit, here: str) -> list[Step]:
+def _steps(visit: Visit, here: str) -> list[Step]:
     """Return all steps, with the current one marked."""
     _ = visit.words.text
-    names = (_("Interests"), _("People"), _("You"), _("Post"))
-    at = STEPS.index(here)
-    return [
-        Step(visit.url(f"/welcome/{key}"), name, n == at, n < at)
-        for n, (key, name) in enumerate(zip(STEPS, names, strict=True))
-    ]
+    steps = {"interests": _("Interests"), "people": _("People"), "profile": _("You"), "first": _("Post")}
+    at = list(steps).index(here)
+    return [Step(visit.url(f"/welcome/{key}"), name, n == at, n < at) for n, (key, name) in enumerate(steps.items())]
 
 
-def offered(visit: Visit, offer: TagOffer) -> OfferedTag:
-    entry = offer.example
-    pictures = [one for one in entry.media if one.kind is MediaKind.IMAGE and one.preview_key] if entry else []
-    uses = visit.words.plural("%(n)s post", "%(n)s posts", offer.uses) % {"n": visit.words.number(offer.uses)}
-    return OfferedTag(
-        offer.name, offer.picked, photo_of(visit, pictures[0]) if pictures else None, uses if offer.uses else ""
-    )
+def _offered(visit: Visit, offer: TagOffer) -> OfferedTag:
+    media = offer.example.media if offer.example else ()
+    picture = next((one for one in media if one.kind is MediaKind.IMAGE and one.preview_key), None)
+    uses = visit.words.counted("%(n)s post", "%(n)s posts", offer.uses) if offer.uses else ""
+    return OfferedTag(offer.name, offer.picked, photo_of(visit, picture) if picture else None, uses)
 
 
 def people_of(
@@ -91,25 +83,19 @@ _TAGS = 36
 _PEOPLE = 12
 _PHOTOS = 12
 _MOST_AT_ONCE = 100
-_FORM = 64 * 1024
-"""Size of a form in bytes, without its file."""
 
 
 class InterestsForm(Form, frozen=True, kw_only=True):
-    tags: Annotated[tuple[Annotated[str, Meta(max_length=400)], ...], Meta(max_length=MOST_PICKED)] = ()
+    tags: Annotated[tuple[TagName, ...], Meta(max_length=MOST_PICKED)] = ()
 
 
 class SeveralForm(Form, frozen=True, kw_only=True):
     ids: Annotated[tuple[Id, ...], Meta(max_length=_MOST_AT_ONCE)] = ()
 
 
-class UnsuggestForm(Form, frozen=True, kw_only=True):
-    id: Id
-
-
 class YouForm(Form, frozen=True, kw_only=True):
-    display_name: Annotated[str, Meta(max_length=2_000)] = ""
-    note: Annotated[str, Meta(max_length=20_000)] = ""
+    display_name: Line = ""
+    note: Text = ""
     avatar: Upload | None = None
 
 
@@ -119,12 +105,12 @@ async def begin(visit: Visit, _params: None) -> Response:
 
 async def interests(visit: Visit, _params: None) -> Response:
     member = visit.member
-    found = [offered(visit, one) for one in await offers(visit.front.reads, member.id, _TAGS)]
+    found = [_offered(visit, one) for one in await offers(visit.front.reads, member.id, _TAGS)]
     return await page(
         visit,
         "welcome_interests",
         title=visit.words.text("Interests"),
-        steps=steps_of(visit, "interests"),
+        steps=_steps(visit, "interests"),
         pictured=[one for one in found if one.photo],
         plain=[one for one in found if not one.photo],
     )
@@ -145,7 +131,7 @@ async def people(visit: Visit, _params: None) -> Response:
         visit,
         "welcome_people",
         title=visit.words.text("People"),
-        steps=steps_of(visit, "people"),
+        steps=_steps(visit, "people"),
         people=people_of(visit, found, photos),
         follows=await _follows(visit, member),
     )
@@ -157,16 +143,24 @@ async def follow_several(visit: Visit, asked: SeveralForm) -> Response:
     return visit.back(asked, "/welcome/profile")
 
 
-async def dismiss(visit: Visit, asked: UnsuggestForm) -> Response:
+async def dismiss(visit: Visit, asked: IdForm) -> Response:
     """Stop suggesting a member. A script gets an empty response that replaces the card."""
     member = visit.checked(asked)
-    await refused.dismiss_suggestion(visit.front.writes, member.id, asked.id)
+    await relationships.dismiss_suggestion(visit.front.writes, member.id, asked.id)
     return Response("", media_type="text/html") if visit.partial else visit.back(asked, "/welcome/people")
 
 
-async def you(visit: Visit, _params: None) -> Response:
+async def you(visit: Visit, _params: None = None, typed: YouForm | None = None, wrong: Wrong = RIGHT) -> Response:
     member = visit.member
-    return await _you(visit, YouForm(display_name=member.display_name, note=member.note))
+    return await page(
+        visit,
+        "welcome_you",
+        title=visit.words.text("You"),
+        steps=_steps(visit, "profile"),
+        face=face_of(visit, member),
+        typed=typed or YouForm(display_name=member.display_name, note=member.note),
+        wrong=wrong,
+    )
 
 
 async def set_you(visit: Visit, asked: YouForm) -> Response:
@@ -178,7 +172,7 @@ async def set_you(visit: Visit, asked: YouForm) -> Response:
     except InvalidInput as error:
         wrong |= wrong_of(visit.words, error)
     if wrong:
-        return await _you(visit, asked, wrong)
+        return await you(visit, typed=asked, wrong=wrong)
     return visit.back(asked, "/welcome/first")
 
 
@@ -190,23 +184,9 @@ async def first(visit: Visit, _params: None) -> Response:
         visit,
         "welcome_first",
         title=visit.words.text("A first photo"),
-        steps=steps_of(visit, "first"),
+        steps=_steps(visit, "first"),
         wall=wall_of(visit, entries),
         follows=await _follows(visit, member),
-    )
-
-
-async def _you(visit: Visit, typed: YouForm, wrong: Wrong = RIGHT) -> Response:
-    return await page(
-        visit,
-        "welcome_you",
-        status=422 if wrong else 200,
-        title=visit.words.text("You"),
-        steps=steps_of(visit, "profile"),
-        face=face_of(visit, visit.member),
-        typed=typed,
-        wrong=wrong,
-        limits=visit.front.writes.limits,
     )
 
 
@@ -217,14 +197,14 @@ async def _follows(visit: Visit, member: Member) -> int:
 
 def routes(settings: Settings) -> tuple[Route, ...]:
     """Return the routes. The settings limit the size of an avatar."""
-    most = settings.max_upload_bytes + _FORM
+    most = settings.max_upload_bytes + routing.FORM_BYTES
     return (
         routing.page("/welcome", begin),
         routing.page("/welcome/interests", interests),
         routing.form("/welcome/interests", pick, InterestsForm),
         routing.page("/welcome/people", people),
         routing.form("/welcome/people", follow_several, SeveralForm),
-        routing.form("/suggestions/{id}/dismiss", dismiss, UnsuggestForm),
+        routing.form("/suggestions/{id}/dismiss", dismiss, IdForm),
         routing.page("/welcome/profile", you),
         routing.form("/welcome/profile", set_you, YouForm, max_body=most),
         routing.page("/welcome/first", first),

@@ -13,12 +13,10 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.admin import jobs
-from shoal.admin.jobs import Work, survey
-from shoal.admin.report import Progress
+from shoal.admin.jobs import Buried, Work, survey
 from shoal.admin.resharding import Evenness, evenness, spread_of
-from shoal.commands.second_factor import check_staff
-from shoal.core.errors import NotAllowed, Unavailable
-from shoal.core.model import Member, Role
+from shoal.core.errors import Unavailable
+from shoal.core.model import Role
 from shoal.graph.bulk import Spread
 from shoal.graph.schema import EVERYBODY, LOUD
 from shoal.health.probes import EngineVitals, Vital, VitalName
@@ -70,20 +68,14 @@ class EngineCard(msgspec.Struct, frozen=True):
     figures: tuple[Figure, ...]
 
 
-def engine_cards(words: Translated, engines: Sequence[EngineVitals]) -> tuple[EngineCard, ...]:
-    return tuple(
-        EngineCard(one.engine, one.place, one.version, one.reached, tuple(_figure(words, it) for it in one.vitals))
-        for one in engines
-    )
-
-
-def _figure(words: Translated, vital: Vital) -> Figure:
-    return Figure(words.text(_NAMES[vital.name]), _value(words, vital), wrong=vital.wrong)
+def _engine_card(words: Translated, engine: EngineVitals) -> EngineCard:
+    figures = tuple(Figure(words.text(_NAMES[one.name]), _value(words, one), wrong=one.wrong) for one in engine.vitals)
+    return EngineCard(engine.engine, engine.place, engine.version, engine.reached, figures)
 
 
 def _value(words: Translated, vital: Vital) -> str:
     if vital.name.endswith("_bytes"):
-        return size(words, vital.value)
+        return _size(words, vital.value)
     if vital.name.endswith("_seconds"):
         return f"{words.decimal(vital.value, '.1f')} s"
     if vital.name == "cache_hits":
@@ -91,7 +83,7 @@ def _value(words: Translated, vital: Vital) -> str:
     return words.compact(round(vital.value))
 
 
-def size(words: Translated, count: float) -> str:
+def _size(words: Translated, count: float) -> str:
     """Return a number of bytes in readable units, such as "3.2 GiB"."""
     unit = 0
     while count >= 1_000 and unit < len(_UNITS) - 1:
@@ -143,27 +135,19 @@ class SlowRow(msgspec.Struct, frozen=True):
     stages: tuple[tuple[str, str, float], ...]
 
 
-class SetAside(msgspec.Struct, frozen=True):
-    job: str
-    event: str
-    step: int
-    attempts: int
-    error: str
-
-
 class Operations(msgspec.Struct, frozen=True):
     figures: tuple[Figure, ...]
     parts: tuple[tuple[str, bool], ...]
     charts: tuple[ColumnChart, ...]
     routes: tuple[RouteRow, ...]
     slow: tuple[SlowRow, ...]
-    aside: tuple[SetAside, ...]
+    aside: Sequence[Buried]
     engines: tuple[EngineCard, ...]
     stores: tuple[tuple[str, str], ...]
     """Each store with its data sources."""
 
 
-async def operations(visit: Visit) -> Operations:
+async def _operations(visit: Visit) -> Operations:
     front, words = visit.front, visit.words
     work = await _work(visit)
     loud = await _loud(visit)
@@ -199,10 +183,8 @@ async def operations(visit: Visit) -> Operations:
             for one in front.meter.routes()[:_MOST_ROUTES]
         ),
         slow=tuple(_slow(visit)),
-        aside=tuple(SetAside(one.job, one.event, one.step, one.attempts, one.error) for one in work.buried)
-        if work
-        else (),
-        engines=engine_cards(words, engines),
+        aside=work.buried if work else (),
+        engines=tuple(_engine_card(words, one) for one in engines),
         stores=tuple(_stores(front.settings.store)),
     )
 
@@ -253,11 +235,11 @@ def _figures(visit: Visit, work: Work | None, loud: int | None, history: Sequenc
     timelines = front.reads.timelines
     if isinstance(timelines, MemoryTimelines):
         held = len(timelines) * timelines.length * _ENTRY_BYTES
-        found.append(Figure(_("Warm home timelines"), words.number(len(timelines)), size(words, held)))
+        found.append(Figure(_("Warm home timelines"), words.number(len(timelines)), _size(words, held)))
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
     found += [
         Figure(_("Listening now"), words.number(front.streams.number)),
-        Figure(_("Memory of this process, at most"), size(words, used)),
+        Figure(_("Memory of this process, at most"), _size(words, used)),
     ]
     return found
 
@@ -354,7 +336,7 @@ class ShardsView(msgspec.Struct, frozen=True):
     rows: tuple[EvennessRow, ...]
 
 
-def shards_of(visit: Visit, held: Sequence[Spread], even: Mapping[str, Evenness]) -> ShardsView:
+def _shards(visit: Visit, held: Sequence[Spread], even: Mapping[str, Evenness]) -> ShardsView:
     """Return the counts of each data source, and how evenly they are distributed."""
     words, members = visit.words, [each.members for each in held]
     low, high = min(members), max(members)
@@ -397,8 +379,8 @@ class OpsQuery(msgspec.Struct, frozen=True):
 
 async def show(visit: Visit, query: OpsQuery) -> Response:
     """Show figures and charts of the last ten minutes. A script reloads them every few seconds."""
-    _admin(visit)
-    found = await operations(visit)
+    visit.staff(Role.ADMIN)
+    found = await _operations(visit)
     if visit.partial:
         return part(visit, "operations", ops=found)
     told = visit.words.text("They are given another chance.") if query.done else ""
@@ -407,7 +389,7 @@ async def show(visit: Visit, query: OpsQuery) -> Response:
 
 async def replay(visit: Visit, asked: ReplayForm) -> Response:
     """Replay parked jobs: those selected, or all if none is."""
-    me = _admin(visit)
+    me = visit.staff(Role.ADMIN)
     visit.check_sent(asked)
     writes = visit.front.writes
     number = await jobs.replay(
@@ -422,31 +404,19 @@ async def shards(visit: Visit, _params: None) -> Response:
 
     This reads the whole network, so it runs at most every ten minutes; only the first request waits for it.
     """
-    _admin(visit)
+    visit.staff(Role.ADMIN)
 
     async def counted() -> tuple[int, list[Spread]]:
-        return visit.now_ms, await spread_of(visit.front.store, _silent)
+        return visit.now_ms, await spread_of(visit.front.store, lambda *_: None)
 
     at, held = await visit.front.spread.get(visit.now_ms, counted, outdated=True)
     return await page(
         visit,
         "shards",
         title=visit.words.text("Data sources"),
-        shards=shards_of(visit, held, evenness(held)),
+        shards=_shards(visit, held, evenness(held)),
         counted=visit.when(at),
     )
-
-
-_silent: Progress = lambda *_: None  # noqa: E731 (there is nobody to tell)
-
-
-def _admin(visit: Visit) -> Member:
-    """Return the logged-in admin. Raises `LogInFirst`, or `NotAllowed` for other members."""
-    me = visit.member
-    if me.role.rank < Role.ADMIN.rank:
-        raise NotAllowed(visit.words.text("This page is for admins."))
-    check_staff(me, required=visit.front.settings.staff_second_factor)
-    return me
 
 
 ROUTES = (

@@ -17,9 +17,9 @@ from shoal.core.errors import InvalidInput, Leaving, NotAllowed, NotFound, TooMa
 from shoal.mastodon_api import login_attempts
 from shoal.web import routing
 from shoal.web.authentication import begin, passkey_refusal, password_refusal
-from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
+from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.login import login_page
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, Line, Visit
 from shoal.web.sessions import program_of
 from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
 
@@ -71,12 +71,6 @@ async def log_in(visit: Visit, asked: ByPasskey) -> Response:
     return await begin(visit, member, asked.to, proved=True)
 
 
-LOGIN_ROUTES = (
-    routing.page("/login/passkey", question, QuestionQuery, secret=True),
-    routing.form("/login/passkey", log_in, ByPasskey, limit_class="login", secret=True),
-)
-
-
 class PasskeyRow(NamedTuple):
     id: str
     name: str
@@ -85,13 +79,12 @@ class PasskeyRow(NamedTuple):
     """The day of the last use; empty if never used."""
 
 
-def passkey_row(visit: Visit, passkey: Passkey) -> PasskeyRow:
+def _passkey_row(visit: Visit, passkey: Passkey) -> PasskeyRow:
     used = visit.words.day(passkey.used_at) if passkey.used_at else ""
     return PasskeyRow(passkey.id, passkey.name, visit.words.day(passkey.made_at), used)
 
 
 _Id = Annotated[str, Meta(max_length=16, pattern="^[0-9a-f]*$")]
-_Typed = Annotated[str, Meta(max_length=2_000)]
 _Answer = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
 
 
@@ -100,22 +93,22 @@ class PasskeyQuery(msgspec.Struct, frozen=True):
 
 
 class AddPasskeyForm(Form, frozen=True, kw_only=True):
-    name: _Typed = ""
+    name: Line = ""
     answer: _Answer = ""
-    current_password: _Typed = ""
+    current_password: Line = ""
     code: _Answer = ""
 
 
 class NameForm(Form, frozen=True, kw_only=True):
     id: _Id
-    name: _Typed = ""
+    name: Line = ""
 
 
 class RemovePasskeyForm(Form, frozen=True, kw_only=True):
     """The passkey to remove, and proof of identity."""
 
     id: _Id
-    current_password: _Typed = ""
+    current_password: Line = ""
     code: _Answer = ""
 
 
@@ -126,7 +119,7 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
 async def add(visit: Visit, asked: AddPasskeyForm) -> Response:
     member = visit.checked(asked)
     try:
-        _check_not_lent(visit)
+        _check_not_shared(visit)
         await login_attempts.add_passkey(
             visit.anonymous, member.id, asked.name.strip(), asked.answer, asked.current_password, asked.code
         )
@@ -158,7 +151,7 @@ async def remove(visit: Visit, asked: RemovePasskeyForm) -> Response:
     return saved_at(visit, "passkeys")
 
 
-def _check_not_lent(visit: Visit) -> None:
+def _check_not_shared(visit: Visit) -> None:
     if visit.member.id == visit.front.demo_member:
         raise NotAllowed(
             visit.words.text("Everybody logs in as this member here: a passkey would be one visitor's alone.")
@@ -168,7 +161,7 @@ def _check_not_lent(visit: Visit) -> None:
 async def _row(visit: Visit, id_: str) -> PasskeyRow:
     for one in await passkeys.of_member(visit.front.writes, visit.member.id):
         if one.id == id_:
-            return passkey_row(visit, one)
+            return _passkey_row(visit, one)
     raise NotFound("There is no such page")
 
 
@@ -185,12 +178,9 @@ async def _refused(
         if "answer" in found:
             found = {"": found["answer"]}
         return await _page(visit, row, found, name=name)
-    if isinstance(error, NotAllowed):
-        response = await _page(visit, row, {"": told(visit.words, error)}, name=name)
-        response.status_code = 403
-        return response
     refusal = password_refusal(visit.words, error)
-    return refusal.on(await _page(visit, row, {"current_password": refusal.words}, name=name))
+    field = "" if isinstance(error, NotAllowed) else "current_password"
+    return refusal.on(await _page(visit, row, {field: refusal.words}, name=name))
 
 
 async def _page(
@@ -206,10 +196,9 @@ async def _page(
         wrong=wrong,
         saved=saved,
         one=row,
-        passkeys=[passkey_row(visit, one) for one in found],
+        passkeys=[_passkey_row(visit, one) for one in found],
         room=len(found) < passkeys.MOST,
         most=passkeys.MOST,
-        member_name=member.name,
         second=member.second_factor,
         typed=name or program_of(visit, visit.origin.first(0)),
         longest=MOST_NAME,
@@ -217,6 +206,8 @@ async def _page(
 
 
 ROUTES = (
+    routing.page("/login/passkey", question, QuestionQuery, secret=True),
+    routing.form("/login/passkey", log_in, ByPasskey, limit_class="login", secret=True),
     routing.page("/settings/passkeys", show, SettingsQuery, secret=True),
     routing.form("/settings/passkeys", add, AddPasskeyForm, limit_class="login", secret=True),
     routing.page("/settings/passkeys/{id}", show_one, PasskeyQuery, secret=True),

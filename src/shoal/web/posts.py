@@ -15,20 +15,19 @@ from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.model import Post, Share
 from shoal.core.text import isolated
-from shoal.graph.contract import Cursor
 from shoal.graph.schema import LIKED_BY, SHARED_BY
 from shoal.http.params import Id
 from shoal.queries import members, threads
-from shoal.queries.hydration import Entry, hydrate, hydrate_taken_back
+from shoal.queries.hydration import Entry, hydrate_taken_back
 from shoal.queries.members import MemberPage
-from shoal.queries.pipeline import Page, filtered
+from shoal.queries.pipeline import filtered
 from shoal.web import routing
 from shoal.web.comments import comment_form, thread_of
 from shoal.web.compose import answering
-from shoal.web.rendering import BeforeQuery, feed_page, next_of, page, part
-from shoal.web.request_context import Form, Visit
+from shoal.web.rendering import IdQuery, feed_page, next_of, page, part
+from shoal.web.request_context import Handle, IdForm, Visit
 from shoal.web.syndication import post_card
-from shoal.web.view_models import PostView, people_of, post_of, with_first_photo
+from shoal.web.view_models import PostView, entry_with_id, people_of, post_of, with_first_photo
 
 _ABOVE, _BELOW = 30, 120
 """Posts of the thread shown above and below a post."""
@@ -52,7 +51,7 @@ _TAKEN_BACK = frozenset({"unlike", "unshare", "unsave"})
 class PostPath(msgspec.Struct, frozen=True):
     """The path of a post: the name of its author or sharer, and its id."""
 
-    handle: Annotated[str, Meta(max_length=300)]
+    handle: Handle
     id: Id
 
 
@@ -60,8 +59,7 @@ class PhotoPath(PostPath, frozen=True):
     place: Annotated[int, Meta(ge=1, le=100)]
 
 
-class PostActForm(Form, frozen=True, kw_only=True):
-    id: Id
+class PostActForm(IdForm, frozen=True, kw_only=True):
     do: Literal["like", "unlike", "share", "unshare", "save", "unsave", "pin", "unpin", "mute", "unmute"]
     entry: Id = Id(0)
     """The id of the share through which a list showed the post; 0 if it showed the post itself."""
@@ -69,11 +67,11 @@ class PostActForm(Form, frozen=True, kw_only=True):
 
 async def show(visit: Visit, path: PostPath) -> Response:
     """Show a post with its ancestors above and its comments below."""
-    entry = await _found(visit, path)
+    entry = await _entry_at(visit, path)
     around = await threads.thread(visit.front.reads, visit.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
     post = post_of(visit, entry)
     title = visit.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": isolated(post.excerpt)}
-    form = comment_form(visit, answering(visit.viewer, entry), -1) if visit.viewer else None
+    form = comment_form(visit, answering(visit.viewer, entry)) if visit.viewer else None
     below = thread_of(visit, entry.post, around)
     (shown,) = with_first_photo([post])
     return await page(visit, "post", title=title, post=shown, card=post_card(visit, entry), form=form, thread=below)
@@ -81,7 +79,7 @@ async def show(visit: Visit, path: PostPath) -> Response:
 
 async def photo(visit: Visit, path: PhotoPath) -> Response:
     """Show one photo of a post in full size, with links to the previous and next photo."""
-    post = post_of(visit, await _found(visit, path))
+    post = post_of(visit, await _entry_at(visit, path))
     if path.place > len(post.photos):
         raise NotFound("There is no such photo")
     title = visit.words.text("Photo by %(name)s") % {"name": post.author.shown}
@@ -98,55 +96,32 @@ async def act(visit: Visit, asked: PostActForm) -> Response:
 
 
 async def _after(visit: Visit, asked: PostActForm, member_id: int) -> PostView:
-    graph = visit.front.reads.graph
     if asked.do in _TAKEN_BACK:
-        entry = await hydrate_taken_back(graph, member_id, asked.id)
+        entry = await hydrate_taken_back(visit.front.reads.graph, member_id, asked.id)
+        if entry is None:
+            raise NotFound("There is no such post")
     else:
-        entry = next(iter(await hydrate(graph, member_id, (asked.id,), unasked=False)), None)
-    if entry is None:
-        raise NotFound("There is no such post")
+        entry = await entry_with_id(visit, asked.id)
     return msgspec.structs.replace(post_of(visit, entry), entry_id=asked.entry or asked.id)
 
 
-async def post_with_id(visit: Visit, id_: int) -> Entry:
-    found = await hydrate(visit.front.reads.graph, visit.viewer_id, (id_,), unasked=False)
-    if not found:
+async def _entry_at(visit: Visit, path: PostPath) -> Entry:
+    """Return the post or share with the id in the path. Raises `NotFound` unless the name is its author's or sharer's."""
+    entry = await entry_with_id(visit, path.id)
+    if path.handle.lower() != (entry.sharer or entry.author).member.name:
         raise NotFound("There is no such post")
-    return found[0]
+    return entry
 
 
-async def _found(visit: Visit, path: PostPath) -> Entry:
-    found = await hydrate(visit.front.reads.graph, visit.viewer_id, (path.id,), unasked=False)
-    if not found or path.handle.lower() not in _names(found[0]):
-        raise NotFound("There is no such post")
-    return found[0]
-
-
-def _names(entry: Entry) -> set[str]:
-    """Return the names valid in the path: the author's, or for a share the sharer's."""
-    return {entry.sharer.member.name if entry.sharer else entry.author.member.name}
-
-
-ROUTES = (
-    routing.page("/@{handle}/{id}", show, PostPath, remembered=True),
-    routing.page("/@{handle}/{id}/photos/{place}", photo, PhotoPath, remembered=True),
-    routing.form("/posts/{id}/act", act, PostActForm),
-)
-
-
-class CommentsPath(BeforeQuery, frozen=True, kw_only=True):
-    id: Id
-
-
-async def comments(visit: Visit, path: CommentsPath) -> Response:
+async def comments(visit: Visit, path: IdQuery) -> Response:
     reads = visit.front.reads
-    entry = await post_with_id(visit, path.id)
+    entry = await entry_with_id(visit, path.id)
     found = await threads.replies(reads, visit.viewer_id, entry.post.id, path.cursor())
     entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.THREAD)
     return await feed_page(
         visit,
         "comments",
-        Page(entries, found.next),
+        entries,
         next_of(visit, f"/posts/{entry.post.id}/comments", found.next),
         title=visit.words.text("Comments"),
         about=post_of(visit, entry),
@@ -154,22 +129,18 @@ async def comments(visit: Visit, path: CommentsPath) -> Response:
     )
 
 
-COMMENT_LIST_ROUTES = (routing.page("/posts/{id}/comments", comments, CommentsPath, remembered=True),)
-
-
 _LISTS = {"likes": LIKED_BY, "shares": SHARED_BY}
 
 
-class LikesPath(BeforeQuery, frozen=True, kw_only=True):
+class LikesPath(IdQuery, frozen=True, kw_only=True):
     """A post, and the reaction to list: `likes`, `shares`, or an emoji."""
 
-    id: Id
     by: Annotated[str, Meta(max_length=100)] = "likes"
 
 
 async def likes(visit: Visit, path: LikesPath) -> Response:
     """List the members who liked or shared a post or reacted with an emoji, newest first."""
-    entry = await post_with_id(visit, path.id)
+    entry = await entry_with_id(visit, path.id)
     found = await _reacting_members(visit, path, entry)
     persons = await people_of(visit, found.profiles)
     following = next_of(visit, f"/posts/{entry.post.id}/likes", found.next, by=path.by)
@@ -177,8 +148,8 @@ async def likes(visit: Visit, path: LikesPath) -> Response:
         return part(visit, "people", people=persons, next=following)
     words = visit.words
     tabs = [
-        ("likes", words.plural("%(n)s like", "%(n)s likes", entry.likes) % {"n": words.number(entry.likes)}),
-        ("shares", words.plural("%(n)s share", "%(n)s shares", entry.shares) % {"n": words.number(entry.shares)}),
+        ("likes", words.counted("%(n)s like", "%(n)s likes", entry.likes)),
+        ("shares", words.counted("%(n)s share", "%(n)s shares", entry.shares)),
         *((one.emoji, f"{one.emoji} {words.number(one.count)}") for one in entry.emoji),
     ]
     return await page(
@@ -194,11 +165,17 @@ async def likes(visit: Visit, path: LikesPath) -> Response:
 
 
 async def _reacting_members(visit: Visit, path: LikesPath, entry: Entry) -> MemberPage:
-    reads, cursor = visit.front.reads, Cursor(path.cursor().before, 0, members.PAGE)
+    reads, cursor = visit.front.reads, path.cursor(members.PAGE)
     atype = _LISTS.get(path.by)
     if atype is not None:
         return await members.page(reads, visit.viewer_id, entry.post.id, atype, cursor)
     return (await members.emoji_page(reads, visit.viewer_id, entry.post.id, path.by, cursor))[1]
 
 
-LIKES_ROUTES = (routing.page("/posts/{id}/likes", likes, LikesPath),)
+ROUTES = (
+    routing.page("/@{handle}/{id}", show, PostPath, remembered=True),
+    routing.page("/@{handle}/{id}/photos/{place}", photo, PhotoPath, remembered=True),
+    routing.form("/posts/{id}/act", act, PostActForm),
+    routing.page("/posts/{id}/comments", comments, IdQuery, remembered=True),
+    routing.page("/posts/{id}/likes", likes, LikesPath),
+)

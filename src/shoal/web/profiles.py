@@ -20,7 +20,7 @@ from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import ENDORSES
-from shoal.http.params import Id, Upload
+from shoal.http.params import Upload
 from shoal.http.routes import Route
 from shoal.queries import members as member_queries
 from shoal.queries import posts
@@ -31,9 +31,9 @@ from shoal.queries.pipeline import Page, filtered
 from shoal.settings import Settings
 from shoal.web import routing, syndication
 from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
-from shoal.web.rendering import BeforeQuery, feed_page, next_of, part
-from shoal.web.request_context import Form, Visit
-from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+from shoal.web.rendering import HandlePath, feed_page, next_of, part
+from shoal.web.request_context import Form, IdForm, Text, Visit
+from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.syndication import profile_card
 from shoal.web.view_models import Bond, Face, bond_of, face_of, posts_of, tag_path
 
@@ -79,7 +79,7 @@ class ProfileHead(msgspec.Struct, frozen=True):
     private_note: str = ""
 
 
-def head_of(visit: Visit, profile: Profile, facts: ProfileFacts) -> ProfileHead:
+def _head(visit: Visit, profile: Profile, facts: ProfileFacts) -> ProfileHead:
     """Return the header of a profile as the viewer sees it."""
     member, words, at = profile.member, visit.words, visit.front.at
     return ProfileHead(
@@ -135,12 +135,13 @@ def _known(visit: Visit, known: Sequence[Profile]) -> str:
     if not known:
         return ""
     names = ", ".join(one.member.shown_name for one in known[:2])
-    others = len(known) - 2
-    if others > 0:
-        text = visit.words.plural(
-            "Followed by %(names)s and %(n)s other you know", "Followed by %(names)s and %(n)s others you know", others
+    if (others := len(known) - 2) > 0:
+        return visit.words.counted(
+            "Followed by %(names)s and %(n)s other you know",
+            "Followed by %(names)s and %(n)s others you know",
+            others,
+            names=names,
         )
-        return text % {"names": names, "n": visit.words.number(others)}
     return visit.words.text("Followed by %(names)s, whom you know") % {"names": names}
 
 
@@ -158,16 +159,11 @@ _OTHERS = {
 }
 
 
-class HandlePath(BeforeQuery, frozen=True, kw_only=True):
-    handle: Annotated[str, Meta(max_length=300)]
-
-
 class ProfilePath(HandlePath, frozen=True, kw_only=True):
     show: Literal["photos", "posts", "replies"] = "photos"
 
 
-class BondForm(Form, frozen=True, kw_only=True):
-    id: Id
+class BondForm(IdForm, frozen=True, kw_only=True):
     do: Literal["follow", "unfollow", "block", "unblock", "mute", "unmute", "remove", "endorse", "unendorse"]
 
 
@@ -185,16 +181,22 @@ async def show(visit: Visit, path: ProfilePath) -> Response:
     if ending:
         return await syndication.of_member(visit, member, ending)
     found = await _posts(visit, member, path)
-    asked = {} if path.show == "photos" else {"show": path.show}
-    following = next_of(visit, f"/@{member.name}", found.next, **asked)
+    following = next_of(visit, f"/@{member.name}", found.next, show="" if path.show == "photos" else path.show)
     if visit.partial and path.show == "photos":
         return part(visit, "photo_grid", posts=await posts_of(visit, found.entries), next=following)
     if visit.partial:
-        return part(visit, "posts", posts=await posts_of(visit, found.entries), next=following, end="")
+        return await feed_page(visit, "profile", found.entries, following)
     profile, shown = await _profile(visit, member)
-    title = f"{shown.face.shown} (@{member.name})"
-    card = profile_card(visit, profile)
-    return await feed_page(visit, "profile", found, following, title=title, head=shown, tab=path.show, card=card)
+    return await feed_page(
+        visit,
+        "profile",
+        found.entries,
+        following,
+        title=f"{shown.face.shown} (@{member.name})",
+        head=shown,
+        tab=path.show,
+        card=profile_card(visit, profile),
+    )
 
 
 async def _posts(visit: Visit, member: Member, path: ProfilePath) -> Page:
@@ -227,7 +229,7 @@ async def _profile(visit: Visit, member: Member) -> tuple[Profile, ProfileHead]:
         # The member was suspended after they were read.
         raise Gone(visit.words.text("This member is suspended."))
     facts = ProfileFacts(relation_, known.get(member.id, []), endorsed.profiles, tags, received)
-    return profiles[0], head_of(visit, profiles[0], facts)
+    return profiles[0], _head(visit, profiles[0], facts)
 
 
 async def _nobody() -> dict[int, list[Profile]]:
@@ -257,12 +259,6 @@ async def member_of(visit: Visit, name: str) -> Member:
     return member
 
 
-ROUTES = (
-    routing.page("/@{handle}", show, ProfilePath, remembered=True),
-    routing.form("/members/{id}/bond", bond, BondForm),
-)
-
-
 async def keep_picture(visit: Visit, which: Literal["avatar", "header"], sent: Upload | None) -> dict[str, str]:
     """Store an uploaded picture, if there is one, and return the error by field name."""
     if sent is None:
@@ -276,8 +272,6 @@ async def keep_picture(visit: Visit, which: Literal["avatar", "header"], sent: U
     return {}
 
 
-_FORM = 64 * 1024
-"""Size of the form in bytes, without its files."""
 _Typed = Annotated[str, Meta(max_length=4_000)]
 
 
@@ -288,7 +282,7 @@ class FieldTyped(msgspec.Struct, frozen=True):
 
 class ProfileForm(Form, frozen=True, kw_only=True):
     display_name: _Typed = ""
-    note: Annotated[str, Meta(max_length=20_000)] = ""
+    note: Text = ""
     fields: Annotated[tuple[FieldTyped, ...], Meta(max_length=100)] = ()
     bot: bool = False
     avatar: Upload | None = None
@@ -299,15 +293,28 @@ class RemoveForm(Form, frozen=True, kw_only=True):
     which: Literal["avatar", "header"]
 
 
-async def show_settings(visit: Visit, query: SettingsQuery) -> Response:
+async def show_settings(
+    visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: ProfileForm | None = None
+) -> Response:
     member = visit.member
-    typed = ProfileForm(
+    typed = typed or ProfileForm(
         display_name=member.display_name,
         note=member.note,
         fields=tuple(FieldTyped(one.name, one.value) for one in member.fields),
         bot=member.bot,
     )
-    return await _page(visit, typed, saved=query.saved)
+    empty = visit.limits.profile_fields - len(typed.fields)
+    return await settings_page(
+        visit,
+        "profile",
+        wrong=wrong,
+        saved=query.saved,
+        typed=typed,
+        rows=(*typed.fields, *(FieldTyped() for _ in range(empty))),
+        face=face_of(visit, member),
+        has_avatar=bool(member.avatar),
+        header=visit.front.at.media(member.header) if member.header else "",
+    )
 
 
 async def save(visit: Visit, asked: ProfileForm) -> Response:
@@ -324,7 +331,7 @@ async def save(visit: Visit, asked: ProfileForm) -> Response:
         await members.update_profile(visit.front.writes, member.id, change)
     except InvalidInput as error:
         wrong |= wrong_of(visit.words, error)
-    return await _page(visit, asked, wrong) if wrong else saved_at(visit, "profile")
+    return await show_settings(visit, wrong=wrong, typed=asked) if wrong else saved_at(visit, "profile")
 
 
 async def remove(visit: Visit, asked: RemoveForm) -> Response:
@@ -333,26 +340,12 @@ async def remove(visit: Visit, asked: RemoveForm) -> Response:
     return saved_at(visit, "profile")
 
 
-async def _page(visit: Visit, typed: ProfileForm, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
-    member = visit.member
-    empty = visit.front.writes.limits.profile_fields - len(typed.fields)
-    return await settings_page(
-        visit,
-        "profile",
-        wrong=wrong,
-        saved=saved,
-        typed=typed,
-        rows=(*typed.fields, *(FieldTyped() for _ in range(empty))),
-        face=face_of(visit, member),
-        has_avatar=bool(member.avatar),
-        header=visit.front.at.media(member.header) if member.header else "",
-    )
-
-
 def routes(settings: Settings) -> tuple[Route, ...]:
     """Return the routes. The settings limit the size of a picture."""
-    most = 2 * settings.max_upload_bytes + _FORM
+    most = 2 * settings.max_upload_bytes + routing.FORM_BYTES
     return (
+        routing.page("/@{handle}", show, ProfilePath, remembered=True),
+        routing.form("/members/{id}/bond", bond, BondForm),
         routing.page("/settings/profile", show_settings, SettingsQuery),
         routing.form("/settings/profile", save, ProfileForm, max_body=most),
         routing.form("/settings/profile/remove", remove, RemoveForm),

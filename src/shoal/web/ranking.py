@@ -8,16 +8,14 @@ from starlette.responses import Response
 from shoal.core.ranking.reranking import Source
 from shoal.core.ranking.terms import TITLES, ReasonWords, reason_of
 from shoal.graph.cache.coherence import one_request
-from shoal.http.params import Id
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.feed import Verdict
 from shoal.queries.foryou.ranking import Why
 from shoal.queries.hydration import Entry
 from shoal.web import routing
-from shoal.web.posts import post_with_id
 from shoal.web.rendering import page
-from shoal.web.request_context import Visit
-from shoal.web.view_models import post_of
+from shoal.web.request_context import IdPath, Visit
+from shoal.web.view_models import entry_with_id, post_of
 
 _FULL_BAR = 4.0
 """The contribution that fills a bar; the weights of the balanced recipe are at most 4."""
@@ -53,7 +51,6 @@ class WhyView(msgspec.Struct, frozen=True):
     score: str
     first: str
     """The strongest reason, in a few words."""
-    sources: tuple[str, ...]
     bars: tuple[Bar, ...]
     lost: str = ""
     """How far diversity moved the post; empty if it did not."""
@@ -77,13 +74,7 @@ def why_of(visit: Visit, why: Why | None, entry: Entry) -> WhyView | None:
         for term in terms
     )
     sources = tuple(_(words) for source, words in _SOURCE_WORDS.items() if source in why.sources)
-    return WhyView(
-        visit.words.decimal(why.score, ".2f"),
-        _first(visit, sources, bars),
-        sources,
-        bars,
-        _lost(visit, why.lost),
-    )
+    return WhyView(visit.words.decimal(why.score, ".2f"), _first(visit, sources, bars), bars, _lost(visit, why.lost))
 
 
 def _reason(visit: Visit, reason: ReasonWords | None) -> str:
@@ -101,17 +92,12 @@ def _first(visit: Visit, sources: tuple[str, ...], bars: tuple[Bar, ...]) -> str
 
 
 def _lost(visit: Visit, places: int) -> str:
-    if places == 0:
-        return ""
+    counted = visit.words.counted
     if places < 0:
-        text = visit.words.plural(
-            "Variety moved it up by %(n)s place.", "Variety moved it up by %(n)s places.", -places
-        )
-    else:
-        text = visit.words.plural(
-            "Variety moved it down by %(n)s place.", "Variety moved it down by %(n)s places.", places
-        )
-    return text % {"n": visit.words.number(abs(places))}
+        return counted("Variety moved it up by %(n)s place.", "Variety moved it up by %(n)s places.", -places)
+    if places > 0:
+        return counted("Variety moved it down by %(n)s place.", "Variety moved it down by %(n)s places.", places)
+    return ""
 
 
 _OUT_WORDS = {
@@ -155,24 +141,24 @@ class FeedStanding(msgspec.Struct, frozen=True):
     way: str = ""
 
 
-def placed_at(visit: Visit, place: int, total: int = 0) -> FeedStanding:
+def _placed_at(visit: Visit, place: int, total: int = 0) -> FeedStanding:
     """Return the standing of a post in the feed. `place` counts from 1; `total` is 0 if unknown."""
     words = visit.words
     title = words.text("It stands at place %(place)s") % {"place": words.number(place)}
     told = words.text("Ranked for you at this moment.")
     if total:
-        told = words.plural(
+        told = words.counted(
             "Ranked for you at this moment, with %(n)s post.", "Ranked for you at this moment, with %(n)s posts.", total
-        ) % {"n": words.number(total)}
+        )
     return FeedStanding(title, told, words.text("What is ranked higher has a higher score."))
 
 
-def out_of(visit: Visit, verdict: Verdict) -> FeedStanding:
+def _out_of(visit: Visit, verdict: Verdict) -> FeedStanding:
     """Return the standing of a post that is not in the feed, with the rule that excludes it."""
     _ = visit.words.text
     if verdict.place is not None:
         # This ranking ran a moment after the reading that did not include the post, and includes it.
-        return placed_at(visit, verdict.place)
+        return _placed_at(visit, verdict.place)
     title = _("It is not in For you now")
     words = _(_OUT_WORDS.get(verdict.rule, "")) or f"{verdict.words[:1].upper()}{verdict.words[1:]}."
     path, way = _WAYS.get(verdict.rule, ("", ""))
@@ -183,14 +169,10 @@ _PATIENCE = 3.0
 """Time limit for the ranking in seconds; longer than usual, since it is all that the page shows."""
 
 
-class WhyPath(msgspec.Struct, frozen=True):
-    id: Id
-
-
-async def why(visit: Visit, path: WhyPath) -> Response:
+async def why(visit: Visit, path: IdPath) -> Response:
     """Explain the position of a post in For you, or why it is not there."""
     member = visit.member
-    entry = await post_with_id(visit, path.id)
+    entry = await entry_with_id(visit, path.id)
     with one_request():
         standing, reasons = await _standing(visit, member.id, entry)
     return await page(
@@ -206,9 +188,9 @@ async def _standing(visit: Visit, member_id: int, entry: Entry) -> tuple[FeedSta
     reading = await feed.new_reading(visit.front.reads, member_id, explain=True, deadline=_PATIENCE)
     place = None if isinstance(reading, str) else reading.place_of(entry.post.id)
     if isinstance(reading, str) or place is None:
-        return out_of(visit, await feed.why_not(visit.front.reads, member_id, entry.post.id)), None
+        return _out_of(visit, await feed.why_not(visit.front.reads, member_id, entry.post.id)), None
     (why,) = reading.why(place, place + 1)
-    return placed_at(visit, place + 1, len(reading)), why_of(visit, why, entry)
+    return _placed_at(visit, place + 1, len(reading)), why_of(visit, why, entry)
 
 
-ROUTES = (routing.page("/posts/{id}/why", why, WhyPath),)
+ROUTES = (routing.page("/posts/{id}/why", why, IdPath),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
@@ -70,7 +69,7 @@ class PreviewCard(NamedTuple):
     reason: str
 
 
-def weights_of(visit: Visit, recipe: Recipe) -> list[Dial]:
+def _dials(visit: Visit, recipe: Recipe) -> list[Dial]:
     """Return the weights as sliders, in the order of the terms."""
     words, numbers, usual = visit.words, numbers_of(recipe), numbers_of(BALANCED)
     hints = _hints(words)
@@ -94,7 +93,7 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
     )
 
 
-def others_of(visit: Visit, recipe: Recipe) -> list[str]:
+def _others(visit: Visit, recipe: Recipe) -> list[str]:
     """Return the other numbers of a recipe as sentences."""
     _, number = visit.words.text, visit.words.decimal
     return [
@@ -106,7 +105,7 @@ def others_of(visit: Visit, recipe: Recipe) -> list[str]:
     ]
 
 
-def presets_of(visit: Visit, recipe: Recipe) -> list[PresetChip]:
+def _presets(visit: Visit, recipe: Recipe) -> list[PresetChip]:
     """Return the presets, with the current one marked."""
     names = _preset_names(visit.words)
     return [
@@ -115,34 +114,17 @@ def presets_of(visit: Visit, recipe: Recipe) -> list[PresetChip]:
     ]
 
 
-def preset_name(visit: Visit, recipe: Recipe) -> str:
-    """Return the name of the preset that equals the recipe; empty for none."""
-    names = _preset_names(visit.words)
-    return next((names[name] for name, one in PRESETS.items() if one == recipe), "")
-
-
-def formulas_of(visit: Visit) -> list[tuple[str, str, str]]:
-    """Return the title, the unit and the formula of each term."""
-    return [(visit.words.text(TITLES[term.name]), visit.words.text(term.unit), term.formula) for term in TERMS]
-
-
-def cards_of(visit: Visit, found: Sequence[Previewed]) -> list[PreviewCard]:
-    return [_card(visit, one, place) for place, one in enumerate(found, 1)]
-
-
 def _card(visit: Visit, one: Previewed, place: int) -> PreviewCard:
     words = visit.words
     moved = one.before - place if one.before is not None else 0
     if moved > 0:
-        said = words.plural("%(n)s place up", "%(n)s places up", moved)
+        text = words.counted("%(n)s place up", "%(n)s places up", moved)
     elif moved < 0:
-        said = words.plural("%(n)s place down", "%(n)s places down", -moved)
+        text = words.counted("%(n)s place down", "%(n)s places down", -moved)
     else:
-        said = words.text("where it was") if one.before is not None else words.text("new")
+        text = words.text("where it was") if one.before is not None else words.text("new")
     why = why_of(visit, one.why, one.entry)
-    return PreviewCard(
-        post_of(visit, one.entry), place, moved, said % {"n": words.number(abs(moved))}, why.first if why else ""
-    )
+    return PreviewCard(post_of(visit, one.entry), place, moved, text, why.first if why else "")
 
 
 def _hints(words: Translated) -> dict[str, str]:
@@ -272,9 +254,10 @@ def _changed(before: Recipe, asked: Numbers) -> Recipe:
 async def _cards(visit: Visit, recipe: Recipe) -> list[PreviewCard] | None:
     """Return the preview, or None while a store is unavailable."""
     try:
-        return cards_of(visit, await preview(visit.front.reads, visit.member.id, recipe, _FIRST))
+        found = await preview(visit.front.reads, visit.member.id, recipe, _FIRST)
     except Unavailable:
         return None
+    return [_card(visit, one, place) for place, one in enumerate(found, 1)]
 
 
 async def _page(visit: Visit, found: Tastes, recipe: Recipe, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
@@ -291,21 +274,13 @@ async def _page(visit: Visit, found: Tastes, recipe: Recipe, wrong: Wrong = RIGH
         recipe=recipe,
         half_life=f"{recipe.half_life_hours:g}",
         near_km=f"{recipe.near_km:g}",
-        dials=weights_of(visit, recipe),
+        dials=_dials(visit, recipe),
         explored=visit.words.decimal(round(100 * recipe.exploration, 1)),
-        presets=presets_of(visit, recipe),
-        formulas=formulas_of(visit),
+        presets=_presets(visit, recipe),
+        formulas=[(visit.words.text(TITLES[term.name]), visit.words.text(term.unit), term.formula) for term in TERMS],
         link=visit.front.at.recipe(recipe),
         cards=[] if off else await _cards(visit, recipe),
     )
-
-
-SETTINGS_ROUTES = (
-    routing.page("/settings/ranking", show_settings, RankingQuery),
-    routing.form("/settings/ranking", save, RankingForm),
-    routing.form("/settings/ranking/switch", switch, SwitchForm),
-    routing.page("/settings/ranking/preview", first, Numbers),
-)
 
 
 class TakeForm(Form, frozen=True, kw_only=True):
@@ -315,15 +290,15 @@ class TakeForm(Form, frozen=True, kw_only=True):
 async def show_shared(visit: Visit, _params: None) -> Response:
     """Show a shared recipe. Its numbers are the query of the URL."""
     recipe = recipe_of_link(visit.request.scope["query_string"].decode("latin-1"))
-    dials = sorted(weights_of(visit, recipe), key=lambda dial: -float(dial.value))
+    names = _preset_names(visit.words)
     mine = visit.viewer is not None and await _ranks_by(visit, visit.viewer.id, recipe)
     return await page(
         visit,
         "recipe",
         title=visit.words.text("A recipe for a feed"),
-        dials=dials,
-        others=others_of(visit, recipe),
-        preset=preset_name(visit, recipe),
+        dials=sorted(_dials(visit, recipe), key=lambda dial: -float(dial.value)),
+        others=_others(visit, recipe),
+        preset=next((names[name] for name, one in PRESETS.items() if one == recipe), ""),
         link=visit.front.at.recipe(recipe),
         mine=mine,
     )
@@ -343,6 +318,10 @@ async def _ranks_by(visit: Visit, member_id: int, recipe: Recipe) -> bool:
 
 
 ROUTES = (
+    routing.page("/settings/ranking", show_settings, RankingQuery),
+    routing.form("/settings/ranking", save, RankingForm),
+    routing.form("/settings/ranking/switch", switch, SwitchForm),
+    routing.page("/settings/ranking/preview", first, Numbers),
     routing.page("/recipe", show_shared),
     routing.form("/recipe", take, TakeForm),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Annotated, Literal
 
 import msgspec
@@ -24,28 +25,24 @@ from shoal.queries.members import MemberPage, familiar
 from shoal.web import routing
 from shoal.web.form_errors import told
 from shoal.web.profiles import member_of
-from shoal.web.rendering import BeforeQuery, next_of, page, part
-from shoal.web.request_context import Form, Visit
+from shoal.web.rendering import BeforeQuery, HandlePath, next_of, page, part
+from shoal.web.request_context import Handle, IdForm, Text, Visit
 from shoal.web.settings_layout import settings_page
 from shoal.web.view_models import Bond, Face, bond_of, face_of, people_of, person_of
 
 
-class ConnectionsPath(BeforeQuery, frozen=True, kw_only=True):
-    handle: Annotated[str, Meta(max_length=300)]
-
-
-async def followers(visit: Visit, path: ConnectionsPath) -> Response:
+async def followers(visit: Visit, path: HandlePath) -> Response:
     title = visit.words.text("Followers of %(name)s")
     return await _connections(visit, path, FOLLOWED_BY, "followers", title)
 
 
-async def following(visit: Visit, path: ConnectionsPath) -> Response:
+async def following(visit: Visit, path: HandlePath) -> Response:
     """List the members whom a member follows, newest first."""
     title = visit.words.text("Followed by %(name)s")
     return await _connections(visit, path, FOLLOWS, "following", title)
 
 
-async def known(visit: Visit, path: ConnectionsPath) -> Response:
+async def known(visit: Visit, path: HandlePath) -> Response:
     """List the followers of a member whom the viewer follows."""
     viewer, member = visit.member, await member_of(visit, path.handle)
     found = (await familiar(visit.front.reads, viewer.id, (member.id,))).get(member.id, [])
@@ -53,7 +50,7 @@ async def known(visit: Visit, path: ConnectionsPath) -> Response:
     return await _connections_page(visit, member, MemberPage(found, [], None), "known", title)
 
 
-async def _connections(visit: Visit, path: ConnectionsPath, atype: AssocType, tab: str, title: str) -> Response:
+async def _connections(visit: Visit, path: HandlePath, atype: AssocType, tab: str, title: str) -> Response:
     member = await member_of(visit, path.handle)
     found = MemberPage([], [], None)
     if _shows(visit, member):
@@ -84,15 +81,7 @@ def _shows(visit: Visit, member: Member) -> bool:
     return not member.hides_connections or member.id == visit.viewer_id
 
 
-ROUTES = (
-    routing.page("/@{handle}/followers", followers, ConnectionsPath),
-    routing.page("/@{handle}/following", following, ConnectionsPath),
-    routing.page("/@{handle}/known", known, ConnectionsPath),
-)
-
-
-class FollowAnswerForm(Form, frozen=True, kw_only=True):
-    id: Id
+class FollowAnswerForm(IdForm, frozen=True, kw_only=True):
     do: Literal["accept", "reject"]
 
 
@@ -116,26 +105,14 @@ async def answer(visit: Visit, asked: FollowAnswerForm) -> Response:
     return visit.back(asked, "/requests")
 
 
-FOLLOW_REQUEST_ROUTES = (
-    routing.page("/requests", requests, BeforeQuery),
-    routing.form("/requests/{id}", answer, FollowAnswerForm),
-)
+async def follow_all(visit: Visit, ids: Iterable[int]) -> None:
+    """Follow these members, without those who are gone, who block the viewer or are blocked.
 
-
-async def follow_all(visit: Visit, ids: Iterable[int]) -> int:
-    """Follow these members and return how many were followed.
-
-    Members who are gone, who block the viewer or are blocked are skipped. Raises `InvalidInput` once the viewer follows
-    the maximum; the members before it are followed by then.
+    Raises `InvalidInput` once the viewer follows the maximum; the members before it are followed by then.
     """
-    followed = 0
     for id_ in dict.fromkeys(ids):
-        try:
+        with suppress(NotAllowed, NotFound):
             await relationships.follow(visit.front.writes, visit.member.id, id_)
-        except (NotAllowed, NotFound):
-            continue
-        followed += 1
-    return followed
 
 
 _HOUR = 3_600
@@ -158,12 +135,11 @@ class More(msgspec.Struct, frozen=True):
     """The path of the page, relative to the root."""
 
 
-def more_of(visit: Visit, member: Member, stand: Relation, lists: Sequence[tuple[int, str, bool]]) -> More:
+def _more(visit: Visit, member: Member, stand: Relation, lists: Sequence[tuple[int, str, bool]]) -> More:
     _ = visit.words.text
-    muted = ""
-    if stand.muting:
-        until = visit.words.full(stand.muted_until) if stand.muted_until else ""
-        muted = _("until %(when)s") % {"when": until} if until else _("until you undo it")
+    muted = _("until you undo it") if stand.muting else ""
+    if stand.muting and stand.muted_until:
+        muted = _("until %(when)s") % {"when": visit.words.full(stand.muted_until)}
     spans = (
         (0, _("until I undo it")),
         (_HOUR, _("for an hour")),
@@ -193,38 +169,51 @@ _Done = Literal[
 class MorePath(msgspec.Struct, frozen=True, kw_only=True):
     """A member, and the change just made."""
 
-    handle: Annotated[str, Meta(max_length=300)]
+    handle: Handle
     done: _Done = ""
 
 
-class MuteForm(Form, frozen=True, kw_only=True):
+class MuteForm(IdForm, frozen=True, kw_only=True):
     """The duration of a mute in seconds (0: until undone), and whether notifications are muted too."""
 
-    id: Id
     seconds: Annotated[int, Meta(ge=0, le=MAX_MUTE_SECONDS)] = 0
     notifications: bool = False
 
 
-class NoteForm(Form, frozen=True, kw_only=True):
-    id: Id
-    note: Annotated[str, Meta(max_length=20_000)] = ""
+class NoteForm(IdForm, frozen=True, kw_only=True):
+    note: Text = ""
 
 
-class ListsForm(Form, frozen=True, kw_only=True):
-    id: Id
+class ListsForm(IdForm, frozen=True, kw_only=True):
     lists: Annotated[tuple[Id, ...], Meta(max_length=_MOST_LISTS)] = ()
 
 
-class TermsForm(Form, frozen=True, kw_only=True):
+class TermsForm(IdForm, frozen=True, kw_only=True):
     """Whether a followee's shares appear in the home timeline, and whether their posts cause notifications."""
 
-    id: Id
     shares: bool = False
     notify: bool = False
 
 
-async def more(visit: Visit, path: MorePath) -> Response:
-    return await _options_page(visit, path.handle, path.done)
+async def more(visit: Visit, path: MorePath, typed: str | None = None, wrong: str = "") -> Response:
+    me, member = visit.member, await member_of(visit, path.handle)
+    if member.id == me.id:
+        raise NotAllowed(visit.words.text("This page is about others."))
+    graph = visit.front.graph
+    stand = await relation(graph, me.id, member.id)
+    owned = await list_feed.owned(graph, me.id) if stand.following else []
+    on = {one.id for one in await list_feed.with_member(graph, me.id, member.id)} if owned else set()
+    shown = _more(visit, member, stand, [(one.id, one.title, one.id in on) for one in owned])
+    return await page(
+        visit,
+        "more",
+        title=visit.words.text("More about %(name)s") % {"name": shown.face.shown},
+        more=shown,
+        done=path.done,
+        note=stand.note if typed is None else typed,
+        wrong=wrong,
+        most=visit.limits.private_note,
+    )
 
 
 async def mute(visit: Visit, asked: MuteForm) -> Response:
@@ -241,7 +230,7 @@ async def note(visit: Visit, asked: NoteForm) -> Response:
         await relationships.note(visit.front.writes, me.id, asked.id, asked.note)
     except InvalidInput as error:
         member = await access_member(visit.front.graph, asked.id)
-        return await _options_page(visit, member.name, "", asked.note, told(visit.words, error))
+        return await more(visit, MorePath(handle=member.name), asked.note, told(visit.words, error))
     return visit.back(asked)
 
 
@@ -269,37 +258,6 @@ async def set_terms(visit: Visit, asked: TermsForm) -> Response:
     return visit.back(asked)
 
 
-async def _options_page(visit: Visit, name: str, done: str, typed: str | None = None, wrong: str = "") -> Response:
-    me, member = visit.member, await member_of(visit, name)
-    if member.id == me.id:
-        raise NotAllowed(visit.words.text("This page is about others."))
-    graph = visit.front.graph
-    stand = await relation(graph, me.id, member.id)
-    owned = await list_feed.owned(graph, me.id) if stand.following else []
-    on = {one.id for one in await list_feed.with_member(graph, me.id, member.id)} if owned else set()
-    shown = more_of(visit, member, stand, [(one.id, one.title, one.id in on) for one in owned])
-    return await page(
-        visit,
-        "more",
-        status=422 if wrong else 200,
-        title=visit.words.text("More about %(name)s") % {"name": shown.face.shown},
-        more=shown,
-        done=done,
-        note=stand.note if typed is None else typed,
-        wrong=wrong,
-        most=visit.front.writes.limits.private_note,
-    )
-
-
-OPTIONS_ROUTES = (
-    routing.page("/@{handle}/more", more, MorePath),
-    routing.form("/members/{id}/mute", mute, MuteForm),
-    routing.form("/members/{id}/note", note, NoteForm),
-    routing.form("/members/{id}/lists", put_on_lists, ListsForm),
-    routing.form("/members/{id}/terms", set_terms, TermsForm),
-)
-
-
 _SIZE = 40
 _LISTS = {"muted": MUTES, "blocked": BLOCKS}
 
@@ -324,4 +282,16 @@ async def show(visit: Visit, query: MutedQuery) -> Response:
     return await settings_page(visit, "people", tab=query.show, people=shown, next=following)
 
 
-SETTINGS_ROUTES = (routing.page("/settings/people", show, MutedQuery),)
+ROUTES = (
+    routing.page("/@{handle}/followers", followers, HandlePath),
+    routing.page("/@{handle}/following", following, HandlePath),
+    routing.page("/@{handle}/known", known, HandlePath),
+    routing.page("/requests", requests, BeforeQuery),
+    routing.form("/requests/{id}", answer, FollowAnswerForm),
+    routing.page("/@{handle}/more", more, MorePath),
+    routing.form("/members/{id}/mute", mute, MuteForm),
+    routing.form("/members/{id}/note", note, NoteForm),
+    routing.form("/members/{id}/lists", put_on_lists, ListsForm),
+    routing.form("/members/{id}/terms", set_terms, TermsForm),
+    routing.page("/settings/people", show, MutedQuery),
+)

@@ -9,48 +9,34 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache, partial
 from secrets import token_hex
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 from urllib.parse import quote_plus
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
-from msgspec import Meta
 from starlette.responses import HTMLResponse, Response
 
 from shoal.core.text import isolated
 from shoal.graph.contract import MAX_TIME, Cursor
-from shoal.http.params import CursorId
+from shoal.http.params import CursorId, Id
 from shoal.i18n import words_in
 from shoal.media.sniff import ALLOWED
 from shoal.observability.tracing import HANDLE, RENDER, enter
-from shoal.queries.pipeline import Page
+from shoal.queries.hydration import Entry
 from shoal.web.assets import assets, pack
 from shoal.web.layout import Shell, shell_of
-from shoal.web.request_context import Visit, address
+from shoal.web.request_context import Handle, Visit, address
 from shoal.web.view_models import PostView, posts_of
 
 _MOST_CHARACTERS = 8 << 20
 _TEMPLATE = "parts/post_whole.html"
 # Random, so that a post cannot contain them.
 _PATH, _QUOTED_PATH, _TOKEN = (token_hex(16) for _ in range(3))
-
-
-class PageAround(NamedTuple):
-    """The attributes of a visit that the template of a post uses: see `web.request_context.Visit`."""
-
-    path: str
-    quoted_path: str
-
-
-class Sending(NamedTuple):
-    """The attribute of a page's layout that the template of a post uses: see `web.layout.Shell`."""
-
-    form_token: str
 
 
 class DrawnPosts:
@@ -75,7 +61,7 @@ class DrawnPosts:
         key = hashlib.blake2b(said, digest_size=16, usedforsecurity=False).digest()
         html = self._html.get(key)
         if html is None:
-            html = self._keep(key, _drawn(templates, post, whole=token is not None))
+            html = self._keep(key, _post_with_placeholders(templates, post, with_token=token is not None))
         else:
             self._html.move_to_end(key)
         html = html.replace(_PATH, escape(path)).replace(_QUOTED_PATH, quote_plus(path))
@@ -89,9 +75,12 @@ class DrawnPosts:
         return html
 
 
-def _drawn(templates: Environment, post: PostView, *, whole: bool) -> str:
-    views = {"post": post, "visit": PageAround(_PATH, _QUOTED_PATH)}
-    return templates.get_template(_TEMPLATE).render({**views, "shell": Sending(_TOKEN)} if whole else views)
+def _post_with_placeholders(templates: Environment, post: PostView, *, with_token: bool) -> str:
+    """Render a post with placeholders for the attributes of `Visit` and `Shell` that its template reads."""
+    views: dict[str, object] = {"post": post, "visit": {"path": _PATH, "quoted_path": _QUOTED_PATH}}
+    if with_token:
+        views["shell"] = {"form_token": _TOKEN}
+    return templates.get_template(_TEMPLATE).render(views)
 
 
 _POLICY = "; ".join(
@@ -119,9 +108,14 @@ HEADERS = {
 }
 
 
-async def page(visit: Visit, template: str, *, status: int = 200, title: str = "", **views: object) -> Response:
-    """Return a whole page with its layout. `title` is the page's own title, as plain text."""
-    return framed(visit, await shell_of(visit, title), template, status=status, **views)
+async def page(visit: Visit, template: str, *, status: int = 0, title: str = "", **views: object) -> Response:
+    """Return a whole page with its layout.
+
+    `title` is the page's own title, as plain text, which is also its heading. The default status is 422 if `wrong`, the
+    errors of a form, is not empty, and otherwise 200.
+    """
+    status = status or (422 if views.get("wrong") else 200)
+    return framed(visit, await shell_of(visit, title), template, status=status, heading=title, **views)
 
 
 def framed(visit: Visit, shell: Shell, template: str, *, status: int = 200, **views: object) -> Response:
@@ -187,7 +181,7 @@ def templates(language: str, base: str) -> Environment:
         return words.text(message) % _isolated(values) if values else words.text(message)
 
     def plural(one: str, many: str, n: int, **values: object) -> str:
-        return words.plural(one, many, n) % {"n": words.number(n), **_isolated(values)}
+        return words.counted(one, many, n, **_isolated(values))
 
     @cache
     def icon(name: str, size: str = "") -> Markup:
@@ -242,10 +236,16 @@ class BeforeQuery(msgspec.Struct, frozen=True, kw_only=True):
         return Cursor(self.before or MAX_TIME, 0, size)
 
 
-class NamedQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A page of a list that is identified by a name in the path."""
+class IdQuery(BeforeQuery, frozen=True, kw_only=True):
+    """A page of a list that belongs to the object in the path."""
 
-    name: Annotated[str, Meta(max_length=400)]
+    id: Id
+
+
+class HandlePath(BeforeQuery, frozen=True, kw_only=True):
+    """A page of a list that belongs to the member in the path."""
+
+    handle: Handle
 
 
 def next_of(visit: Visit, path: str, before: int | None, **query: object) -> str:
@@ -254,10 +254,17 @@ def next_of(visit: Visit, path: str, before: int | None, **query: object) -> str
 
 
 async def feed_page(
-    visit: Visit, template: str, found: Page, following: str, *, title: str = "", end: str = "", **views: Any
+    visit: Visit,
+    template: str,
+    entries: Sequence[Entry],
+    following: str,
+    *,
+    title: str = "",
+    end: str = "",
+    **views: Any,
 ) -> Response:
     """Return a page of posts, or only the posts for a script that loads more."""
-    posts = await posts_of(visit, found.entries)
+    posts = await posts_of(visit, entries)
     if visit.partial:
         return part(visit, "posts", posts=posts, next=following, end=end)
     return await page(visit, template, title=title, posts=posts, next=following, end=end, **views)

@@ -21,15 +21,12 @@ from shoal.queries.hydration import hydrate
 from shoal.queries.posts import MemberFeedQuery
 from shoal.web import routing
 from shoal.web.form_errors import told
-from shoal.web.posts import post_with_id
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Visit, is_local
-from shoal.web.view_models import PostView, bond_of, face_of, post_of
+from shoal.web.request_context import Form, Line, Text, Visit, local
+from shoal.web.view_models import PostView, bond_of, entry_with_id, face_of, post_of
 
 _POSTS = 12
 """Posts of the member offered for selection, newest first."""
-_Words = Annotated[str, Meta(max_length=20_000)]
-_Path = Annotated[str, Meta(max_length=2_000)]
 
 Category = Literal["", "spam", "violation", "legal", "other"]
 
@@ -39,7 +36,7 @@ class ReportQuery(msgspec.Struct, frozen=True):
 
     post: Id = Id(0)
     member: Id = Id(0)
-    to: _Path = "/"
+    to: Line = "/"
 
 
 class ReportForm(Form, frozen=True, kw_only=True):
@@ -47,25 +44,20 @@ class ReportForm(Form, frozen=True, kw_only=True):
     category: Category = ""
     rules: Annotated[tuple[Annotated[str, Meta(max_length=20)], ...], Meta(max_length=100)] = ()
     posts: Annotated[tuple[Id, ...], Meta(max_length=MAX_POSTS)] = ()
-    comment: _Words = ""
+    comment: Text = ""
 
 
 class DoneQuery(msgspec.Struct, frozen=True):
     """The reported member, and the page to return to."""
 
     member: Id
-    to: _Path = "/"
-
-
-class RuleChoice(msgspec.Struct, frozen=True):
-    id: str
-    text: str
-    chosen: bool
+    to: Line = "/"
 
 
 class ReportView(msgspec.Struct, frozen=True):
     category: str
-    rules: tuple[RuleChoice, ...]
+    rules: tuple[tuple[str, str, bool], ...]
+    """The id and text of each rule, and whether it is selected."""
     posts: tuple[tuple[PostView, bool], ...]
     """Posts that can be selected, and whether each is."""
     comment: str
@@ -81,7 +73,7 @@ async def ask(visit: Visit, query: ReportQuery) -> Response:
     chosen: tuple[int, ...] = ()
     member_id = int(query.member)
     if query.post:
-        entry = await post_with_id(visit, query.post)
+        entry = await entry_with_id(visit, query.post)
         member_id, chosen = entry.author.member.id, (entry.post.id,)
     empty = ReportForm(member=Id(member_id), posts=tuple(map(Id, chosen)), to=query.to)
     return await _form(visit, await _target(visit, member_id), empty)
@@ -105,8 +97,7 @@ async def send(visit: Visit, asked: ReportForm) -> Response:
         await reports.file(visit.front.writes, member.id, target.id, complaint, rules=rules)
     except InvalidInput as error:
         return await _form(visit, target, asked, error)
-    to = asked.to if is_local(asked.to) else "/"
-    return visit.go("/report/done", member=target.id, to=to)
+    return visit.go("/report/done", member=target.id, to=local(asked.to))
 
 
 async def done(visit: Visit, query: DoneQuery) -> Response:
@@ -119,7 +110,7 @@ async def done(visit: Visit, query: DoneQuery) -> Response:
         title=visit.words.text("Reported"),
         face=face_of(visit, target),
         bond=bond_of(visit, target, stand),
-        back=visit.way_back(query.to),
+        back=visit.url(local(query.to)),
     )
 
 
@@ -141,7 +132,7 @@ async def _form(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidI
         face=face_of(visit, target),
         report=await _view(visit, target, asked, wrong),
         to=asked.to,
-        back=visit.way_back(asked.to),
+        back=visit.url(local(asked.to)),
     )
 
 
@@ -158,7 +149,7 @@ async def _view(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidI
     posts = tuple(
         (post_of(visit, entry), entry.post.id in asked.posts) for entry in entries if entry.post.author_id == target.id
     )
-    rules = tuple(RuleChoice(one.id, one.text, one.id in asked.rules) for one in rules_of(visit.front.settings))
+    rules = tuple((one.id, one.text, one.id in asked.rules) for one in rules_of(visit.front.settings))
     said, field = (told(visit.words, wrong), wrong.field or "") if wrong else ("", "")
     return ReportView(asked.category, rules, posts, asked.comment, MAX_COMMENT, said, field)
 

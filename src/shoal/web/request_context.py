@@ -18,11 +18,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from shoal.commands import sessions
+from shoal.commands.context import Limits
+from shoal.commands.second_factor import check_staff
 from shoal.core.errors import NotAllowed, Unauthenticated
-from shoal.core.model import Member
+from shoal.core.model import Member, Role
 from shoal.core.tokens import Origin
 from shoal.graph.cache.responses import good_until
 from shoal.http.authentication import origin_of_request
+from shoal.http.params import Id
 from shoal.http.routes import ANONYMOUS, Caller
 from shoal.i18n import LANGUAGES, Translated, When, language_for, words_in
 from shoal.mastodon_api.browser_session import Browser
@@ -53,10 +56,28 @@ class Expired(NotAllowed):
     """The form token is from another session, or missing."""
 
 
+Line = Annotated[str, Meta(max_length=2_000)]
+Text = Annotated[str, Meta(max_length=20_000)]
+Handle = Annotated[str, Meta(max_length=300)]
+TagName = Annotated[str, Meta(max_length=400)]
+
+
 class Form(msgspec.Struct, frozen=True, kw_only=True):
     form_token: Annotated[str, Meta(max_length=200)] = ""
-    to: Annotated[str, Meta(max_length=2_000)] = ""
+    to: Line = ""
     """The path to redirect to."""
+
+
+class IdForm(Form, frozen=True, kw_only=True):
+    """A form about one object, whose id is part of the path."""
+
+    id: Id
+
+
+class IdPath(msgspec.Struct, frozen=True):
+    """The path of a page about one object."""
+
+    id: Id
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +100,21 @@ class Visit:
         if self.viewer is None:
             raise LogInFirst
         return self.viewer
+
+    def staff(self, role: Role) -> Member:
+        """Return the member if they have at least this role.
+
+        Raises `LogInFirst`, `NotAllowed` for other members, or `SecondFactorNeeded`.
+        """
+        member, _ = self.member, self.words.text
+        if member.role.rank < role.rank:
+            raise NotAllowed(_("This page is for admins.") if role is Role.ADMIN else _("This page is for moderators."))
+        check_staff(member, required=self.front.settings.staff_second_factor)
+        return member
+
+    @property
+    def limits(self) -> Limits:
+        return self.front.writes.limits
 
     @property
     def anonymous(self) -> Context:
@@ -149,10 +185,6 @@ class Visit:
             samesite="lax",
         )
 
-    def way_back(self, to: str) -> str:
-        """Return the URL of the page to return to; the start page if it is not on this server."""
-        return self.url(to if is_local(to) else "/")
-
     def checked(self, form: Form) -> Member:
         """Return the member who sent the form. Raises `LogInFirst`, or `Expired` for an invalid form token."""
         member = self.member
@@ -166,7 +198,7 @@ class Visit:
 
     def back(self, form: Form, otherwise: str = "/") -> Response:
         """Redirect to the path that the form names if it is on this server, else to `otherwise`."""
-        return self.go(form.to if is_local(form.to) else otherwise)
+        return self.go(local(form.to, otherwise))
 
     def go(self, path: str, **query: object) -> Response:
         """Redirect to a path of the web app."""
@@ -190,20 +222,23 @@ def is_local(path: str) -> bool:
     return _LOCAL.fullmatch(path) is not None
 
 
+def local(path: str, otherwise: str = "/") -> str:
+    """Return the path if it stays on this server, else `otherwise`."""
+    return path if is_local(path) else otherwise
+
+
 async def visit_of(context: Context) -> Visit:
-    front, request = context.deps, context.request
-    viewer = None
-    if context.caller.member_id is not None:
-        node = (await front.graph.obj_get((context.caller.member_id,))).get(context.caller.member_id)
-        viewer = node if isinstance(node, Member) else None
-    now, session = time.time_ns() // 1_000_000, context.caller.token_id
-    return Visit(front, request, browser_of(front, request), viewer, spoken(request), now, session)
+    member_id, graph = context.caller.member_id, context.deps.graph
+    node = (await graph.obj_get((member_id,))).get(member_id) if member_id is not None else None
+    viewer = node if isinstance(node, Member) else None
+    return new_visit(context.deps, context.request, viewer, context.caller.token_id)
 
 
-def spoken(request: Request) -> Translated:
-    """Return the language of the page: from the URL, the language cookie, or the browser, in this order."""
+def new_visit(front: Front, request: Request, viewer: Member | None = None, session_id: int = 0) -> Visit:
+    # The language of the page: from the URL, the language cookie, or the browser, in this order.
     chosen = asked_language(request) or request.cookies.get(LANGUAGE_COOKIE, "")
-    return words_in(language_for(request.headers.get("accept-language", ""), chosen))
+    words = words_in(language_for(request.headers.get("accept-language", ""), chosen))
+    return Visit(front, request, _browser(front, request), viewer, words, time.time_ns() // 1_000_000, session_id)
 
 
 def asked_language(request: Request) -> str:
@@ -214,17 +249,15 @@ def asked_language(request: Request) -> str:
     return code if code in LANGUAGES else ""
 
 
-def browser_of(front: Front, request: Request) -> Browser:
+def _browser(front: Front, request: Request) -> Browser:
     return Browser(request, secure=front.at.root.startswith("https:"))
 
 
 async def logged_in(front: Front, request: Request) -> Caller | None:
     """Return the member logged in in this browser; None if there is none or they may not log in (any more)."""
-    browser = browser_of(front, request)
-    if not browser.login:
-        return None
+    login = _browser(front, request).login
     try:
-        found = await sessions.of_browser(front.writes, browser.login)
+        found = await sessions.of_browser(front.writes, login) if login else None
     except NotAllowed:
         return None
     if found is None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 from msgspec.structs import replace
 from starlette.responses import Response
 
 from shoal.commands import polls, posts
 from shoal.commands.polls import PollDraft
-from shoal.core.errors import NotFound, ShoalError
+from shoal.core.errors import NotFound
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Member, Poll, Post, Revision, Visibility
 from shoal.core.text import isolated
@@ -27,12 +26,12 @@ from shoal.queries.hydration import Entry
 from shoal.queries.posts import media_then, revisions
 from shoal.settings import Settings
 from shoal.web import routing
-from shoal.web.compose import SheetState, form_bytes, lacks_descriptions, seen_post, sheet, taken, wrong_of
-from shoal.web.compose_form import Writing, arranged, draft_of, of_post, poll_of
+from shoal.web.compose import SheetState, form_bytes, sheet, submit
+from shoal.web.compose_form import Writing, draft_of, of_post, poll_of
 from shoal.web.media import check_descriptions, describe_pictures, own_files
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Visit, is_local
-from shoal.web.view_models import Photo, photo_of, post_of
+from shoal.web.request_context import Handle, IdForm, Line, Visit, local
+from shoal.web.view_models import Photo, entry_with_id, photo_of, post_of
 
 _WORDS = re.compile(r"\s+|[^\s]+")
 _MOST_PAIRS = 250_000
@@ -176,35 +175,29 @@ def _changed(
     return tuple(found)
 
 
-_Path = Annotated[str, Meta(max_length=2_000)]
-
-
 class OwnPostPath(msgspec.Struct, frozen=True):
     """A post of the member, and the page to return to."""
 
     id: Id
-    to: _Path = ""
+    to: Line = ""
 
 
 class HistoryPath(msgspec.Struct, frozen=True):
     """A post; the page's own URL also contains the name of the author."""
 
     id: Id
-    handle: Annotated[str, Meta(max_length=300)] = ""
+    handle: Handle = ""
 
 
 class EditForm(Writing, frozen=True, kw_only=True):
     id: Id
 
 
-class DeleteForm(Form, frozen=True, kw_only=True):
-    id: Id
-
-
 async def form(visit: Visit, path: OwnPostPath) -> Response:
     member = visit.member
     post = await own_post(visit.front.graph, member.id, path.id)
-    said = of_post(post, await _files(visit, member, post), await polls.poll_of(visit.front.graph, post))
+    media, poll = await own_files(visit, member, post.media), await polls.poll_of(visit.front.graph, post)
+    said = of_post(post, media, poll)
     return await sheet(visit, member, SheetState(said=replace(said, asks=member.asks_descriptions), edits=post))
 
 
@@ -212,22 +205,11 @@ async def save(visit: Visit, asked: EditForm) -> Response:
     """Save the edited post. The previous version becomes a revision."""
     member = visit.checked(asked)
     post = await own_post(visit.front.graph, member.id, asked.id)
-    said, refused = await taken(visit, member, asked)
-    shown = SheetState(said=said, refused=refused, edits=post)
-    if said.do not in {"post", "anyway"}:
-        return await sheet(visit, member, replace(shown, said=arranged(said)), status=422 if refused else 200)
-    if refused:
-        return await sheet(visit, member, shown, status=422)
-    if lacks_descriptions(said):
-        return await sheet(visit, member, replace(shown, lacking=True), status=422)
-    try:
-        await _store(visit, member, post, said)
-    except ShoalError as error:
-        return await sheet(visit, member, replace(shown, wrong=wrong_of(visit, error)), status=422)
-    return visit.go(f"/@{member.name}/{post.id}")
+    return await submit(visit, member, SheetState(said=asked, edits=post), partial(_saved, post=post))
 
 
-async def _store(visit: Visit, member: Member, post: Post, said: Writing) -> None:
+async def _saved(visit: Visit, member: Member, said: Writing, *, post: Post) -> str:
+    """Store the edited post and return the path of its page."""
     writes = visit.front.writes
     old = await polls.poll_of(writes.graph, post)
     now = milliseconds_of(writes.new_id(shard_of(member.id)))
@@ -237,6 +219,7 @@ async def _store(visit: Visit, member: Member, post: Post, said: Writing) -> Non
     # The revision that this creates must contain the previous descriptions.
     await posts.update(writes, member.id, post.id, draft, visibility=Visibility(said.visibility))
     await describe_pictures(visit, member, said.pictures)
+    return f"/@{member.name}/{post.id}"
 
 
 def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | None:
@@ -252,7 +235,7 @@ def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | No
 
 async def history(visit: Visit, path: HistoryPath) -> Response:
     """Show all revisions of a post, newest first, with their changes."""
-    entry = await seen_post(visit, path.id)
+    entry = await entry_with_id(visit, path.id)
     if path.handle and path.handle.lower() != entry.author.member.name:
         raise NotFound("There is no such post")
     former = await revisions(visit.front.graph, visit.viewer_id, entry.post.id)
@@ -261,32 +244,32 @@ async def history(visit: Visit, path: HistoryPath) -> Response:
     ids = {id_ for media_ids in (*(one.media for one in compared), entry.post.media) for id_ in media_ids}
     nodes = await visit.front.graph.obj_get(list(ids)) if ids else {}
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
-    title = visit.words.text("Edits")
     # In a thread, since it may take a tenth of a second and would block other requests.
     wordings = await asyncio.to_thread(wordings_of, visit, entry, former, media)
     return await page(
-        visit, "history", title=title, post=post_of(visit, entry), wordings=wordings, older=not wordings[-1].first
+        visit,
+        "history",
+        title=visit.words.text("Edits"),
+        post=post_of(visit, entry),
+        wordings=wordings,
+        older=not wordings[-1].first,
     )
 
 
 async def ask(visit: Visit, path: OwnPostPath) -> Response:
     member = visit.member
     await own_post(visit.front.graph, member.id, path.id)
-    post = post_of(visit, await seen_post(visit, path.id))
-    to = path.to if is_local(path.to) else post.path
+    post = post_of(visit, await entry_with_id(visit, path.id))
+    to = local(path.to, post.path)
     return await page(visit, "delete", title=visit.words.text("Delete the post"), post=post, to=to)
 
 
-async def delete(visit: Visit, asked: DeleteForm) -> Response:
+async def delete(visit: Visit, asked: IdForm) -> Response:
     member = visit.checked(asked)
     await posts.delete(visit.front.writes, member.id, asked.id)
     mine = f"/@{member.name}"
     # The page of the deleted post no longer exists.
     return visit.go(mine) if asked.to.startswith(f"{mine}/{asked.id}") else visit.back(asked, mine)
-
-
-async def _files(visit: Visit, member: Member, post: Post) -> list[Media]:
-    return await own_files(visit, member, post.media)
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
@@ -297,5 +280,5 @@ def routes(settings: Settings) -> tuple[Route, ...]:
         routing.page("/posts/{id}/history", history, HistoryPath),
         routing.page("/@{handle}/{id}/history", history, HistoryPath),
         routing.page("/posts/{id}/delete", ask, OwnPostPath),
-        routing.form("/posts/{id}/delete", delete, DeleteForm, limit_class="delete"),
+        routing.form("/posts/{id}/delete", delete, IdForm, limit_class="delete"),
     )

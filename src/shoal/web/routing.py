@@ -8,18 +8,16 @@ redirects other visitors to the login page.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import wraps
 from hashlib import sha256
 from typing import TypeVar
 
 import msgspec
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from shoal.core.errors import SecondFactorNeeded
-from shoal.graph.cache.responses import Answers
 from shoal.http.responses import MAX_QUERY, NOT_MODIFIED, Reply, encode
 from shoal.http.routes import Body, Route
 from shoal.mastodon_api.context import Context
@@ -40,11 +38,14 @@ from shoal.web.request_context import (
     visit_of,
 )
 
+P = TypeVar("P")
+PageHandler = Callable[[Visit, P], Awaitable[Response]]
+
 _MAX_PATH = 1_000
 _TAG_CHARACTERS = 24
 
 
-class _AnotherAnswer(Exception):
+class _Uncacheable(Exception):
     """The handler returned a response that cannot contain placeholders, such as a redirect or an Atom feed."""
 
     def __init__(self, response: Response) -> None:
@@ -52,38 +53,30 @@ class _AnotherAnswer(Exception):
         self.response = response
 
 
-def is_short(request: Request) -> bool:
-    """Return whether the URL of a page is short enough to be cached."""
-    return len(request.scope["query_string"]) <= MAX_QUERY and len(request.scope["path"]) <= _MAX_PATH
-
-
-async def remembered_page(
-    visit: Visit, context: Context, answers: Answers[Reply], handler: Callable[[Visit], Awaitable[Response]]
-) -> Response:
+async def _cached_page(visit: Visit, context: Context, handler: Callable[[Visit], Awaitable[Response]]) -> Response:
     """Return the current page, from the cache or from its handler. Raises the handler's errors."""
+    scope, caller, cache = context.request.scope, context.caller, context.deps.answers
+    if cache is None or len(scope["query_string"]) > MAX_QUERY or len(scope["path"]) > _MAX_PATH:
+        return await handler(visit)
 
     async def make() -> Reply:
         # The viewer is part of the page, so read the member again.
         response = await handler(replace(await visit_of(context), marked=True))
         if type(response) is not HTMLResponse or response.status_code != 200:
-            raise _AnotherAnswer(response)
+            raise _Uncacheable(response)
         return Reply(bytes(response.body))
 
-    try:
-        reply = await answers.get(_name(context, visit), make)
-    except _AnotherAnswer as other:
-        return other.response
-    return _given(visit, reply)
-
-
-def _name(context: Context, visit: Visit) -> Hashable:
-    scope, caller = context.request.scope, context.caller
     look = look_of(context.request.cookies.get(LOOK_COOKIE, ""))
-    asked = (scope["path"], scope["query_string"], visit.partial)
-    return ("page", *asked, caller.member_id, caller.role, caller.unguarded, visit.words.code, look)
+    viewer = (caller.member_id, caller.role, caller.unguarded, visit.words.code, look)
+    try:
+        reply = await cache.get(("page", scope["path"], scope["query_string"], visit.partial, *viewer), make)
+    except _Uncacheable as other:
+        return other.response
+    return _completed(visit, reply)
 
 
-def _given(visit: Visit, reply: Reply) -> Response:
+def _completed(visit: Visit, reply: Reply) -> Response:
+    """Return a cached page with this response's values in place of its placeholders."""
     headers = dict(HEADERS)
     # A logged-in browser must not cache pages.
     if visit.viewer is None and not visit.browser.is_new and (tag := _tag(visit, reply)):
@@ -99,18 +92,15 @@ def _given(visit: Visit, reply: Reply) -> Response:
 
 def _tag(visit: Visit, reply: Reply) -> str:
     """Return a weak ETag that is valid in this browser only, because of the form token; empty for an uncached page."""
-    kept = next((value for name, value in reply.headers if name == "ETag"), "")
-    told = f"{kept} {visit.browser.name}".encode()
-    return f'W/"{sha256(told).hexdigest()[:_TAG_CHARACTERS]}"' if kept else ""
+    tag = dict(reply.headers).get("ETag", "")
+    digest = sha256(f"{tag} {visit.browser.name}".encode()).hexdigest()
+    return f'W/"{digest[:_TAG_CHARACTERS]}"' if tag else ""
 
 
-P = TypeVar("P")
-PageHandler = Callable[[Visit, P], Awaitable[Response]]
-
-HTML = Body("text/html")
-
-
+FORM_BYTES = 1 << 16
+"""Maximum size of a form without its files."""
 _SECRET = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex"}
+"""Headers of responses that are not stored and do not leak their URL to other sites, errors included."""
 _ALWAYS_OPEN = frozenset(
     {
         "",
@@ -152,7 +142,17 @@ def page(
         remembered: See `Route`.
         secret: The URL or the page contains a secret: keep both from caches, search engines and other sites.
     """
-    return _row("GET", path, handler, params, "pages", 0, once=once, remembered=remembered, secret=secret)
+    return Route(
+        "GET",
+        path,
+        _answering(path, handler, remembered=remembered, secret=secret),
+        auth="browser",
+        limit_class="pages",
+        params=params,
+        answer=Body("text/html"),
+        page=True,
+        once=once,
+    )
 
 
 def form(
@@ -161,7 +161,7 @@ def form(
     params: type[msgspec.Struct],
     *,
     limit_class: str = "api",
-    max_body: int = 0,
+    max_body: int = FORM_BYTES,
     once: bool = False,
     on_disk: bool = False,
     secret: bool = False,
@@ -169,54 +169,23 @@ def form(
     """Return the route of a form.
 
     Args:
-        max_body: Maximum size in bytes, for a form with files.
+        max_body: Maximum size in bytes.
         on_disk: Leave uploaded files on disk.
         secret: As for `page`.
     """
-    return _row("POST", path, handler, params, limit_class, max_body, once=once, on_disk=on_disk, secret=secret)
-
-
-def _row(
-    method: str,
-    path: str,
-    handler: PageHandler[P],
-    params: type[msgspec.Struct] | None,
-    limit_class: str,
-    max_body: int,
-    *,
-    once: bool,
-    on_disk: bool = False,
-    remembered: bool = False,
-    secret: bool,
-) -> Route:
-    answering = _answering(handler, open_to_all=path.split("/")[1] in _ALWAYS_OPEN, remembered=remembered)
     return Route(
-        method,
+        "POST",
         path,
-        _kept_secret(answering) if secret else answering,
+        _answering(path, handler, secret=secret),
         auth="browser",
         limit_class=limit_class,
         params=params,
-        max_body=max_body or 1 << 16,
-        answer=HTML,
+        max_body=max_body,
+        answer=Body("text/html"),
         page=True,
         once=once,
         on_disk=on_disk,
     )
-
-
-def _kept_secret(
-    handler: Callable[[Context, P], Awaitable[Response]],
-) -> Callable[[Context, P], Awaitable[Response]]:
-    """Return a handler whose responses, errors included, are not stored and do not leak their URL to other sites."""
-
-    @wraps(handler)
-    async def answer(context: Context, params: P) -> Response:
-        response = await handler(context, params)
-        response.headers.update(_SECRET)
-        return response
-
-    return answer
 
 
 def _page_of(visit: Visit, params: object) -> str:
@@ -231,20 +200,27 @@ def _page_of(visit: Visit, params: object) -> str:
 
 
 def _answering(
-    handler: PageHandler[P], *, open_to_all: bool, remembered: bool
+    path: str, handler: PageHandler[P], *, remembered: bool = False, secret: bool
 ) -> Callable[[Context, P], Awaitable[Response]]:
     """Return the handler as the dispatcher calls it: it renders errors as pages and redirects to the login page."""
+    open_to_all = path.split("/")[1] in _ALWAYS_OPEN
 
     async def handled(visit: Visit, params: P) -> Response:
         if not (open_to_all or visit.viewer or visit.front.settings.public_pages):
             raise LogInFirst
         return await handler(visit, params)
 
-    async def made(visit: Visit, context: Context, params: P) -> Response:
-        answers = context.deps.answers
-        if not remembered or answers is None or not is_short(context.request):
+    async def answered(visit: Visit, context: Context, params: P) -> Response:
+        try:
+            if remembered:
+                return await _cached_page(visit, context, lambda marked: handled(marked, params))
             return await handled(visit, params)
-        return await remembered_page(visit, context, answers, lambda marked: handled(marked, params))
+        except LogInFirst:
+            return visit.go("/login", to=_page_of(visit, params))
+        except SecondFactorNeeded:
+            return visit.go("/settings/second_factor", needed=1)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors says what is shown)
+            return await error_page(visit, error)
 
     @wraps(handler)
     async def answer(context: Context, params: P) -> Response:
@@ -254,16 +230,8 @@ def _answering(
         # A shared cache would hand the cookie to others.
         if language and "public" not in response.headers.get("Cache-Control", ""):
             visit.keep_choice(response, LANGUAGE_COOKIE, language)
+        if secret:
+            response.headers.update(_SECRET)
         return response
-
-    async def answered(visit: Visit, context: Context, params: P) -> Response:
-        try:
-            return await made(visit, context, params)
-        except LogInFirst:
-            return visit.go("/login", to=_page_of(visit, params))
-        except SecondFactorNeeded:
-            return visit.go("/settings/second_factor", needed=1)
-        except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors says what is shown)
-            return await error_page(visit, error)
 
     return answer

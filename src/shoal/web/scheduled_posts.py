@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
@@ -13,7 +14,6 @@ from shoal.commands import scheduled_posts
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media, ScheduledPost
-from shoal.http.params import Id
 from shoal.i18n import When
 from shoal.queries.posts import waiting
 from shoal.web import routing
@@ -21,7 +21,7 @@ from shoal.web.compose import local_time, visibility_words, wrong_of
 from shoal.web.compose_form import moment_in
 from shoal.web.form_errors import bare, complaint, sentence
 from shoal.web.rendering import BeforeQuery, next_of, page
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import IdForm, Visit
 from shoal.web.view_models import Photo, photo_of
 
 
@@ -49,7 +49,7 @@ def refusal_of(visit: Visit, plan: ScheduledPost) -> str:
     return sentence(complaint(visit.words, text)) if text else ""
 
 
-def planned_of(visit: Visit, plan: ScheduledPost, draft: Draft, media: Mapping[int, Media], wrong: str = "") -> Planned:
+def _planned(visit: Visit, plan: ScheduledPost, draft: Draft, media: Mapping[int, Media], wrong: str) -> Planned:
     return Planned(
         id=plan.id,
         when=visit.when(plan.at),
@@ -69,30 +69,29 @@ _SIZE = 20
 _Word = Annotated[str, Meta(max_length=100)]
 
 
-class RescheduleForm(Form, frozen=True, kw_only=True):
-    id: Id
+class RescheduleForm(IdForm, frozen=True, kw_only=True):
     do: Literal["move", "cancel"] = "move"
     at: _Word = ""
     zone: _Word = "UTC"
 
 
-async def show(visit: Visit, query: BeforeQuery) -> Response:
-    return await _list(visit, query)
+_NO_ERRORS: Mapping[int, str] = MappingProxyType({})
 
 
-async def _list(visit: Visit, query: BeforeQuery, wrong: dict[int, str] | None = None, status: int = 200) -> Response:
+async def show(visit: Visit, query: BeforeQuery, wrong: Mapping[int, str] = _NO_ERRORS) -> Response:
+    """List scheduled posts. `wrong` are errors by the id of the post that was not rescheduled."""
     graph, member = visit.front.graph, visit.member
     found = await waiting(graph, member.id, query.cursor(_SIZE))
     drafts = [scheduled_posts.draft_of(one) for one in found.posts]
     nodes = await graph.obj_get(list({id_ for draft in drafts for id_ in draft.media}))
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
     plans = [
-        planned_of(visit, one, draft, media, (wrong or {}).get(one.id, ""))
+        _planned(visit, one, draft, media, wrong.get(one.id, ""))
         for one, draft in zip(found.posts, drafts, strict=True)
     ]
     following = next_of(visit, "/scheduled", found.next)
     title = visit.words.text("Scheduled posts")
-    return await page(visit, "scheduled", status=status, title=title, plans=plans, next=following)
+    return await page(visit, "scheduled", status=422 if wrong else 200, title=title, plans=plans, next=following)
 
 
 async def change(visit: Visit, asked: RescheduleForm) -> Response:
@@ -103,8 +102,8 @@ async def change(visit: Visit, asked: RescheduleForm) -> Response:
     try:
         await scheduled_posts.put_off(writes, member.id, asked.id, moment_in(asked.at, asked.zone))
     except InvalidInput as error:
-        words = next(iter(wrong_of(visit, error).values()))
-        return await _list(visit, BeforeQuery(), {asked.id: words}, status=422)
+        (wrong,) = wrong_of(visit, error).values()
+        return await show(visit, BeforeQuery(), {asked.id: wrong})
     return visit.go("/scheduled")
 
 

@@ -15,14 +15,13 @@ from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.filters import FilterContext
 from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.queries import search as feed
-from shoal.queries import search as search_queries
 from shoal.queries.hydration import Entry, Profile
 from shoal.queries.pipeline import filtered
 from shoal.queries.search import ResultRange
 from shoal.search.query import misread
 from shoal.web import routing
 from shoal.web.rendering import BeforeQuery, page, part
-from shoal.web.request_context import Visit
+from shoal.web.request_context import Line, Visit
 from shoal.web.view_models import Face, PersonView, PostView, face_of, people_of, posts_of, tag_path
 
 _COMPLETIONS = 6
@@ -42,39 +41,17 @@ class Completion(msgspec.Struct, frozen=True):
 
 async def offer(visit: Visit, query: WordQuery) -> Response:
     """Complete a tag or a handle; without suggestions while the index is unavailable."""
-    visit.member  # noqa: B018 (for members alone)
+    reads, viewer, limit = visit.front.reads, visit.member.id, ResultRange(_COMPLETIONS)
     try:
-        offers = await (
-            _complete_people(visit, query.q[1:]) if query.q.startswith("@") else _complete_tags(visit, query.q)
-        )
+        if query.q.startswith("@"):
+            people = await feed.members(reads, viewer, query.q[1:], limit) if query.q[1:] else []
+            offers = [Completion(f"@{one.member.name}", face=face_of(visit, one.member)) for one in people]
+        else:
+            tags = await _tag_rows(visit, await feed.tags(reads, viewer, query.q, limit))
+            offers = [Completion(f"#{row.form}", row.uses) for row in tags]
     except (Unavailable, InvalidInput):
         offers = []
     return part(visit, "suggestions", offers=offers)
-
-
-async def _complete_people(visit: Visit, text: str) -> list[Completion]:
-    found = (
-        await search_queries.members(visit.front.reads, visit.viewer_id, text, ResultRange(_COMPLETIONS, 0))
-        if text
-        else []
-    )
-    return [Completion(f"@{one.member.name}", face=face_of(visit, one.member)) for one in found]
-
-
-async def _complete_tags(visit: Visit, text: str) -> list[Completion]:
-    reads = visit.front.reads
-    names = await search_queries.tags(reads, visit.viewer_id, text, ResultRange(_COMPLETIONS, 0))
-    counted = await reads.tags.counted(names) if names else {}
-    words = visit.words
-
-    def uses(name: str) -> str:
-        n = counted[name].uses if name in counted else 0
-        return words.plural("%(n)s post", "%(n)s posts", n) % {"n": words.number(n)} if n else ""
-
-    return [Completion(f"#{counted[name].form if name in counted else name}", uses(name)) for name in names]
-
-
-COMPLETION_ROUTES = (routing.page("/compose/words", offer, WordQuery),)
 
 
 class FoundTag(NamedTuple):
@@ -124,23 +101,19 @@ class SearchResults(msgspec.Struct, frozen=True):
         return {"people": self.people, "posts": self.posts, "next": self.next, "end": ""}
 
 
-async def tag_rows(visit: Visit, names: Sequence[str]) -> list[FoundTag]:
+async def _tag_rows(visit: Visit, names: Sequence[str]) -> list[FoundTag]:
     """Return tags with their number of uses, with one read."""
-    counted = await visit.front.reads.tags.counted(names) if names else {}
+    counts = await visit.front.reads.tags.counted(names) if names else {}
     rows = []
     for name in names:
-        held, words = counted.get(name), visit.words
-        uses = words.plural("%(n)s post", "%(n)s posts", held.uses) % {"n": words.number(held.uses)} if held else ""
-        rows.append(FoundTag(held.form if held else name, tag_path(visit, name), uses))
+        tag = counts.get(name)
+        uses = visit.words.counted("%(n)s post", "%(n)s posts", tag.uses) if tag else ""
+        rows.append(FoundTag(tag.form if tag else name, tag_path(visit, name), uses))
     return rows
 
 
-def misread_words(visit: Visit, parts: Sequence[str]) -> tuple[str, ...]:
-    """Return a message for each query part whose operator has an invalid value."""
-    return tuple(_hint(visit, part) % {"part": part} for part in parts)
-
-
 def _hint(visit: Visit, part: str) -> str:
+    """Return a message for a query part whose operator has an invalid value."""
     _ = visit.words.text
     match part.removeprefix("-").partition(":")[0].lower():
         case "before" | "after" | "during":
@@ -156,25 +129,24 @@ _FEW_PEOPLE, _FEW_TAGS = 4, 8
 _OFFERED = 5
 _HANDLE = re.compile(r"@?([A-Za-z0-9_]+)@([^\s@/]+)")
 _OURS = re.compile(r"/(?:@\w+(?:/\d{1,19})?|tags/[^/?#\s]+)/?(?:[?#]\S*)?")
-_Typed = Annotated[str, Meta(max_length=2_000)]
 
 Kind = Literal["", "people", "tags", "posts"]
 
 
 class SearchQuery(BeforeQuery, frozen=True, kw_only=True):
-    q: _Typed = ""
+    q: Line = ""
     type: Kind = ""
     offset: Annotated[int, Meta(ge=0, le=feed.MOST)] = 0
 
 
 class OfferQuery(msgspec.Struct, frozen=True, kw_only=True):
-    q: _Typed = ""
+    q: Line = ""
 
 
 async def search(visit: Visit, query: SearchQuery) -> Response:
     """Show search results. A script that sends the query as it is typed gets only the results."""
     text = query.q.strip()
-    address = here(visit, text)
+    address = _local_path(visit, text)
     if address and not visit.partial:
         return visit.go(address)
     found = await _found(visit, query, text)
@@ -187,7 +159,7 @@ async def search(visit: Visit, query: SearchQuery) -> Response:
     return await page(visit, "search", title=title, found=found, address=address, **found.views())
 
 
-def here(visit: Visit, text: str) -> str:
+def _local_path(visit: Visit, text: str) -> str:
     """Return the path of a local member, post or tag for a URL or `@name@domain`; empty for others."""
     at = visit.front.at
     domains = {at.domain.lower(), at.netloc.lower()}
@@ -207,7 +179,7 @@ async def _found(visit: Visit, query: SearchQuery, text: str) -> SearchResults:
     found = SearchResults(text, query.type, visit.viewer is not None)
     if not text:
         return found
-    if (match := _HANDLE.fullmatch(text)) is not None and not here(visit, text):
+    if (match := _HANDLE.fullmatch(text)) is not None and not _local_path(visit, text):
         return msgspec.structs.replace(found, elsewhere=match[2])
     try:
         people, tags, (posts, after) = await asyncio.gather(
@@ -223,10 +195,12 @@ async def _found(visit: Visit, query: SearchQuery, text: str) -> SearchResults:
     return msgspec.structs.replace(
         found,
         people=await people_of(visit, people),
-        tags=await tag_rows(visit, tags),
+        tags=await _tag_rows(visit, tags),
         posts=await posts_of(visit, posts),
         next=following,
-        misread=misread_words(visit, misread(text)) if query.type in {"", "posts"} else (),
+        misread=tuple(_hint(visit, part) % {"part": part} for part in misread(text))
+        if query.type in {"", "posts"}
+        else (),
     )
 
 
@@ -273,10 +247,14 @@ async def offers(visit: Visit, query: OfferQuery) -> Response:
                 found.append(SearchOffer(face.shown, f"@{face.name}", face.path, face.avatar, typed))
         if last.removeprefix("#") and not last.startswith(("@", "from:")) and not before:
             tags = await feed.tags(reads, viewer, last, ResultRange(_OFFERED))
-            found += [SearchOffer(f"#{row.form}", row.uses, row.path) for row in await tag_rows(visit, tags)]
+            found += [SearchOffer(f"#{row.form}", row.uses, row.path) for row in await _tag_rows(visit, tags)]
     except Unavailable:
         found = []
     return part(visit, "offers", offers=found[: 2 * _OFFERED], q=query.q)
 
 
-ROUTES = (routing.page("/search", search, SearchQuery), routing.page("/search/offers", offers, OfferQuery))
+ROUTES = (
+    routing.page("/compose/words", offer, WordQuery),
+    routing.page("/search", search, SearchQuery),
+    routing.page("/search/offers", offers, OfferQuery),
+)

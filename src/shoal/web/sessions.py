@@ -11,11 +11,10 @@ from shoal.commands.sessions import Session
 from shoal.core.ids import milliseconds_of
 from shoal.core.tokens import TokenUse
 from shoal.http.authentication import in_words
-from shoal.http.params import Id
 from shoal.i18n import When
 from shoal.web import routing
 from shoal.web.rendering import BeforeQuery, next_of
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, IdForm, Visit
 from shoal.web.settings_layout import saved_at, settings_page
 
 
@@ -36,7 +35,7 @@ class SessionRow(NamedTuple):
     here: bool
 
 
-def row_of(visit: Visit, session: Session, here: int) -> SessionRow:
+def _row(visit: Visit, session: Session, here: int) -> SessionRow:
     """Return a session. `here` is the id of this browser's token."""
     token, app, _ = session.token, session.app, visit.words.text
     browser, use = not token.app_id, session.token.use
@@ -78,21 +77,17 @@ class SessionsQuery(BeforeQuery, frozen=True, kw_only=True):
     saved: bool = False
 
 
-class EndForm(Form, frozen=True, kw_only=True):
-    id: Id
-
-
 async def show(visit: Visit, query: SessionsQuery) -> Response:
     member, writes = visit.member, visit.front.writes
     found = await sessions.page(writes, member.id, query.cursor(_SIZE))
     here = await _here(visit)
-    shown = [row_of(visit, one, here) for one in found.sessions]
+    shown = [_row(visit, one, here) for one in found.sessions]
     following = next_of(visit, "/settings/sessions", found.next)
     days = visit.front.settings.token_days
     return await settings_page(visit, "sessions", saved=query.saved, sessions=shown, next=following, days=days)
 
 
-async def end(visit: Visit, asked: EndForm) -> Response:
+async def end(visit: Visit, asked: IdForm) -> Response:
     member = visit.checked(asked)
     here = await _here(visit)
     await sessions.end(visit.front.writes, member.id, asked.id)
@@ -116,6 +111,6 @@ async def _here(visit: Visit) -> int:
 
 ROUTES = (
     routing.page("/settings/sessions", show, SessionsQuery),
-    routing.form("/settings/sessions/{id}/end", end, EndForm),
+    routing.form("/settings/sessions/{id}/end", end, IdForm),
     routing.form("/settings/sessions/end-others", end_others, Form),
 )

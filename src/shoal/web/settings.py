@@ -21,7 +21,7 @@ from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.layout import look_of
 from shoal.web.request_context import LANGUAGE_COOKIE, LOOK_COOKIE, Form, Visit
-from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.view_models import face_of
 
 
@@ -29,9 +29,6 @@ async def show_overview(visit: Visit, _params: None) -> Response:
     member = visit.member
     since = visit.words.day(member.created_at)
     return await settings_page(visit, "", template="overview", face=face_of(visit, member), since=since)
-
-
-OVERVIEW_ROUTES = (routing.page("/settings", show_overview),)
 
 
 class AppearanceForm(Form, frozen=True, kw_only=True):
@@ -72,20 +69,35 @@ async def save_appearance(visit: Visit, asked: AppearanceForm) -> Response:
     return response
 
 
-APPEARANCE_ROUTES = (
-    routing.page("/settings/appearance", show_appearance, SettingsQuery),
-    routing.form("/settings/appearance", save_appearance, AppearanceForm, limit_class="pages"),
-)
-
-
 class PostingForm(Form, frozen=True, kw_only=True):
     default_visibility: Literal["public", "unlisted", "followers"] = "public"
     default_sensitive: bool = False
     default_language: Annotated[str, Meta(max_length=100)] = ""
 
 
-async def show_posting(visit: Visit, query: SettingsQuery) -> Response:
-    return await _posting_page(visit, saved=query.saved)
+async def show_posting(visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT) -> Response:
+    _, member = visit.words.text, visit.member
+    visibilities = (
+        (Visibility.PUBLIC, _("Everybody"), _("In public lists, under tags and in search")),
+        (
+            Visibility.UNLISTED,
+            _("Everybody, but quietly"),
+            _("Whoever has the link, and your followers; in no public list"),
+        ),
+        (Visibility.FOLLOWERS, _("Followers"), _("Those who follow you, and whoever is named")),
+    )
+    known = {one.code: one.name for one in POST_LANGUAGES}
+    own = member.default_language
+    languages = {"": _("The language of these pages"), **({own: own} if own and own not in known else {}), **known}
+    return await settings_page(
+        visit,
+        "posting",
+        wrong=wrong,
+        saved=query.saved,
+        of=member,
+        visibilities=visibilities,
+        languages=list(languages.items()),
+    )
 
 
 async def save_posting(visit: Visit, asked: PostingForm) -> Response:
@@ -98,40 +110,8 @@ async def save_posting(visit: Visit, asked: PostingForm) -> Response:
     try:
         await members.update_profile(visit.front.writes, member.id, change)
     except InvalidInput as error:
-        return await _posting_page(visit, wrong_of(visit.words, error))
+        return await show_posting(visit, wrong=wrong_of(visit.words, error))
     return saved_at(visit, "posting")
-
-
-async def _posting_page(visit: Visit, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
-    _, member = visit.words.text, visit.member
-    visibilities = (
-        (Visibility.PUBLIC, _("Everybody"), _("In public lists, under tags and in search")),
-        (
-            Visibility.UNLISTED,
-            _("Everybody, but quietly"),
-            _("Whoever has the link, and your followers; in no public list"),
-        ),
-        (Visibility.FOLLOWERS, _("Followers"), _("Those who follow you, and whoever is named")),
-    )
-    known = [(one.code, one.name) for one in POST_LANGUAGES]
-    own = member.default_language
-    kept = [(own, own)] if own and own not in dict(known) else []
-    languages = [("", _("The language of these pages")), *kept, *known]
-    return await settings_page(
-        visit,
-        "posting",
-        wrong=wrong,
-        saved=saved,
-        of=member,
-        visibilities=visibilities,
-        languages=languages,
-    )
-
-
-POSTING_ROUTES = (
-    routing.page("/settings/posting", show_posting, SettingsQuery),
-    routing.form("/settings/posting", save_posting, PostingForm),
-)
 
 
 class PrivacyForm(Form, frozen=True, kw_only=True):
@@ -146,18 +126,19 @@ class PrivacyForm(Form, frozen=True, kw_only=True):
     place_precision: PlacePrecision = PlacePrecision.KM
 
 
-async def show_privacy(visit: Visit, query: SettingsQuery) -> Response:
-    member = visit.member
-    typed = PrivacyForm(
-        locked=member.locked,
-        hides_connections=member.hides_connections,
-        discoverable=member.discoverable,
-        indexable=member.indexable,
-        rankable=member.rankable,
-        findable_by_email=member.findable_by_email,
-        place_precision=member.place_precision,
+async def show_privacy(
+    visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: PrivacyForm | None = None
+) -> Response:
+    """Show the settings as they are or, after an error, as typed."""
+    _, member = visit.words.text, visit.member
+    places = (
+        (PlacePrecision.NONE, _("Not at all"), ""),
+        (PlacePrecision.KM10, _("To ten kilometres"), _("About the town")),
+        (PlacePrecision.KM, _("To a kilometre"), _("About the quarter")),
+        (PlacePrecision.M100, _("To a hundred metres"), _("About the street")),
+        (PlacePrecision.EXACT, _("Exactly"), _("The very spot, your home too")),
     )
-    return await _privacy_page(visit, typed, saved=query.saved)
+    return await settings_page(visit, "privacy", wrong=wrong, saved=query.saved, typed=typed or member, places=places)
 
 
 async def save_privacy(visit: Visit, asked: PrivacyForm) -> Response:
@@ -175,23 +156,17 @@ async def save_privacy(visit: Visit, asked: PrivacyForm) -> Response:
         await members.update_profile(visit.front.writes, member.id, change)
     except InvalidInput as error:
         none = visit.words.text("This account has no e-mail address.")
-        return await _privacy_page(visit, asked, wrong_of(visit.words, error, findable_by_email=none))
+        wrong = wrong_of(visit.words, error, findable_by_email=none)
+        return await show_privacy(visit, wrong=wrong, typed=asked)
     return saved_at(visit, "privacy")
 
 
-async def _privacy_page(visit: Visit, typed: PrivacyForm, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
-    _ = visit.words.text
-    places = (
-        (PlacePrecision.NONE, _("Not at all"), ""),
-        (PlacePrecision.KM10, _("To ten kilometres"), _("About the town")),
-        (PlacePrecision.KM, _("To a kilometre"), _("About the quarter")),
-        (PlacePrecision.M100, _("To a hundred metres"), _("About the street")),
-        (PlacePrecision.EXACT, _("Exactly"), _("The very spot, your home too")),
-    )
-    return await settings_page(visit, "privacy", wrong=wrong, saved=saved, typed=typed, places=places)
-
-
-PRIVACY_ROUTES = (
+ROUTES = (
+    routing.page("/settings", show_overview),
+    routing.page("/settings/appearance", show_appearance, SettingsQuery),
+    routing.form("/settings/appearance", save_appearance, AppearanceForm, limit_class="pages"),
+    routing.page("/settings/posting", show_posting, SettingsQuery),
+    routing.form("/settings/posting", save_posting, PostingForm),
     routing.page("/settings/privacy", show_privacy, SettingsQuery),
     routing.form("/settings/privacy", save_privacy, PrivacyForm),
 )

@@ -14,27 +14,26 @@ from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.mastodon_api.registration import Joining, join, needs_approval
 from shoal.queries import trends
 from shoal.web import routing
+from shoal.web.account import password_length
 from shoal.web.authentication import begin
 from shoal.web.explore import WallPhoto, wall_of
 from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, Line, Text, Visit
 from shoal.web.view_models import face_of
-
-_Typed = Annotated[str, Meta(max_length=2_000)]
 
 
 class SignUpForm(Form, frozen=True, kw_only=True):
-    username: _Typed = ""
-    email: _Typed = ""
-    password: _Typed = ""
+    username: Line = ""
+    email: Line = ""
+    password: Line = ""
     agreement: bool = False
-    reason: Annotated[str, Meta(max_length=20_000)] = ""
-    invite_code: _Typed = ""
+    reason: Text = ""
+    invite_code: Line = ""
     """The code of the invitation link that opened the form."""
-    proof: _Typed = ""
+    proof: Line = ""
     """The proof of work found by a script."""
-    homepage: _Typed = ""
+    homepage: Line = ""
     """A honeypot: the field is hidden, so only bots fill it in."""
 
 
@@ -51,23 +50,18 @@ class AskedWork(NamedTuple):
     domain: str
 
 
-_EMPTY = SignUpForm()
 _PHOTOS = 8
 """Photos next to the form."""
 
 
-async def form(visit: Visit, _params: None) -> Response:
-    """Show the sign-up form or, while registrations are closed, a page with the alternatives."""
+async def form(visit: Visit, path: InvitePath | None) -> Response:
+    """Show the sign-up form, with the name of the member who sent the invitation if there is one.
+
+    While registrations are closed to the viewer, show a page with the alternatives.
+    """
     if visit.viewer is not None:
         return visit.go("/")
-    return await _form(visit, _EMPTY)
-
-
-async def invited(visit: Visit, path: InvitePath) -> Response:
-    """Show the sign-up form with the name of the member who sent the invitation."""
-    if visit.viewer is not None:
-        return visit.go("/")
-    return await _form(visit, SignUpForm(invite_code=path.code))
+    return await _form(visit, SignUpForm(invite_code=path.code if path else ""))
 
 
 async def sign_up(visit: Visit, asked: SignUpForm) -> Response:
@@ -77,7 +71,17 @@ async def sign_up(visit: Visit, asked: SignUpForm) -> Response:
         unread = visit.words.text("It seems that a program filled this in. If you are a person, please try once more.")
         return await _form(visit, asked, {"": unread})
     try:
-        member = await join(visit.anonymous, _joining(visit, asked))
+        joining = Joining(
+            username=asked.username.strip(),
+            email=asked.email,
+            password=asked.password,
+            agreement=asked.agreement,
+            language=visit.words.code,
+            reason=asked.reason.strip(),
+            invite_code=asked.invite_code,
+            proof=asked.proof,
+        )
+        member = await join(visit.anonymous, joining)
     except InvalidInput as error:
         return await _form(visit, asked, wrong_of(visit.words, error, **_rules(visit)))
     except NotAllowed:
@@ -107,7 +111,9 @@ async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Respon
             offer = await invitations.offered(visit.front.writes, asked.invite_code)
         approval = needs_approval(visit.anonymous, invited=offer is not None)
     except InvalidInput as error:
-        return await _over(visit, told(visit.words, error))
+        title = visit.words.text("Invitation")
+        views = {"why": told(visit.words, error), "may_join": settings.registrations, "shown": settings}
+        return await page(visit, "invitation_over", status=410, title=title, **views)
     except NotAllowed:
         status = 403 if visit.request.method == "POST" else 200
         shut = not settings.registrations and offer is None
@@ -115,13 +121,11 @@ async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Respon
     return await page(
         visit,
         "signup",
-        status=422 if wrong else 200,
         title=title,
         typed=asked,
         wrong=wrong,
         approval=approval,
         shown=settings,
-        limits=visit.front.writes.limits,
         work=_work(visit) if offer is None else None,
         wall=await _wall(visit),
         inviter=face_of(visit, offer.inviter) if offer else None,
@@ -137,14 +141,6 @@ def _work(visit: Visit) -> AskedWork | None:
     return AskedWork(front.settings.signup_work, time.time_ns() // 1_000_000_000, front.at.netloc)
 
 
-async def _over(visit: Visit, why: str) -> Response:
-    """Show the page of an invitation that is not valid (any more)."""
-    title, settings = visit.words.text("Invitation"), visit.front.settings
-    return await page(
-        visit, "invitation_over", status=410, title=title, why=why, may_join=settings.registrations, shown=settings
-    )
-
-
 async def _wall(visit: Visit) -> list[WallPhoto]:
     """Return photos for anonymous visitors; none if the network is closed to them."""
     if not visit.front.settings.public_pages:
@@ -152,35 +148,21 @@ async def _wall(visit: Visit) -> list[WallPhoto]:
     return wall_of(visit, await trends.page(visit.front.reads, None, _PHOTOS))
 
 
-def _joining(visit: Visit, asked: SignUpForm) -> Joining:
-    return Joining(
-        username=asked.username.strip(),
-        email=asked.email,
-        password=asked.password,
-        agreement=asked.agreement,
-        language=visit.words.code,
-        reason=asked.reason.strip(),
-        invite_code=asked.invite_code,
-        proof=asked.proof,
-    )
-
-
 def _rules(visit: Visit) -> dict[str, str]:
     """Return the rule of each field, to show when a value breaks it."""
-    _, limits = visit.words.text, visit.front.writes.limits
-    password = _("A password has %(least)s to %(most)s characters.")
+    _ = visit.words.text
     return {
         "username": _("A user name is made of the letters a to z, digits and the underscore, 30 at most."),
         "email": _("This is no e-mail address. One looks like name@example.org."),
-        "password": password % {"least": limits.password_least, "most": visit.words.number(limits.password_most)},
+        "password": password_length(visit),
         "proof": _("Your device counted for too long, or for another name. Please try once more."),
-        "reason": _("This is too long: %(most)s characters at most.") % {"most": limits.reason},
+        "reason": _("This is too long: %(most)s characters at most.") % {"most": visit.limits.reason},
     }
 
 
 ROUTES = (
     routing.page("/signup", form),
-    routing.page("/invite/{code}", invited, InvitePath, secret=True),
+    routing.page("/invite/{code}", form, InvitePath, secret=True),
     routing.form("/signup", sign_up, SignUpForm, limit_class="signup", secret=True),
     routing.page("/signup/waiting", waiting),
     routing.page("/signup/confirm", unconfirmed),

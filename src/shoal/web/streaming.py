@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.errors import Unauthenticated
 from shoal.core.model import Visibility
 from shoal.http.event_streams import EventStream, Heard
 from shoal.http.routes import Body, Route
-from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.context import Context
 from shoal.queries.streaming import Arrived, Edited, News, Notified, OfViewer, Removed, told
 from shoal.streaming.subscriptions import HOME
 from shoal.web.layout import places_of
@@ -25,7 +24,6 @@ async def live(context: Context, _params: None) -> Response:
     front, request = context.deps, context.request
     if context.caller.member_id is None:
         raise Unauthenticated("log in first")
-    visit = await visit_of(context)
     stack = AsyncExitStack()
     after = request.headers.get("last-event-id") or None
     connection = await stack.enter_async_context(front.streams.listening(context.caller, HOME, after))
@@ -35,30 +33,26 @@ async def live(context: Context, _params: None) -> Response:
         return b"".join([await _event(now, one) for one in await told(front.reads, connection, heard)])
 
     async def check() -> None:
-        await _check(front, request)
+        front.ip_guard.check(request.scope)
+        if await logged_in(front, request) is None:
+            raise Unauthenticated
 
-    return EventStream(visit.front.streams, connection, stack, lines, check)
-
-
-async def _check(front: Front, request: Request) -> None:
-    front.ip_guard.check(request.scope)
-    if await logged_in(front, request) is None:
-        raise Unauthenticated
+    return EventStream(front.streams, connection, stack, lines, check)
 
 
 async def _event(visit: Visit, one: News | OfViewer) -> bytes:
     """Return an event in the `text/event-stream` format; empty for an event that no page shows."""
     if isinstance(one, Arrived) and one.entry.post.visibility is Visibility.DIRECT:
         return b""
-    if isinstance(one, Arrived | Edited):
-        post = post_of(visit, one.entry, await answered(visit, [one.entry]))
-        return _lines(
-            "post" if isinstance(one, Arrived) else "changed", part_html(visit, "post", post=post), one.position
-        )
-    if isinstance(one, Removed):
-        return _lines("gone", str(one.id), one.position)
-    if isinstance(one, Notified):
-        return _lines("places", part_html(visit, "badge", places=await places_of(visit)), one.position)
+    match one:
+        case Arrived() | Edited():
+            post = post_of(visit, one.entry, await answered(visit, [one.entry]))
+            name = "post" if isinstance(one, Arrived) else "changed"
+            return _lines(name, part_html(visit, "post", post=post), one.position)
+        case Removed():
+            return _lines("gone", str(one.id), one.position)
+        case Notified():
+            return _lines("places", part_html(visit, "badge", places=await places_of(visit)), one.position)
     return b""
 
 
@@ -68,13 +62,4 @@ def _lines(name: str, data: str, position: str) -> bytes:
     return f"event: {name}\n{text}id: {position}\n\n".encode()
 
 
-ROUTES = (
-    Route(
-        "GET",
-        "/live",
-        live,
-        auth="browser",
-        limit_class="pages",
-        answer=Body("text/event-stream"),
-    ),
-)
+ROUTES = (Route("GET", "/live", live, auth="browser", limit_class="pages", answer=Body("text/event-stream")),)

@@ -49,7 +49,7 @@ class AtomChannel(NamedTuple):
     icon: str = ""
 
 
-def atom(visit: Visit, channel: AtomChannel, entries: Sequence[Entry]) -> bytes:
+def _atom(visit: Visit, channel: AtomChannel, entries: Sequence[Entry]) -> bytes:
     """Return an Atom feed of the entries as an XML document."""
     feed = Element("feed", {"xmlns": _ATOM, "xml:lang": visit.words.code})
     _text(feed, "id", channel.page)
@@ -64,8 +64,7 @@ def atom(visit: Visit, channel: AtomChannel, entries: Sequence[Entry]) -> bytes:
     SubElement(feed, "generator", {"version": version("shoal")}).text = "Shoal"
     for entry in entries:
         _entry(visit, feed, entry)
-    made: bytes = tostring(feed, encoding="utf-8", xml_declaration=True)
-    return made
+    return bytes(tostring(feed, encoding="utf-8", xml_declaration=True))
 
 
 def _entry(visit: Visit, feed: Element, entry: Entry) -> None:
@@ -172,7 +171,7 @@ async def of_tag(visit: Visit, tag: str, ending: str) -> Response:
 
 
 def _feed(visit: Visit, channel: AtomChannel, found: Page) -> Response:
-    body = atom(visit, channel, found.entries)
+    body = _atom(visit, channel, found.entries)
     version = f'"{sha256(body).hexdigest()[:20]}"'
     headers = {"ETag": version, "Cache-Control": visit.kept_by_anybody(300), "Vary": "Accept-Language"}
     if version in visit.request.headers.get("if-none-match", ""):
@@ -271,11 +270,6 @@ def profile_card(visit: Visit, profile: Profile) -> Card:
         author=url,
         atom=f"{url}.atom",
     )
-
-
-def may_embed(post: Post) -> bool:
-    """Return whether other sites may embed the post, which all public posts allow."""
-    return post.visibility in OPEN
 
 
 def _person(visit: Visit, member: Member) -> dict[str, Any]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 from babel.dates import format_date
-from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.commands import relationships
@@ -18,12 +17,12 @@ from shoal.core.filters import FilterContext
 from shoal.core.text import check_tag
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
 from shoal.queries import public_timelines, tags
-from shoal.queries.pipeline import Page, filtered
+from shoal.queries.pipeline import filtered
 from shoal.tagcloud.cloud import DailyUses, RelatedTag, TagSummary, Trend
 from shoal.tagcloud.contract import DAY_MS
 from shoal.web import routing, syndication
-from shoal.web.rendering import NamedQuery, feed_page, next_of, part
-from shoal.web.request_context import Form, Visit
+from shoal.web.rendering import BeforeQuery, feed_page, next_of, part
+from shoal.web.request_context import Form, TagName, Visit
 from shoal.web.timelines import home_tabs
 from shoal.web.view_models import tag_path
 
@@ -66,7 +65,7 @@ class TagView(msgspec.Struct, frozen=True):
     """Related tags, each with its URL."""
 
 
-def tag_view(
+def _tag_view(
     visit: Visit, name: str, found: TagSummary | None, alike: Sequence[RelatedTag], *, following: bool
 ) -> TagView:
     words = visit.words
@@ -76,7 +75,7 @@ def tag_view(
         found.form if found else name,
         tag_path(visit, name),
         following,
-        words.plural("%(n)s post", "%(n)s posts", found.uses) % {"n": words.number(found.uses)} if found else "",
+        words.counted("%(n)s post", "%(n)s posts", found.uses) if found else "",
         words.text(said) if said else "",
         icon,
         tuple(_days(visit, found)) if found else (),
@@ -95,34 +94,37 @@ def _days(visit: Visit, tag: DailyUses) -> Iterator[DayBar]:
 
 
 def _reasons(visit: Visit, tag: TagSummary) -> Iterator[str]:
-    words = visit.words
+    words, _ = visit.words, visit.words.text
     if tag.recent_uses:
-        by = words.plural("by %(n)s person", "by %(n)s people", tag.members) % {"n": words.number(tag.members)}
-        text = words.plural(
-            "Used %(n)s time since yesterday, %(by)s.", "Used %(n)s times since yesterday, %(by)s.", tag.recent_uses
+        yield words.counted(
+            "Used %(n)s time since yesterday, %(by)s.",
+            "Used %(n)s times since yesterday, %(by)s.",
+            tag.recent_uses,
+            by=words.counted("by %(n)s person", "by %(n)s people", tag.members),
         )
-        yield text % {"n": words.number(tag.recent_uses), "by": by}
     else:
-        yield words.text("Not used since yesterday.")
+        yield _("Not used since yesterday.")
     if tag.recent_uses > 1 and tag.members > 1 and tag.loudest >= _LOUD:
-        yield words.text("One of them is behind %(n)s %% of it, which counts for less.") % {
-            "n": round(100 * tag.loudest)
-        }
+        yield _("One of them is behind %(n)s %% of it, which counts for less.") % {"n": round(100 * tag.loudest)}
     if tag.rising:
-        yield words.text("That is more than its week lets one expect, so it is among the rising tags.")
+        yield _("That is more than its week lets one expect, so it is among the rising tags.")
     else:
-        yield words.text("That is no more than its week lets one expect, so it is not among the rising tags.")
+        yield _("That is no more than its week lets one expect, so it is not among the rising tags.")
 
 
 _ALIKE = 8
 
 
+class TagPath(BeforeQuery, frozen=True, kw_only=True):
+    name: TagName
+
+
 class TagForm(Form, frozen=True, kw_only=True):
-    name: Annotated[str, Meta(max_length=400)]
+    name: TagName
     do: Literal["follow", "unfollow"]
 
 
-async def tag(visit: Visit, path: NamedQuery) -> Response:
+async def tag(visit: Visit, path: TagPath) -> Response:
     stem, ending = syndication.ending_of(path.name)
     name = _checked(stem)
     if ending:
@@ -134,12 +136,12 @@ async def tag(visit: Visit, path: NamedQuery) -> Response:
     entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.PUBLIC)
     following = next_of(visit, f"/tags/{stem}", found.next)
     if visit.partial:
-        return await feed_page(visit, "tag", Page(entries, found.next), following)
+        return await feed_page(visit, "tag", entries, following)
     shown = await _shown(visit, name)
     return await feed_page(
         visit,
         "tag",
-        Page(entries, found.next),
+        entries,
         following,
         title=f"#{shown.form}",
         tag=shown,
@@ -155,14 +157,14 @@ async def follow(visit: Visit, asked: TagForm) -> Response:
     verb = relationships.follow_tag if asked.do == "follow" else relationships.unfollow_tag
     await verb(visit.front.writes, member.id, name)
     if visit.partial:
-        return part(visit, "follow_tag", tag=tag_view(visit, name, None, (), following=asked.do == "follow"))
+        return part(visit, "follow_tag", tag=_tag_view(visit, name, None, (), following=asked.do == "follow"))
     return visit.back(asked, f"/tags/{name}")
 
 
 async def _shown(visit: Visit, name: str) -> TagView:
     found, alike, following = await asyncio.gather(_summary(visit, name), _alike(visit, name), _follows(visit, name))
     # A denied tag is not in the cloud, so show neither its numbers nor its related tags.
-    return tag_view(visit, name, found, alike if found else (), following=following)
+    return _tag_view(visit, name, found, alike if found else (), following=following)
 
 
 async def _summary(visit: Visit, name: str) -> TagSummary | None:
@@ -195,6 +197,6 @@ def _checked(name: str) -> str:
 
 
 ROUTES = (
-    routing.page("/tags/{name}", tag, NamedQuery, remembered=True),
+    routing.page("/tags/{name}", tag, TagPath, remembered=True),
     routing.form("/tags/{name}/follow", follow, TagForm),
 )

@@ -40,7 +40,7 @@ from shoal.web.onboarding import SuggestedPerson, people_of
 from shoal.web.ranking import why_of
 from shoal.web.rendering import SIZE, BeforeQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Form, Visit
-from shoal.web.view_models import Face, PostView, answered, face_of, post_of, suggested, tag_path, with_first_photo
+from shoal.web.view_models import PostView, answered, face_of, post_of, suggested, tag_path, with_first_photo
 
 
 async def saved(visit: Visit, query: BeforeQuery) -> Response:
@@ -57,10 +57,7 @@ async def _kept(visit: Visit, query: BeforeQuery, atype: AssocType, tab: str, ti
     member = visit.member
     found = await saved_feed.saved_page(visit.front.reads, member.id, atype, query.cursor())
     following = next_of(visit, f"/{tab}", found.next)
-    return await feed_page(visit, "saved", Page(found.entries, found.next), following, title=title, tab=tab)
-
-
-SAVED_ROUTES = (routing.page("/saved", saved, BeforeQuery), routing.page("/liked", liked, BeforeQuery))
+    return await feed_page(visit, "saved", found.entries, following, title=title, tab=tab)
 
 
 _SIDEBAR_PEOPLE = 3
@@ -75,9 +72,6 @@ async def beside(visit: Visit, _params: None) -> Response:
     )
     used = () if rising else await cloud_of(visit, _TAGS)
     return part(visit, "beside_panels", people=[suggested(visit, one) for one in people], rising=rising, used=used)
-
-
-SIDEBAR_ROUTES = (routing.page("/beside", beside),)
 
 
 _MOST_LISTS = 5
@@ -147,7 +141,7 @@ async def _home(visit: Visit, viewer: Member, query: BeforeQuery) -> Response:
     return await feed_page(
         visit,
         "home",
-        Page(entries, found.next),
+        entries,
         next_of(visit, "/", found.next),
         title=visit.words.text("Home"),
         tab="latest",
@@ -165,7 +159,7 @@ async def _beginning(visit: Visit, viewer: Member) -> Beginning:
     picked = frozenset((await tastes_of(reads.graph, viewer.id)).wishes.picked)
     part = Cursor(limit=2 * _IN_A_BEGINNING)
     of_interest, liked, newest, found = await asyncio.gather(
-        public_timelines.tag_page(reads, viewer.id, TagQuery(picked, only_media=True), part) if picked else _nothing(),
+        public_timelines.tag_page(reads, viewer.id, TagQuery(picked, only_media=True), part) if picked else _no_page(),
         trends.page(reads, viewer.id, 2 * _IN_A_BEGINNING),
         public_timelines.public_page(reads, viewer.id, part, only_media=True),
         suggestions(reads, viewer.id, _PEOPLE),
@@ -179,7 +173,7 @@ async def _beginning(visit: Visit, viewer: Member) -> Beginning:
     return Beginning([wall for wall in walls if wall[1]], people_of(visit, found, photos))
 
 
-async def _nothing() -> Page:
+async def _no_page() -> Page:
     return Page([], None)
 
 
@@ -190,8 +184,18 @@ async def _unfiltered(visit: Visit, viewer: Member, entries: Sequence[Entry]) ->
 
 
 async def _front(visit: Visit) -> Response:
-    wall, cloud = await _from_here(visit) if visit.front.settings.public_pages else ([], [])
-    settings = visit.front.settings
+    settings, reads = visit.front.settings, visit.front.reads
+    wall: list[WallPhoto] = []
+    cloud: list[CloudWord] = []
+    if settings.public_pages:
+        trending, newest, cloud = await asyncio.gather(
+            trends.page(reads, None, _ON_THE_WALL),
+            public_timelines.public_page(reads, None, Cursor(limit=_ON_THE_WALL), only_media=True),
+            cloud_of(visit, _IN_THE_CLOUD),
+        )
+        wall = wall_of(visit, [*trending, *newest.entries])[:_ON_THE_WALL]
+    demo_id = visit.front.demo_member
+    demo = (await visit.front.graph.obj_get((demo_id,))).get(demo_id) if demo_id else None
     return await page(
         visit,
         "front",
@@ -200,28 +204,8 @@ async def _front(visit: Visit) -> Response:
         rules=settings.rules,
         may_join=settings.registrations,
         shown=settings,
-        lent=await _lent(visit),
+        lent=face_of(visit, demo) if isinstance(demo, Member) else None,
     )
-
-
-async def _from_here(visit: Visit) -> tuple[list[WallPhoto], list[CloudWord]]:
-    """Return the photos and tags of the front page."""
-    reads = visit.front.reads
-    trending, newest, cloud = await asyncio.gather(
-        trends.page(reads, None, _ON_THE_WALL),
-        public_timelines.public_page(reads, None, Cursor(limit=_ON_THE_WALL), only_media=True),
-        cloud_of(visit, _IN_THE_CLOUD),
-    )
-    return wall_of(visit, [*trending, *newest.entries])[:_ON_THE_WALL], cloud
-
-
-async def _lent(visit: Visit) -> Face | None:
-    lent = visit.front.demo_member
-    member = (await visit.front.graph.obj_get((lent,))).get(lent) if lent else None
-    return face_of(visit, member) if isinstance(member, Member) else None
-
-
-ROUTES = (routing.page("/", start, BeforeQuery, remembered=True),)
 
 
 class RankedQuery(msgspec.Struct, frozen=True):
@@ -263,8 +247,7 @@ async def caught_up(visit: Visit, _params: None) -> Response:
     member, words = visit.member, visit.words
     found = await catch_up(visit.front.reads, member.id, explain=True)
     quiet, best = [await _ranked(visit, one) for one in (found.quiet, found.best)]
-    since = words.full(found.since)
-    left = words.plural("%(n)s more post is in your home.", "%(n)s more posts are in your home.", found.left_out)
+    left_out = words.counted("%(n)s more post is in your home.", "%(n)s more posts are in your home.", found.left_out)
     return await page(
         visit,
         "catch_up",
@@ -273,8 +256,8 @@ async def caught_up(visit: Visit, _params: None) -> Response:
         tabs=await home_tabs(visit),
         quiet=quiet,
         best=best,
-        end=words.text("That is all since %(when)s.") % {"when": since},
-        left_out=left % {"n": words.number(found.left_out)} if found.left_out else "",
+        end=words.text("That is all since %(when)s.") % {"when": words.full(found.since)},
+        left_out=left_out if found.left_out else "",
     )
 
 
@@ -291,7 +274,11 @@ async def _ranked(visit: Visit, entries: Sequence[RankedEntry]) -> list[PostView
     )
 
 
-FOR_YOU_ROUTES = (
+ROUTES = (
+    routing.page("/", start, BeforeQuery, remembered=True),
+    routing.page("/saved", saved, BeforeQuery),
+    routing.page("/liked", liked, BeforeQuery),
+    routing.page("/beside", beside),
     routing.page("/for-you", for_you, RankedQuery),
     routing.page("/catch-up", caught_up),
     routing.form("/seen", seen, SeenForm),

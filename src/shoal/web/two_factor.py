@@ -17,11 +17,10 @@ from shoal.core.model import Member, Role
 from shoal.mastodon_api import login_attempts
 from shoal.web import routing
 from shoal.web.authentication import log_in, password_refusal
-from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
-from shoal.web.request_context import Form, Visit
+from shoal.web.form_errors import RIGHT, Wrong, wrong_of
+from shoal.web.request_context import Form, Line, Visit
 from shoal.web.settings_layout import saved_at, settings_page
 
-_Typed = Annotated[str, Meta(max_length=2_000)]
 _Answer = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
 _PIXELS = 5
 """Pixels per module of the QR code."""
@@ -37,27 +36,50 @@ class SecondFactorQuery(msgspec.Struct, frozen=True):
 class TurnOn(Form, frozen=True, kw_only=True):
     """The secret key given to the app, a current code of the app, and the password."""
 
-    key: _Typed = ""
-    code: _Typed = ""
-    current_password: _Typed = ""
+    key: Line = ""
+    code: Line = ""
+    current_password: Line = ""
 
 
 class ByPasskeys(Form, frozen=True, kw_only=True):
     answer: _Answer = ""
-    own_password: _Typed = ""
+    own_password: Line = ""
 
 
 class TurnOff(Form, frozen=True, kw_only=True):
     code: _Answer = ""
-    current_password: _Typed = ""
+    current_password: Line = ""
 
 
 class OtherCodes(Form, frozen=True, kw_only=True):
     renewal_code: _Answer = ""
 
 
-async def show(visit: Visit, query: SecondFactorQuery) -> Response:
-    return await _page(visit, saved=query.saved, needed=query.needed)
+_NOT_SAVED = SecondFactorQuery()
+
+
+async def show(visit: Visit, query: SecondFactorQuery = _NOT_SAVED, wrong: Wrong = RIGHT, key: str = "") -> Response:
+    """Show the settings. The secret `key` stays the same after an error, since the app has it already."""
+    member, front = visit.member, visit.front
+    state = await second_factor.state(front.writes, member.id)
+    offered = key if key_of(key) else new_key()
+    otpauth = address_of(offered, member.name, front.settings.title)
+    return await settings_page(
+        visit,
+        "second_factor",
+        wrong=wrong,
+        saved=query.saved,
+        needed=query.needed,
+        ways=await second_factor.ways(front.writes, member.id),
+        on=state is not None,
+        left=len(state.recovery) if state else 0,
+        offered=offered,
+        spaced=" ".join(offered[at : at + 4] for at in range(0, len(offered), 4)),
+        otpauth=otpauth,
+        drawn="" if state else Markup(_qr_code(otpauth)),  # noqa: S704 (drawn by ourselves, of numbers alone)
+        staff=member.role is not Role.NONE,
+        required=front.settings.staff_second_factor and member.role is not Role.NONE,
+    )
 
 
 async def turn_on(visit: Visit, asked: TurnOn) -> Response:
@@ -116,13 +138,8 @@ def _check_not_lent(visit: Visit) -> None:
 
 
 async def _refused(
-    visit: Visit,
-    error: InvalidInput | NotAllowed | TooMany,
-    *,
-    key: str = "",
-    field: str = "code",
+    visit: Visit, error: InvalidInput | NotAllowed | TooMany, *, key: str = "", field: str = "code"
 ) -> Response:
-    """Return the page with the errors. The secret key stays the same, since the app has it already."""
     _ = visit.words.text
     if isinstance(error, InvalidInput):
         known = {
@@ -133,52 +150,21 @@ async def _refused(
         }
         found = wrong_of(visit.words, error, **known)
         fields = {"code": field, "current_password": "own_password" if field == "answer" else "current_password"}
-        return await _page(visit, {fields.get(name, name): said for name, said in found.items()}, key=key)
-    if isinstance(error, NotAllowed):
-        response = await _page(visit, {"": told(visit.words, error)}, key=key)
-        response.status_code = 403
-        return response
+        wrong = {fields.get(name, name): text for name, text in found.items()}
+        return await show(visit, wrong=wrong, key=key)
     refusal = password_refusal(visit.words, error)
-    return refusal.on(await _page(visit, {field: refusal.words}, key=key))
+    wrong = {"" if isinstance(error, NotAllowed) else field: refusal.words}
+    return refusal.on(await show(visit, wrong=wrong, key=key))
 
 
 async def _codes(visit: Visit, codes: list[str]) -> Response:
     return await settings_page(visit, "second_factor", template="recovery_codes", codes=codes)
 
 
-async def _page(
-    visit: Visit, wrong: Wrong = RIGHT, *, key: str = "", saved: bool = False, needed: bool = False
-) -> Response:
-    member, front = visit.member, visit.front
-    state = await second_factor.state(front.writes, member.id)
-    ways = await second_factor.ways(front.writes, member.id)
-    offered = key if key_of(key) else new_key()
-    otpauth = address_of(offered, member.name, front.settings.title)
-    return await settings_page(
-        visit,
-        "second_factor",
-        wrong=wrong,
-        saved=saved,
-        needed=needed,
-        name=member.name,
-        ways=ways,
-        on=state is not None,
-        left=len(state.recovery) if state else 0,
-        offered=offered,
-        spaced=" ".join(offered[at : at + 4] for at in range(0, len(offered), 4)),
-        otpauth=otpauth,
-        drawn="" if state else Markup(_drawn(otpauth)),  # noqa: S704 (drawn by ourselves, of numbers alone)
-        staff=member.role is not Role.NONE,
-        required=front.settings.staff_second_factor and member.role is not Role.NONE,
-    )
-
-
-def _drawn(text: str) -> str:
+def _qr_code(text: str) -> str:
     """Return a QR code as SVG, always dark on white: many scanners cannot read inverted codes."""
-    drawn = segno.make_qr(text, error="m").svg_inline(
-        scale=_PIXELS, dark="#000", light="#fff", svgclass="qr", lineclass=None, omitsize=False
-    )
-    return str(drawn)
+    code = segno.make_qr(text, error="m")
+    return str(code.svg_inline(scale=_PIXELS, dark="#000", light="#fff", svgclass="qr", lineclass=None, omitsize=False))
 
 
 ROUTES = (

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from urllib.parse import quote
 
 import msgspec
 from markupsafe import Markup
 
+from shoal.core.errors import NotFound
 from shoal.core.media_files import still_of
-from shoal.core.model import Media, MediaKind, MediaState, Member, Visibility
+from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_share
 from shoal.graph.access import full_relations
 from shoal.graph.cache.responses import good_until
 from shoal.i18n import Translated, When, language_tag
-from shoal.queries.hydration import Entry, PollView, Profile
+from shoal.queries.hydration import Entry, PollView, Profile, hydrate
 from shoal.queries.suggestions import Suggestion
 from shoal.web.form_errors import complaint, sentence
 from shoal.web.request_context import Visit
@@ -34,7 +36,6 @@ class Face(msgspec.Struct, frozen=True):
     """The display name, or else the user name."""
     path: str
     avatar: str
-    bot: bool = False
 
 
 class Bond(msgspec.Struct, frozen=True):
@@ -60,15 +61,8 @@ class PersonView(msgspec.Struct, frozen=True):
 
 
 def face_of(visit: Visit, member: Member) -> Face:
-    at = visit.front.at
-    return Face(
-        member.id,
-        member.name,
-        member.shown_name,
-        visit.url(f"/@{member.name}"),
-        at.avatar(still_of(member.avatar)),
-        member.bot,
-    )
+    avatar = visit.front.at.avatar(still_of(member.avatar))
+    return Face(member.id, member.name, member.shown_name, visit.url(f"/@{member.name}"), avatar)
 
 
 def bond_of(visit: Visit, member: Member, relation: Relation) -> Bond:
@@ -85,10 +79,10 @@ def bond_of(visit: Visit, member: Member, relation: Relation) -> Bond:
 
 async def people_of(visit: Visit, profiles: Sequence[Profile]) -> list[PersonView]:
     """Return members with the viewer's relationship to each. Costs two reads for a logged-in viewer."""
-    stands: dict[int, Relation] = {}
+    relations: dict[int, Relation] = {}
     if visit.viewer_id is not None and profiles:
-        stands = await full_relations(visit.front.graph, visit.viewer_id, [one.member.id for one in profiles])
-    return [person_of(visit, one, stands.get(one.member.id, STRANGER)) for one in profiles]
+        relations = await full_relations(visit.front.graph, visit.viewer_id, [one.member.id for one in profiles])
+    return [person_of(visit, one, relations.get(one.member.id, STRANGER)) for one in profiles]
 
 
 def suggested(visit: Visit, found: Suggestion) -> PersonView:
@@ -127,7 +121,6 @@ def tint_of(blurhash: str) -> str:
 
 _LEAST_RATIO, _MOST_RATIO, _STEP = 0.5, 2.5, 0.05
 """Aspect ratios of photos, with a CSS class for each step; wider and taller photos are cropped at their focal point."""
-NOBODY: Mapping[int, str] = {}
 _GRID = 5
 
 
@@ -206,12 +199,13 @@ class PostView(msgspec.Struct, frozen=True):
     shared_by: str = ""
     sharer: Face | None = None
     answers: str = ""
-    """The user name of the author whose post is answered."""
+    """The user name of the author whose post is answered; empty for a reply to oneself."""
     edited: When | None = None
     poll: ShownPoll | None = None
     folded: tuple[str, ...] = ()
     """Titles of the viewer's filters that collapse the post."""
     place: str = ""
+    """The coordinates, for a nearby search."""
     mine: bool = False
     pinned: bool = False
     why: object = None
@@ -220,6 +214,14 @@ class PostView(msgspec.Struct, frozen=True):
     """Depth below the post of the page."""
     emoji: tuple[tuple[str, str, bool], ...] = ()
     """Emoji reactions: emoji, count, and whether one is the viewer's."""
+
+
+async def entry_with_id(visit: Visit, id_: int) -> Entry:
+    """Return a post or share. Raises `NotFound` if the viewer may not see it."""
+    found = await hydrate(visit.front.reads.graph, visit.viewer_id, (id_,), unasked=False)
+    if not found:
+        raise NotFound("There is no such post")
+    return found[0]
 
 
 async def posts_of(visit: Visit, entries: Sequence[Entry]) -> list[PostView]:
@@ -245,11 +247,10 @@ async def answered(visit: Visit, entries: Sequence[Entry]) -> dict[int, str]:
 
 
 def post_of(
-    visit: Visit, entry: Entry, names: Mapping[int, str] = NOBODY, *, depth: int = 0, why: object = None
+    visit: Visit, entry: Entry, names: Mapping[int, str] = MappingProxyType({}), *, depth: int = 0, why: object = None
 ) -> PostView:
     """Return an entry of a feed as a view model. `names` are the names of members whose posts are answered."""
     post, author, words = entry.post, entry.author.member, visit.words
-    sensitive = is_sensitive(post, author)
     return PostView(
         id=post.id,
         entry_id=entry.id,
@@ -265,14 +266,14 @@ def post_of(
         sharable=visit.viewer is None or may_share(visit.viewer.id, post),
         visibility=post.visibility.value,
         spoiler=post.spoiler,
-        covered=sensitive and bool(entry.media),
+        covered=is_sensitive(post, author) and bool(entry.media),
         shared_by=_shared_by(words, entry),
         sharer=face_of(visit, entry.sharer.member) if entry.sharer else None,
-        answers=_answers(entry, names),
+        answers=names.get(post.parent_author_id, "") if post.parent_author_id != post.author_id else "",
         edited=visit.when(post.edited_at) if post.edited_at else None,
         poll=_poll(visit, entry.poll) if entry.poll else None,
         folded=tuple(one.filter.title for one in entry.filtered),
-        place=_place(entry),
+        place=f"{post.place.latitude:.3f},{post.place.longitude:.3f}" if post.place else "",
         mine=author.id == visit.viewer_id,
         pinned=entry.pinned,
         why=why,
@@ -319,9 +320,7 @@ def _focus_class(focus: tuple[float, float]) -> str:
 
 def _buttons(words: Translated, entry: Entry) -> dict[str, Button]:
     def button(on: bool, count: int, one: str, many: str) -> Button:
-        return Button(
-            on, words.compact(count) if count else "", words.plural(one, many, count) % {"n": words.number(count)}
-        )
+        return Button(on, words.compact(count) if count else "", words.counted(one, many, count))
 
     return {
         "like": button(entry.liked, entry.likes, "Like, %(n)s like", "Like, %(n)s likes"),
@@ -334,22 +333,13 @@ def _buttons(words: Translated, entry: Entry) -> dict[str, Button]:
 def _shared_by(words: Translated, entry: Entry) -> str:
     if entry.sharer is None:
         return ""
-    names = [_shown(entry.sharer), *(_shown(one) for one in (entry.shared_by.first if entry.shared_by else ()))]
-    others = (entry.shared_by.number if entry.shared_by else 0) - (len(names) - 1)
-    if others > 0:
-        text = words.plural("Shared by %(names)s and %(n)s other", "Shared by %(names)s and %(n)s others", others)
-        return text % {"names": ", ".join(names), "n": words.number(others)}
-    return words.text("Shared by %(names)s") % {"names": ", ".join(names)}
-
-
-def _shown(profile: Profile) -> str:
-    return profile.member.shown_name
-
-
-def _answers(entry: Entry, names: Mapping[int, str]) -> str:
-    """Return the name of the author whose post is answered; empty for a reply to oneself."""
-    parent = entry.post.parent_author_id
-    return names.get(parent, "") if parent != entry.post.author_id else ""
+    first, total = (entry.shared_by.first, entry.shared_by.number) if entry.shared_by else ((), 0)
+    names = ", ".join(one.member.shown_name for one in (entry.sharer, *first))
+    if (others := total - len(first)) > 0:
+        return words.counted(
+            "Shared by %(names)s and %(n)s other", "Shared by %(names)s and %(n)s others", others, names=names
+        )
+    return words.text("Shared by %(names)s") % {"names": names}
 
 
 def _poll(visit: Visit, view: PollView) -> ShownPoll:
@@ -369,21 +359,12 @@ def _poll(visit: Visit, view: PollView) -> ShownPoll:
         for n, (option, votes) in enumerate(zip(poll.options, view.votes or (0,) * len(poll.options), strict=True))
     )
     may_vote = not over and visit.viewer is not None and view.choices is None and poll.owner_id != visit.viewer.id
-    voters = words.plural("%(n)s person voted", "%(n)s people voted", view.voters) % {"n": words.number(view.voters)}
+    voters = words.counted("%(n)s person voted", "%(n)s people voted", view.voters)
     end = words.text("ended %(when)s") if over else words.text("until %(when)s")
     return ShownPoll(
         poll.id, options, poll.multiple, may_vote, f"{voters} · {end % {'when': words.full(poll.expires_at)}}"
     )
 
 
-def _place(entry: Entry) -> str:
-    """Return the coordinates of a post's place for a nearby search."""
-    place = entry.post.place
-    return f"{place.latitude:.3f},{place.longitude:.3f}" if place else ""
-
-
 def tag_path(visit: Visit, tag: str) -> str:
     return visit.url(f"/tags/{quote(tag)}")
-
-
-VISIBILITIES = tuple(one.value for one in Visibility)
