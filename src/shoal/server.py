@@ -27,9 +27,9 @@ from shoal.mastodon_api.media_files import Files, ShownFiles, is_file
 from shoal.mastodon_api.routes import table
 from shoal.mastodon_api.streaming import Sockets
 from shoal.settings import Settings
-from shoal.web.errors import Refusals
+from shoal.web.errors import refused_page
 from shoal.web.request_context import logged_in
-from shoal.web.routes import NoPage, pages
+from shoal.web.routes import no_page, pages
 
 __all__ = ["Deps", "RunningFront", "SeveralProcesses", "application", "build", "listen", "serve"]
 
@@ -94,7 +94,7 @@ def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIA
         guard=front.ip_guard,
         https=https,
         log_in=partial(logged_in, front),
-        error_page=Refusals(front),
+        error_page=partial(refused_page, front),
         meter=front.meter,
         answers=front.answers,
         recorder=front.recorder,
@@ -105,10 +105,10 @@ def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIA
 def _fallback(front: Front) -> ASGIApp:
     """Return the application of all paths without a route: files, and a page which says that there is no such page."""
     files = Limited(Files(front.media, ShownFiles(front.graph)), front.limiter, "files", front.meter, "(file)")
-    no_page = Limited(NoPage(front), front.limiter, "pages", front.meter, "(no such page)")
+    no_route = Limited(partial(no_page, front), front.limiter, "pages", front.meter, "(no such page)")
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await (files if is_file(scope["path"]) else no_page)(scope, receive, send)
+        await (files if is_file(scope["path"]) else no_route)(scope, receive, send)
 
     return answer
 

@@ -81,7 +81,7 @@ CHANGES = st.fixed_dictionaries(
         "place": st.sampled_from(("", "47.420,10.980")),
         "answers": st.sampled_from(("", "ben")),
         "tags": st.sampled_from(((), ("tide",))),
-        "why": st.sampled_from((None, WhyView("1.0", "many likes", (), ()), WhyView("2.0", "near you", (), ()))),
+        "why": st.sampled_from((None, WhyView("1.0", "many likes", ()), WhyView("2.0", "near you", ()))),
         "emoji": st.sampled_from(((), (("*", "4", True),), (("*", "4", False),))),
     },
 )

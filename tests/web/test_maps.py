@@ -42,10 +42,10 @@ def test_every_post_is_at_a_point_that_lies_on_the_map(visit: Visit, found: list
     assert shown is not None
     assert sum(len(spot.posts) + spot.more for spot in shown.spots) == len(found)
     for spot in shown.spots:
-        assert shown.left - 0.2 <= spot.x <= shown.left + shown.width + 0.2
-        assert shown.top - 0.2 <= spot.y <= shown.top + shown.height + 0.2
-    assert shown.top >= -9_000.1
-    assert shown.top + shown.height <= 9_000.1
+        assert shown.window.left - 0.2 <= spot.x <= shown.window.left + shown.window.width + 0.2
+        assert shown.window.top - 0.2 <= spot.y <= shown.window.top + shown.window.height + 0.2
+    assert shown.window.top >= -9_000.1
+    assert shown.window.top + shown.window.height <= 9_000.1
     assert 1 <= len(shown.lands) <= 3
     assert len(shown.meridians) <= 16
     assert len(shown.parallels) <= 16
@@ -54,7 +54,7 @@ def test_every_post_is_at_a_point_that_lies_on_the_map(visit: Visit, found: list
 def test_a_map_across_the_date_line_shows_the_pacific_and_not_the_world(visit: Visit) -> None:
     shown = map_of(visit, [entry(n, place) for n, place in enumerate([Place(-17.7, 178.0), Place(-13.8, -171.8)])])
     assert shown is not None
-    assert shown.width < 3_000
+    assert shown.window.width < 3_000
     assert len(shown.lands) == 2
     assert {line.label for line in shown.meridians} >= {"180°"}
 
@@ -62,7 +62,7 @@ def test_a_map_across_the_date_line_shows_the_pacific_and_not_the_world(visit: V
 def test_a_map_of_one_place_shows_its_region(visit: Visit) -> None:
     shown = map_of(visit, [entry(1, Place(45.43, 12.33))])
     assert shown is not None
-    assert (shown.height, shown.width) == (600.0, 960.0)
+    assert (shown.window.height, shown.window.width) == (600.0, 960.0)
     assert [spot.name for spot in shown.spots] == ["45.43° N, 12.33° E"]
 
 

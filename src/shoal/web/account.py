@@ -61,11 +61,11 @@ async def forgotten(visit: Visit, query: ForgottenQuery) -> Response:
 async def ask(visit: Visit, asked: Forgotten) -> Response:
     """Send a password-reset email if the member exists. The response is the same if not."""
     visit.check_sent(asked)
-    if not visit.front.settings.mail:
+    if not visit.settings.mail:
         return await _forgotten(visit)
     try:
         await login_attempts.count_mail(visit.anonymous, asked.username)
-        await credentials.forgot(visit.front.writes, asked.username, visit.words.code)
+        await credentials.forgot(visit.writes, asked.username, visit.words.code)
     except InvalidInput:
         return await _forgotten(visit, asked.username, visit.words.text("Please fill this in."))
     except TooMany as error:
@@ -83,7 +83,7 @@ def _rate_limited(response: Response, error: TooMany) -> Response:
 
 
 async def _forgotten(visit: Visit, name: str = "", wrong: str = "", *, sent: bool = False) -> Response:
-    settings = visit.front.settings
+    settings = visit.settings
     return await page(
         visit,
         "forgotten",
@@ -119,7 +119,7 @@ async def reset(visit: Visit, asked: ResetForm) -> Response:
 
 async def _reset(visit: Visit, proof: str, wrong: str = "") -> Response:
     try:
-        member = (await credentials.proven(visit.front.writes, proof, MailKind.RESET)).member
+        member = (await credentials.proven(visit.writes, proof, MailKind.RESET)).member
     except Gone:
         return await _over(visit)
     title = visit.words.text("A new password")
@@ -135,7 +135,7 @@ async def confirm(visit: Visit, asked: ProofForm) -> Response:
     visit.check_sent(asked)
     _ = visit.words.text
     try:
-        member = await credentials.confirm(visit.front.writes, asked.proof)
+        member = await credentials.confirm(visit.writes, asked.proof)
     except Taken:
         return await _over(visit, _("Somebody else has this address by now."))
     except NotAllowed as error:
@@ -159,21 +159,21 @@ async def undo(visit: Visit, asked: ProofForm) -> Response:
     visit.check_sent(asked)
     _ = visit.words.text
     try:
-        await credentials.undo_change(visit.front.writes, asked.proof, visit.words.code)
+        await credentials.undo_change(visit.writes, asked.proof, visit.words.code)
     except (Gone, Taken):
         return await _over(visit)
     said = _(
         "Your address is back, and everybody is logged out. A mail with a link to choose a new password is on its way."
     )
     response = await page(visit, "mail_done", title=_("It is yours again"), said=said, way="")
-    if visit.viewer is not None and await sessions.of_browser(visit.front.writes, visit.browser.login) is None:
+    if visit.viewer is not None and await sessions.of_browser(visit.writes, visit.browser.login) is None:
         visit.browser.log_out(response)
     return response
 
 
 async def _button(visit: Visit, proof: str, action: str, title: str, *kinds: MailKind) -> Response:
     try:
-        found = await credentials.proven(visit.front.writes, proof, *kinds)
+        found = await credentials.proven(visit.writes, proof, *kinds)
     except Gone:
         return await _over(visit)
     kind, address, name = found.proof.kind, found.proof.address, found.member.name
@@ -231,7 +231,7 @@ class EmailForm(Form, frozen=True, kw_only=True):
 
 
 async def show_email(visit: Visit, query: EmailQuery = _NOT_SENT, wrong: Wrong = RIGHT, typed: str = "") -> Response:
-    login = await members.login_of(visit.front.writes, visit.member)
+    login = await members.login_of(visit.writes, visit.member)
     return await settings_page(
         visit,
         "email",
@@ -241,14 +241,14 @@ async def show_email(visit: Visit, query: EmailQuery = _NOT_SENT, wrong: Wrong =
         typed=typed,
         address=login.email if login else "",
         confirmed=login.confirmed if login else False,
-        has_mail=bool(visit.front.settings.mail),
+        has_mail=bool(visit.settings.mail),
     )
 
 
 async def change(visit: Visit, asked: EmailForm) -> Response:
     """Send a confirmation email to the new address. The address changes once its link is used."""
     member, _ = visit.checked(asked), visit.words.text
-    if not visit.front.settings.mail:
+    if not visit.settings.mail:
         return await show_email(visit)
     try:
         await login_attempts.ask_email_change(

@@ -5,7 +5,7 @@ Deletion requires the password.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -14,6 +14,7 @@ from starlette.responses import Response
 from shoal.commands import account_deletions
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import Departure
+from shoal.i18n import Translated
 from shoal.mastodon_api import login_attempts
 from shoal.web import routing
 from shoal.web.authentication import begin, password_refusal
@@ -51,37 +52,10 @@ async def leave(visit: Visit, asked: LeaveForm) -> Response:
     return response
 
 
-class DepartureView(NamedTuple):
-    """An account deletion as text for the receipt page."""
-
-    name: str
-    until: str
-    """When the deletion begins."""
-    begun: bool
-    done: str
-    """When the deletion was completed; empty until then."""
-    counts: list[tuple[str, str]]
-    """What was deleted, and how much of it."""
-
-
-def _departure_view(visit: Visit, departure: Departure) -> DepartureView:
-    """Return an account deletion for the receipt page, without the kinds whose count is 0."""
-    words = visit.words
-    counts = [(label, words.number(n)) for kind, label in _kinds(visit).items() if (n := departure.counts.get(kind, 0))]
-    if size := departure.counts.get("bytes", 0):
-        counts.append((words.text("Megabytes of files"), words.about(size / 1e6)))
-    return DepartureView(
-        departure.name,
-        words.full(departure.at),
-        departure.begun_at > 0,
-        words.full(departure.done_at) if departure.done_at else "",
-        counts,
-    )
-
-
-def _kinds(visit: Visit) -> dict[str, str]:
-    _ = visit.words.text
-    return {
+def _counts(words: Translated, departure: Departure) -> list[tuple[str, str]]:
+    """Return what an account deletion deletes, with the number of each kind, without the kinds whose number is 0."""
+    _ = words.text
+    kinds = {
         "posts": _("Posts and comments"),
         "media": _("Pictures, videos and sounds"),
         "shares": _("Shares"),
@@ -103,6 +77,10 @@ def _kinds(visit: Visit) -> dict[str, str]:
         "mutes": _("Members muted"),
         "notes": _("Notes about members"),
     }
+    counts = [(label, words.number(n)) for kind, label in kinds.items() if (n := departure.counts.get(kind, 0))]
+    if size := departure.counts.get("bytes", 0):
+        counts.append((_("Megabytes of files"), words.about(size / 1e6)))
+    return counts
 
 
 class GoodbyePath(msgspec.Struct, frozen=True):
@@ -117,8 +95,10 @@ class ComeBack(Form, frozen=True, kw_only=True):
 
 
 async def receipt(visit: Visit, query: GoodbyePath) -> Response:
-    found = _departure_view(visit, await account_deletions.receipt(visit.front.writes, query.receipt))
-    return await page(visit, "goodbye", title=visit.words.text("Goodbye"), departure=found)
+    words, departure = visit.words, await account_deletions.receipt(visit.writes, query.receipt)
+    return await page(
+        visit, "goodbye", title=words.text("Goodbye"), departure=departure, counts=_counts(words, departure)
+    )
 
 
 async def form(visit: Visit, _query: None) -> Response:

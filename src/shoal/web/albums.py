@@ -93,7 +93,7 @@ class CreateAlbumForm(Form, frozen=True, kw_only=True):
 
 async def several(visit: Visit, path: HandlePath) -> Response:
     member = await member_of(visit, path.handle)
-    found = await feed.of_member(visit.front.reads, visit.viewer_id, member.id, path.before or MAX_TIME)
+    found = await feed.of_member(visit.reads, visit.viewer_id, member.id, path.before or MAX_TIME)
     covers = [_cover(visit, member, one) for one in found.covers]
     following = next_of(visit, f"/@{member.name}/albums", found.next)
     if visit.partial:
@@ -114,9 +114,9 @@ async def one(visit: Visit, path: AlbumPath) -> Response:
 async def create(visit: Visit, asked: CreateAlbumForm) -> Response:
     member = visit.checked(asked)
     try:
-        made = await albums.create(visit.front.writes, member.id, asked.title, asked.description)
+        made = await albums.create(visit.writes, member.id, asked.title, asked.description)
     except InvalidInput as error:
-        found = await feed.of_member(visit.front.reads, member.id, member.id, MAX_TIME)
+        found = await feed.of_member(visit.reads, member.id, member.id, MAX_TIME)
         covers = [_cover(visit, member, one) for one in found.covers]
         return await _albums(visit, member, albums=covers, next="", asked=asked, wrong=error)
     return visit.go(f"/@{member.name}/albums/{made.id}/add")
@@ -124,7 +124,7 @@ async def create(visit: Visit, asked: CreateAlbumForm) -> Response:
 
 async def _album_at(visit: Visit, path: AlbumPath, limit: int = feed.PHOTOS) -> AlbumPage:
     """Return a page of the album at the path. Raises `NotFound`, also if the album belongs to another member."""
-    found = await feed.page(visit.front.reads, visit.viewer_id, path.id, path.offset, limit)
+    found = await feed.page(visit.reads, visit.viewer_id, path.id, path.offset, limit)
     if found.owner.member.name != path.handle.lower():
         raise NotFound("There is no such album")
     return found
@@ -191,7 +191,7 @@ class PostAlbumsForm(IdForm, frozen=True, kw_only=True):
 async def edit(
     visit: Visit, path: AlbumPath, asked: AlbumForm | None = None, wrong: InvalidInput | None = None
 ) -> Response:
-    await own_album(visit.front.graph, visit.member.id, path.id)
+    await own_album(visit.graph, visit.member.id, path.id)
     album = _album(visit, await _album_at(visit, path, _ALL))
     return await page(
         visit,
@@ -205,7 +205,7 @@ async def edit(
 
 
 async def change(visit: Visit, asked: AlbumForm) -> Response:
-    member, writes = visit.checked(asked), visit.front.writes
+    member, writes = visit.checked(asked), visit.writes
     verb, _, id_ = asked.do.partition(":")
     path = AlbumPath(handle=member.name, id=asked.id)
     if verb == "delete":
@@ -244,7 +244,7 @@ def _moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
 async def arrange(visit: Visit, asked: OrderForm) -> Response:
     """Save the order of the photos in a member's own album, for the drag-and-drop script."""
     member = visit.checked(asked)
-    await albums.arrange(visit.front.writes, member.id, asked.id, asked.media)
+    await albums.arrange(visit.writes, member.id, asked.id, asked.media)
     if visit.partial:
         return Response(status_code=204)
     return visit.go(f"/@{member.name}/albums/{asked.id}/edit")
@@ -253,8 +253,8 @@ async def arrange(visit: Visit, asked: OrderForm) -> Response:
 async def offer(visit: Visit, path: AlbumPath) -> Response:
     """List the member's own photos, newest first, to add some to an album."""
     member = visit.member
-    reads = visit.front.reads
-    album = await own_album(visit.front.graph, member.id, path.id)
+    reads = visit.reads
+    album = await own_album(visit.graph, member.id, path.id)
     query = post_queries.MemberFeedQuery(only_media=True, no_shares=True)
     found = await post_queries.authored_page(reads, member.id, member.id, path.cursor(_OFFERED), query)
     whole = await feed.page(reads, member.id, album.id, 0, _ALL)
@@ -278,13 +278,13 @@ async def put_in(visit: Visit, asked: PhotosForm) -> Response:
             raise InvalidInput("photos: a post and a photo of it each", field="photos")
         chosen.setdefault(int(post), []).append(int(media))
     for post_id, media_ids in chosen.items():
-        await albums.put_in(visit.front.writes, member.id, asked.id, post_id, media_ids)
+        await albums.put_in(visit.writes, member.id, asked.id, post_id, media_ids)
     return visit.go(f"/@{member.name}/albums/{asked.id}")
 
 
 async def of_post(visit: Visit, path: IdPath, typed: str = "", wrong: InvalidInput | None = None) -> Response:
     """List the member's own albums, to add the photos of a post to some of them."""
-    member, reads = visit.member, visit.front.reads
+    member, reads = visit.member, visit.reads
     entry = await entry_with_id(visit, path.id)
     if entry.author.member.id != member.id or not entry.post.media:
         raise NotFound("There is no such post of yours")
@@ -305,7 +305,7 @@ async def of_post(visit: Visit, path: IdPath, typed: str = "", wrong: InvalidInp
 async def put_post(visit: Visit, asked: PostAlbumsForm) -> Response:
     """Add photos of the member's own post to an album, or remove them."""
     member = visit.checked(asked)
-    post = await own_post(visit.front.graph, member.id, asked.id)
+    post = await own_post(visit.graph, member.id, asked.id)
     media = asked.media or post.media
     try:
         await _put_or_take(visit, member.id, post.id, media, asked)
@@ -315,7 +315,7 @@ async def put_post(visit: Visit, asked: PostAlbumsForm) -> Response:
 
 
 async def _put_or_take(visit: Visit, member_id: int, post_id: int, media: Sequence[int], asked: PostAlbumsForm) -> None:
-    writes = visit.front.writes
+    writes = visit.writes
     verb, _, album_id = asked.do.partition(":")
     if verb == "new":
         made = await albums.create(writes, member_id, asked.title)

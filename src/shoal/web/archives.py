@@ -261,7 +261,7 @@ async def take(visit: Visit, asked: TakeInForm) -> Response:
     member, archives = visit.checked(asked), _archives(visit)
     state = await asyncio.to_thread(archives.state, member.id)
     if state is not None and (state.phase, state.token) == ("looked", asked.token):
-        await note_alone(visit.front.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
+        await note_alone(visit.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
         await asyncio.to_thread(archives.begin, member.id, state.token, Visibility(asked.widest))
     return visit.go("/settings/import")
 
@@ -290,7 +290,7 @@ _under_way: set[int] = set()
 
 async def show_export(visit: Visit, _params: None) -> Response:
     member, words = visit.member, visit.words
-    found = await profiles_by_id(visit.front.graph, member.id, (member.id,))
+    found = await profiles_by_id(visit.graph, member.id, (member.id,))
     posts = found[0].posts if found else 0
     megabytes = member.media_bytes / _MEGABYTE
     size = format_decimal(round(megabytes, 1 if megabytes < 100 else 0), locale=words.code)
@@ -309,7 +309,7 @@ async def download(visit: Visit, asked: Form) -> Response:
     # Reserve the slot now, not when the first piece is read: another request could come in between.
     _under_way.add(member.id)
     try:
-        await note_alone(visit.front.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))
+        await note_alone(visit.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))
     except BaseException:
         _under_way.discard(member.id)
         raise
@@ -333,7 +333,7 @@ class _Archive(StreamingResponse):
 
 
 async def _pieces(visit: Visit, member: Member) -> AsyncGenerator[bytes, None]:
-    async with aclosing(streamed(visit.front.store, visit.front.reads, visit.front.media, member)) as pieces:
+    async with aclosing(streamed(visit.front.store, visit.reads, visit.front.media, member)) as pieces:
         async for piece in pieces:
             yield piece
 

@@ -192,7 +192,7 @@ async def show(visit: Visit, query: AuditLogQuery) -> Response:
     visit.staff(Role.ADMIN)
     verbs = frozenset(verb for verb in AuditVerb if verb == query.verb)
     wanted = WantedEntries(await _id_of(visit, query.actor), await _id_of(visit, query.target), verbs)
-    found = await moderation.audit_page(visit.front.graph, query.cursor(_ENTRIES), wanted)
+    found = await moderation.audit_page(visit.graph, query.cursor(_ENTRIES), wanted)
     asked: dict[str, Any] = {"actor": query.actor, "target": query.target, "verb": query.verb if verbs else ""}
     return await page(
         visit,
@@ -210,7 +210,7 @@ async def show(visit: Visit, query: AuditLogQuery) -> Response:
 async def _id_of(visit: Visit, who: str) -> int | None:
     """Return the id for a user name or an id; None for an empty text."""
     name = who.strip()
-    found = await id_called(visit.front.graph, name) if name else None
+    found = await id_called(visit.graph, name) if name else None
     return _NOBODY if name and found is None else found
 
 

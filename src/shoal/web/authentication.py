@@ -65,7 +65,7 @@ async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) 
 
     The target is the page that asks for the second factor, if the member has one and it was not verified already (`proved`).
     """
-    begun = await sessions.begin(visit.front.writes, member, proved=proved, origin=visit.origin)
+    begun = await sessions.begin(visit.writes, member, proved=proved, origin=visit.origin)
     asks = HALFWAY in begun.token.scopes
     response = visit.go("/login/code", to=local(to, "")) if asks else visit.go(local(to))
     await log_in(visit, response, begun)
@@ -75,7 +75,7 @@ async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) 
 async def log_in(visit: Visit, response: Response, begun: NewToken) -> None:
     """Set the login cookie on the response. The member who was logged in before is logged out."""
     if visit.browser.login:
-        await sessions.leave(visit.front.writes, visit.browser.login)
+        await sessions.leave(visit.writes, visit.browser.login)
     if visit.viewer is not None and visit.viewer.id != begun.token.member_id:
         visit.browser.log_out(response)
     visit.browser.log_in(response, begun.text)

@@ -125,7 +125,7 @@ async def comment(visit: Visit, asked: NewComment) -> Response:
         request=asked.request or secrets.token_urlsafe(12),
     )
     try:
-        visit.front.writes.pressure.check()
+        visit.writes.pressure.check()
         check_says_something(asked.text)
         draft = Draft(
             text=asked.text,
@@ -134,7 +134,7 @@ async def comment(visit: Visit, asked: NewComment) -> Response:
             language=said.language,
             parent_id=asked.id,
         )
-        made = await posts.create(visit.front.writes, member.id, draft, request=written.request)
+        made = await posts.create(visit.writes, member.id, draft, request=written.request)
     except ShoalError as error:
         (wrong,) = wrong_of(visit, error).values()
         return await _refused(visit, comment_form(visit, written, asked.depth, wrong=wrong), answered)
@@ -156,10 +156,10 @@ async def _refused(visit: Visit, form: CommentForm, answered: Entry) -> Response
 async def vote(visit: Visit, asked: VoteForm) -> Response:
     """Vote in a poll. A script gets the poll with its results."""
     member = visit.checked(asked)
-    poll = await access_poll(visit.front.graph, member.id, asked.id)
+    poll = await access_poll(visit.graph, member.id, asked.id)
     if not asked.choices:
         raise InvalidInput(visit.words.text("Choose an option first."), field="choices")
-    await polls.vote(visit.front.writes, member.id, asked.id, asked.choices)
+    await polls.vote(visit.writes, member.id, asked.id, asked.choices)
     if not visit.partial:
         return visit.back(asked)
     return part(visit, "poll", post=post_of(visit, await entry_with_id(visit, poll.post_id)))

@@ -61,27 +61,19 @@ class SheetChoice(msgspec.Struct, frozen=True):
 
 
 class Sheet(msgspec.Struct, frozen=True):
-    """The complete form as the template shows it."""
+    """The texts and choices of the form; what was typed is in `SheetState`."""
 
     action: str
     back: str
     heading: str
     button: str
-    said: Writing
     pictures: tuple[PictureCard, ...]
-    refused: tuple[Refused, ...]
-    wrong: Mapping[str, str]
-    """Errors by part of the form; "" for an error that belongs to no part."""
     visibilities: tuple[SheetChoice, ...]
     languages: tuple[SheetChoice, ...]
     durations: tuple[SheetChoice, ...]
     options: tuple[str, ...]
     """Poll options as typed, padded with empty lines up to the maximum."""
     zones: tuple[str, ...]
-    most: int
-    """Maximum length of the text, in characters."""
-    most_pictures: int
-    most_description: int
     takes: str
     accepts: str
     """Content types that the file picker offers."""
@@ -90,11 +82,6 @@ class Sheet(msgspec.Struct, frozen=True):
     """The key under which the browser stores the draft; empty when editing."""
     lacking: str
     """The question about pictures without a description; empty if there is nothing to ask."""
-    answers: PostView | None = None
-    recipients: str = ""
-    is_message: bool = False
-    is_edit: bool = False
-    may_schedule: bool = True
 
 
 class SheetState(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +91,7 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
     media: Sequence[Media] = ()
     refused: tuple[Refused, ...] = ()
     wrong: Mapping[str, str] = {}
+    """Errors by part of the form; "" for an error that belongs to no part."""
     lacking: bool = False
     """Whether to ask about pictures without a description."""
     answers: PostView | None = None
@@ -116,66 +104,34 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
 def _sheet(visit: Visit, member: Member, shown: SheetState) -> Sheet:
     _, limits, said, edits = visit.words.text, visit.limits, shown.said, shown.edits
     cards = cards_of(visit, shown.media, said.pictures, lacking=shown.lacking)
-    is_message = shown.recipients is not None
+    drafts = f"shoal:draft:{member.id}"
+    if edits:
+        action, back = f"/posts/{edits.id}/edit", visit.url(f"/@{member.name}/{edits.id}")
+        heading, button, draft = _("Edit the post"), _("Save"), ""
+    elif shown.recipients is not None:
+        action, back = "/conversations/new", visit.url("/conversations")
+        heading, button, draft = _("New message"), _("Send"), f"{drafts}:message"
+    else:
+        action, back = "/compose", shown.answers.path if shown.answers else visit.url("/")
+        heading = _("New comment") if said.reply_to else _("New post")
+        button, draft = _("Post"), f"{drafts}:{said.reply_to or said.instead_of or 'new'}"
     return Sheet(
-        action=visit.url(_path(shown)),
-        back=_back(visit, member, shown),
-        heading=_heading(visit.words, shown),
-        button=_("Save") if edits else (_("Send") if is_message else _("Post")),
-        said=said,
+        action=visit.url(action),
+        back=back,
+        heading=heading,
+        button=button,
         pictures=cards,
-        refused=shown.refused,
-        wrong=shown.wrong,
         visibilities=_visibilities(visit.words, said, edits),
         languages=_languages(visit.words, said.language),
         durations=_durations(visit, said.seconds, edits),
         options=(*said.options, *("",) * max(0, limits.poll_options - len(said.options))),
         zones=tuple(_ZONES.split()),
-        most=limits.text,
-        most_pictures=limits.media,
-        most_description=limits.description,
         takes=_takes(visit),
         accepts=",".join(visit.front.media.accepted_types),
         place_words=_place_words(visit.words, member.place_precision),
-        draft=_draft(member, shown),
+        draft=draft,
         lacking=_lacking(visit.words, cards) if shown.lacking else "",
-        answers=shown.answers,
-        recipients=shown.recipients or "",
-        is_message=is_message,
-        is_edit=edits is not None,
-        may_schedule=edits is None and not is_message,
     )
-
-
-def _path(shown: SheetState) -> str:
-    if shown.edits:
-        return f"/posts/{shown.edits.id}/edit"
-    return "/compose" if shown.recipients is None else "/conversations/new"
-
-
-def _heading(words: Translated, shown: SheetState) -> str:
-    if shown.edits:
-        return words.text("Edit the post")
-    if shown.recipients is not None:
-        return words.text("New message")
-    return words.text("New comment") if shown.said.reply_to else words.text("New post")
-
-
-def _draft(member: Member, shown: SheetState) -> str:
-    """Return the key under which the browser stores the draft; empty when editing."""
-    if shown.edits:
-        return ""
-    if shown.recipients is not None:
-        return f"shoal:draft:{member.id}:message"
-    return f"shoal:draft:{member.id}:{shown.said.reply_to or shown.said.instead_of or 'new'}"
-
-
-def _back(visit: Visit, member: Member, shown: SheetState) -> str:
-    if shown.recipients is not None:
-        return visit.url("/conversations")
-    if shown.edits:
-        return visit.url(f"/@{member.name}/{shown.edits.id}")
-    return shown.answers.path if shown.answers else visit.url("/")
 
 
 def _visibilities(words: Translated, said: Writing, edits: Post | None) -> tuple[SheetChoice, ...]:
@@ -240,7 +196,7 @@ def _span_words(words: Translated, seconds: int) -> str:
 
 
 def _takes(visit: Visit) -> str:
-    settings, words, media = visit.front.settings, visit.words, visit.front.media
+    settings, words, media = visit.settings, visit.words, visit.front.media
     kinds = [kind.removeprefix("image/").upper().replace("WEBP", "WebP") for kind in media.accepted_types]
     text = (
         words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB, or one video or sound of %(clip)s MB.")
@@ -338,7 +294,7 @@ def answering(member: Member, entry: Entry) -> Writing:
 
 
 async def _planned(visit: Visit, member: Member, id_: int) -> Writing:
-    plan = await scheduled_posts.own_scheduled(visit.front.graph, member.id, id_)
+    plan = await scheduled_posts.own_scheduled(visit.graph, member.id, id_)
     draft = scheduled_posts.draft_of(plan)
     said = of_draft(draft, await own_files(visit, member, draft.media))
     at, request = local_time(plan.at, "UTC"), secrets.token_urlsafe(12)
@@ -346,8 +302,8 @@ async def _planned(visit: Visit, member: Member, id_: int) -> Writing:
 
 
 async def _again(visit: Visit, member: Member, id_: int) -> Writing:
-    post = await own_post(visit.front.graph, member.id, id_)
-    said = of_post(post, await own_files(visit, member, post.media), await polls.poll_of(visit.front.graph, post))
+    post = await own_post(visit.graph, member.id, id_)
+    said = of_post(post, await own_files(visit, member, post.media), await polls.poll_of(visit.graph, post))
     return replace(said, instead_of=as_id(id_), request=secrets.token_urlsafe(12), asks=member.asks_descriptions)
 
 
@@ -360,8 +316,9 @@ async def sheet(visit: Visit, member: Member, shown: SheetState) -> Response:
         with contextlib.suppress(NotFound):
             answers = post_of(visit, await entry_with_id(visit, said.reply_to))
     refused = (*shown.refused, *_lost(visit, said, {one.id for one in media}))
-    made = _sheet(visit, member, replace(shown, media=media, answers=answers, refused=refused))
-    return await page(visit, "compose", status=status, title=made.heading, sheet=made)
+    shown = replace(shown, media=media, answers=answers, refused=refused)
+    made = _sheet(visit, member, shown)
+    return await page(visit, "compose", status=status, title=made.heading, sheet=made, typed=shown)
 
 
 def _lost(visit: Visit, said: Writing, there: set[int]) -> Sequence[Refused]:
@@ -383,7 +340,7 @@ async def submit(
     said = replace(typed.said, files=(), pictures=(*typed.said.pictures, *pictures))
     shown = replace(typed, said=said, refused=refused)
     if said.asks != member.asks_descriptions and not typed.edits:
-        member = await members.update_profile(visit.front.writes, member.id, ProfileChange(asks_descriptions=said.asks))
+        member = await members.update_profile(visit.writes, member.id, ProfileChange(asks_descriptions=said.asks))
     if said.do not in {"post", "anyway"}:
         return await sheet(visit, member, replace(shown, said=arranged(said)))
     if refused:
@@ -398,7 +355,7 @@ async def submit(
 
 async def _posted(visit: Visit, member: Member, said: Writing) -> str:
     """Create or schedule a post and return the path of its page, or of the list of scheduled posts."""
-    writes, draft, at = visit.front.writes, draft_of(said), moment_of(said)
+    writes, draft, at = visit.writes, draft_of(said), moment_of(said)
     writes.pressure.check()
     if draft.parent_id and not draft.media:
         check_says_something(said.text)
@@ -422,7 +379,7 @@ def check_says_something(text: str) -> None:
 
 async def _drop(visit: Visit, member: Member, id_: int) -> None:
     """Delete the post, or cancel the scheduled post, that was rewritten."""
-    writes = visit.front.writes
+    writes = visit.writes
     node = (await writes.graph.obj_get((id_,))).get(id_)
     # The old post may have been published, cancelled or deleted in the meantime.
     with contextlib.suppress(NotFound):

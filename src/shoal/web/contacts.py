@@ -88,7 +88,7 @@ async def follow(visit: Visit, asked: ChosenForm) -> Response:
 
 
 async def _found(visit: Visit, asked: FollowListForm) -> ContactsFound:
-    reads, viewer = visit.front.reads, visit.member.id
+    reads, viewer = visit.reads, visit.member.id
     if asked.file is not None:
         archive = asked.file.data
         asked.file.close()

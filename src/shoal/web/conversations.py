@@ -125,7 +125,7 @@ class TalkForm(IdForm, frozen=True, kw_only=True):
 async def several(visit: Visit, query: BeforeQuery) -> Response:
     """List the member's conversations, the most recently active first."""
     member = visit.member
-    found = await feed.page(visit.front.reads, member.id, query.cursor())
+    found = await feed.page(visit.reads, member.id, query.cursor())
     talks = [_talk(visit, one) for one in found.items]
     following = next_of(visit, "/conversations", found.next)
     if visit.partial:
@@ -137,23 +137,23 @@ async def several(visit: Visit, query: BeforeQuery) -> Response:
 async def one(visit: Visit, path: IdPath) -> Response:
     """Show a conversation and mark it as read."""
     member = visit.member
-    found = await feed.one(visit.front.reads, member.id, path.id)
+    found = await feed.one(visit.reads, member.id, path.id)
     if found.unread:
-        await verbs.mark(visit.front.writes, member.id, path.id, unread=False)
+        await verbs.mark(visit.writes, member.id, path.id, unread=False)
     return await _one(visit, found)
 
 
 async def answer(visit: Visit, asked: MessageForm) -> Response:
     member = visit.checked(asked)
-    found = await feed.one(visit.front.reads, member.id, asked.id)
+    found = await feed.one(visit.reads, member.id, asked.id)
     if is_blank(asked.text):
         wrong = visit.words.text("There is nothing to send yet: write something first.")
         return await _one(visit, found, asked.text, wrong)
     names = [one.member.name for one in found.people if one.member.id != member.id]
-    text = addressed(asked.text.strip(), names, visit.front.writes.domain)
+    text = addressed(asked.text.strip(), names, visit.writes.domain)
     try:
         await posts.create(
-            visit.front.writes,
+            visit.writes,
             member.id,
             Draft(text=text, visibility=Visibility.DIRECT, parent_id=found.last.post.id, language=visit.words.code),
             request=asked.request,
@@ -166,9 +166,9 @@ async def answer(visit: Visit, asked: MessageForm) -> Response:
 async def change(visit: Visit, asked: TalkForm) -> Response:
     member = visit.checked(asked)
     if asked.do == "remove":
-        await verbs.remove(visit.front.writes, member.id, asked.id)
+        await verbs.remove(visit.writes, member.id, asked.id)
     else:
-        await verbs.mark(visit.front.writes, member.id, asked.id, unread=True)
+        await verbs.mark(visit.writes, member.id, asked.id, unread=True)
     return visit.go("/conversations")
 
 
@@ -191,7 +191,7 @@ async def _one(visit: Visit, found: Conversation, typed: str = "", wrong: str = 
 
 async def _entries(visit: Visit, found: Conversation) -> tuple[list[Entry], bool]:
     """Return the messages and whether there are more. If the first post is gone, return those around the newest."""
-    reads, viewer, last = visit.front.reads, visit.viewer_id, found.last.post
+    reads, viewer, last = visit.reads, visit.viewer_id, found.last.post
     try:
         around = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)
         first = await hydrate(reads.graph, viewer, (found.root_id,), unasked=False)
@@ -237,7 +237,7 @@ def _direct(said: Writing) -> Writing:
 
 
 async def _sent(visit: Visit, member: Member, said: Writing, *, recipients: str) -> str:
-    writes = visit.front.writes
+    writes = visit.writes
     writes.pressure.check()
     names = _names(visit, recipients)
     if not said.pictures:
@@ -255,7 +255,7 @@ async def _sent(visit: Visit, member: Member, said: Writing, *, recipients: str)
 def _names(visit: Visit, recipients: str) -> list[str]:
     """Return the user names of the recipients. Raises `InvalidInput` for none, too many, or an invalid or unknown name."""
     _ = visit.words.text
-    here = ("", visit.front.writes.domain.lower())
+    here = ("", visit.writes.domain.lower())
     found: dict[str, None] = {}
     for word in _words(recipients):
         mention = f"@{word.lstrip('@')}"

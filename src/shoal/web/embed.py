@@ -84,7 +84,7 @@ async def framed(visit: Visit, path: PostPath) -> Response:
     """Render a post for a frame on another site: as an anonymous viewer sees it, without scripts."""
     stranger = replace(visit, viewer=None, session_id=0)
     entry = await _public(visit.front, path.handle, path.id)
-    network = isolated(visit.front.settings.title)
+    network = isolated(visit.settings.title)
     headers = {**_HEADERS, "Cache-Control": visit.kept_by_anybody(300)}
     return bare(stranger, "embedded", headers, post=post_of(stranger, entry), network=network)
 

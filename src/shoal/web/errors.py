@@ -87,22 +87,17 @@ async def error_page(visit: Visit, error: Exception) -> Response:
     reply = reply_for(error, where=f"{visit.request.scope.get(ROUTE, '(no such page)')} ({request_id})")
     trouble = _trouble(visit.words, reply, request_id)
     frame = bare_shell(visit, trouble.title) if reply.status >= _OURS else await shell_of(visit, trouble.title)
-    return _told(visit, frame, trouble, reply)
+    return _response(visit, frame, trouble, reply)
 
 
-class Refusals:
-    """Error pages for requests refused before they reach a handler: rate limited, too large, or malformed."""
-
-    def __init__(self, front: Front) -> None:
-        self._front = front
-
-    def __call__(self, reply: Reply, request: Request) -> Response:
-        visit = new_visit(self._front, request)
-        trouble = _trouble(visit.words, reply, _id_of(request))
-        return _told(visit, bare_shell(visit, trouble.title), trouble, reply)
+def refused_page(front: Front, reply: Reply, request: Request) -> Response:
+    """Return the error page of a request refused before it reached a handler: rate limited, too large, or malformed."""
+    visit = new_visit(front, request)
+    trouble = _trouble(visit.words, reply, _id_of(request))
+    return _response(visit, bare_shell(visit, trouble.title), trouble, reply)
 
 
-def _told(visit: Visit, frame: Shell, trouble: Trouble, reply: Reply) -> Response:
+def _response(visit: Visit, frame: Shell, trouble: Trouble, reply: Reply) -> Response:
     if visit.partial:
         response = part(visit, "word", status=reply.status, trouble=trouble)
     else:

@@ -53,7 +53,7 @@ async def people(visit: Visit, query: DirectoryPageQuery) -> Response:
 
 
 async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile], bool]:
-    reads, last = visit.front.reads, query.offset + _SIZE > _MOST
+    reads, last = visit.reads, query.offset + _SIZE > _MOST
     try:
         if query.order == "followed":
             return await _most_followed(visit, query.offset, _SIZE)
@@ -67,7 +67,7 @@ async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile]
 
 async def _most_followed(visit: Visit, offset: int, limit: int) -> tuple[list[Profile], bool]:
     """Return some of the most followed discoverable members, without those hidden from the viewer, and whether there are more."""
-    reads, viewer = visit.front.reads, visit.viewer_id
+    reads, viewer = visit.reads, visit.viewer_id
     every = await most_followed(reads)
     ids = every[offset : offset + limit]
     stands = await relations(reads.graph, viewer, ids)
@@ -138,7 +138,7 @@ async def cloud_of(visit: Visit, limit: int, order: str = "all") -> list[CloudWo
 async def _sized_tags(visit: Visit, limit: int, order: str = "all") -> list[SizedTag]:
     """Return the tags of the cloud, largest first; empty while the tag cloud is unavailable."""
     try:
-        return await visit.front.reads.tags.sized(order, limit)
+        return await visit.reads.tags.sized(order, limit)
     except Unavailable:
         return []
 
@@ -191,7 +191,7 @@ _PEOPLE = 9
 
 
 async def explore(visit: Visit, _params: None) -> Response:
-    reads = visit.front.reads
+    reads = visit.reads
     trending, newest, words, rising, (people, _) = await asyncio.gather(
         trends.page(reads, visit.viewer_id, _PHOTOS),
         public_timelines.public_page(reads, visit.viewer_id, Cursor(limit=_PHOTOS), only_media=True),
@@ -223,7 +223,7 @@ async def _people(visit: Visit) -> tuple[list[Profile], bool]:
 
 
 async def about(visit: Visit, _params: None) -> Response:
-    return await page(visit, "about", title=visit.words.text("About"), shown=visit.front.settings)
+    return await page(visit, "about", title=visit.words.text("About"), shown=visit.settings)
 
 
 ROUTES = (

@@ -54,8 +54,8 @@ async def say(visit: Visit, asked: Feedback) -> Response:
     direction, _, tag = asked.step.partition(":")
     if direction not in _STEPS:
         raise InvalidInput("step: more, less or forget", field="step")
-    tapped = await ranking.tap_post(visit.front.writes, member.id, asked.id, _STEPS[direction], tag)
-    effect = await effect_of(visit.front.reads, member.id, *tapped)
+    tapped = await ranking.tap_post(visit.writes, member.id, asked.id, _STEPS[direction], tag)
+    effect = await effect_of(visit.reads, member.id, *tapped)
     if visit.partial:
         return part(visit, "effect", effect=effect, title=visit.words.text(TITLES[effect.term]))
     return visit.back(asked)
@@ -83,7 +83,7 @@ class ForgetForm(Form, frozen=True, kw_only=True):
 
 async def show(visit: Visit, query: SettingsQuery) -> Response:
     """List the feedback, latest first, and the interests that the member picked."""
-    member, graph = visit.member, visit.front.graph
+    member, graph = visit.member, visit.graph
     wishes = (await tastes_of(graph, member.id)).wishes
     profiles = {one.member.id: one for one in await profiles_by_id(graph, member.id, list(wishes.authors))}
     people = [
@@ -97,7 +97,7 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
 
 async def forget(visit: Visit, asked: ForgetForm) -> Response:
     """Delete one item of feedback, or all of it if none is named."""
-    member, writes = visit.checked(asked), visit.front.writes
+    member, writes = visit.checked(asked), visit.writes
     if asked.author:
         await ranking.tap_author(writes, member.id, asked.author, 0)
     elif asked.tag:

@@ -102,7 +102,7 @@ class HeldPost(NamedTuple):
 async def _held_posts(visit: Visit, posts: Sequence[FilterPost]) -> list[HeldPost]:
     """Return the posts of a filter, with at most seven reads."""
     _, found = visit.words.text, []
-    entries = await hydrate(visit.front.graph, visit.viewer_id, [one.post_id for one in posts], unasked=False)
+    entries = await hydrate(visit.graph, visit.viewer_id, [one.post_id for one in posts], unasked=False)
     visible = {entry.id: post_of(visit, entry) for entry in entries}
     for one in posts:
         if (post := visible.get(one.post_id)) is None:
@@ -154,7 +154,7 @@ async def listed(
         wrong=wrong,
         saved=query.saved,
         typed=typed,
-        filters=[_row(visit, one) for one in await filters_of(visit.front.graph, member.id)],
+        filters=[_row(visit, one) for one in await filters_of(visit.graph, member.id)],
         lasting=_durations(visit, kept=False),
         folds_shares=member.folds_shares,
         most=MAX_CHARACTERS,
@@ -166,7 +166,7 @@ async def mute(visit: Visit, asked: FilterForm) -> Response:
     member = visit.checked(asked)
     whole = msgspec.structs.replace(asked, title=asked.words, contexts=_EVERYWHERE)
     try:
-        await filters.create(visit.front.writes, member.id, _change(whole))
+        await filters.create(visit.writes, member.id, _change(whole))
     except InvalidInput as error:
         wrong = wrong_of(visit.words, error)
         return await listed(visit, wrong={"words": next(iter(wrong.values()))}, typed=asked)
@@ -176,7 +176,7 @@ async def mute(visit: Visit, asked: FilterForm) -> Response:
 async def set_repeats(visit: Visit, asked: RepeatsForm) -> Response:
     """Save whether a post that several members shared is shown only once."""
     member = visit.checked(asked)
-    await members.update_profile(visit.front.writes, member.id, ProfileChange(folds_shares=asked.folds_shares))
+    await members.update_profile(visit.writes, member.id, ProfileChange(folds_shares=asked.folds_shares))
     return saved_at(visit, "filters")
 
 
@@ -187,14 +187,14 @@ async def new(visit: Visit, _params: None) -> Response:
 async def create(visit: Visit, asked: FilterForm) -> Response:
     member = visit.checked(asked)
     try:
-        await filters.create(visit.front.writes, member.id, _change(asked))
+        await filters.create(visit.writes, member.id, _change(asked))
     except InvalidInput as error:
         return await _form(visit, asked, wrong=_named(visit, error))
     return saved_at(visit, "filters")
 
 
 async def edit(visit: Visit, asked: IdPath) -> Response:
-    found = await filters.own_filter(visit.front.graph, visit.member.id, asked.id)
+    found = await filters.own_filter(visit.graph, visit.member.id, asked.id)
     typed = FilterForm(
         title=found.title,
         words="\n".join(one.keyword for one in found.keywords if one.whole_word),
@@ -208,9 +208,9 @@ async def edit(visit: Visit, asked: IdPath) -> Response:
 
 async def change(visit: Visit, asked: ChangeForm) -> Response:
     member = visit.checked(asked)
-    found = await filters.own_filter(visit.front.graph, member.id, asked.id)
+    found = await filters.own_filter(visit.graph, member.id, asked.id)
     try:
-        await filters.update(visit.front.writes, member.id, found.id, _change(asked, found))
+        await filters.update(visit.writes, member.id, found.id, _change(asked, found))
     except InvalidInput as error:
         return await _form(visit, asked, found, _named(visit, error))
     return saved_at(visit, "filters")
@@ -218,14 +218,14 @@ async def change(visit: Visit, asked: ChangeForm) -> Response:
 
 async def delete(visit: Visit, asked: IdForm) -> Response:
     member = visit.checked(asked)
-    await filters.delete(visit.front.writes, member.id, asked.id)
+    await filters.delete(visit.writes, member.id, asked.id)
     return saved_at(visit, "filters")
 
 
 async def release(visit: Visit, asked: IdForm) -> Response:
     """Remove a post from the filter that hides it."""
     member = visit.checked(asked)
-    await filters.remove_post(visit.front.writes, member.id, asked.id)
+    await filters.remove_post(visit.writes, member.id, asked.id)
     return visit.back(asked, "/settings/filters")
 
 

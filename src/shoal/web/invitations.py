@@ -99,7 +99,7 @@ _USUAL = InvitationForm()
 async def show(
     visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: InvitationForm = _USUAL
 ) -> Response:
-    member, writes = visit.member, visit.front.writes
+    member, writes = visit.member, visit.writes
     return await settings_page(
         visit,
         "invitations",
@@ -128,7 +128,7 @@ async def make(visit: Visit, asked: InvitationForm) -> Response:
 
 async def end(visit: Visit, asked: IdForm) -> Response:
     member = visit.checked(asked)
-    await invitations.end(visit.front.writes, member.id, asked.id)
+    await invitations.end(visit.writes, member.id, asked.id)
     return saved_at(visit, "invitations")
 
 

@@ -73,7 +73,7 @@ def bare_shell(visit: Visit, title: str) -> Shell:
 
 
 def _shell(visit: Visit, title: str, places: tuple[NavLink, ...]) -> Shell:
-    settings, viewer = visit.front.settings, visit.viewer
+    settings, viewer = visit.settings, visit.viewer
     network = isolated(settings.title)
     languages = () if viewer else tuple((code, name, visit.in_language(code)) for code, name in LANGUAGES.items())
     return Shell(
@@ -93,7 +93,7 @@ async def places_of(visit: Visit) -> tuple[NavLink, ...]:
     if visit.viewer is None:
         return _places(visit, "")
     try:
-        unread = await notifications.unread(visit.front.reads, visit.viewer.id, _MOST_UNREAD)
+        unread = await notifications.unread(visit.reads, visit.viewer.id, _MOST_UNREAD)
     except Unavailable:
         not_noted()
         unread = 0
@@ -111,7 +111,7 @@ def _places(visit: Visit, unread: str) -> tuple[NavLink, ...]:
             NavLink("/about", "info", _("About"), at == "/about"),
             NavLink("/login", "log-in", _("Log in"), at == "/login"),
         ]
-        if visit.front.settings.registrations:
+        if visit.settings.registrations:
             places.append(NavLink("/signup", "user-plus", _("Join"), at == "/signup"))
         return tuple(places)
 

@@ -73,9 +73,9 @@ class ListedForm(IdForm, frozen=True, kw_only=True):
 async def several(
     visit: Visit, _query: BeforeQuery | None = None, asked: ListForm | None = None, wrong: InvalidInput | None = None
 ) -> Response:
-    member, reads = visit.member, visit.front.reads
-    owned = await feed.owned(visit.front.graph, member.id)
-    counts = (await visit.front.graph.assoc_count([one.id for one in owned], (LISTS,)))[LISTS] if owned else {}
+    member, reads = visit.member, visit.reads
+    owned = await feed.owned(visit.graph, member.id)
+    counts = (await visit.graph.assoc_count([one.id for one in owned], (LISTS,)))[LISTS] if owned else {}
     followed = await tags.followed(reads, member.id, Cursor(limit=_TAGS))
     names = [assoc.data.decode() for assoc in followed.tags]
     return await page(
@@ -94,7 +94,7 @@ async def create(visit: Visit, asked: ListForm) -> Response:
     member = visit.checked(asked)
     try:
         made = await lists.create(
-            visit.front.writes, member.id, asked.title, replies=asked.replies, exclusive=asked.exclusive
+            visit.writes, member.id, asked.title, replies=asked.replies, exclusive=asked.exclusive
         )
     except InvalidInput as error:
         return await several(visit, asked=asked, wrong=error)
@@ -102,8 +102,8 @@ async def create(visit: Visit, asked: ListForm) -> Response:
 
 
 async def timeline(visit: Visit, path: ListPath) -> Response:
-    member, reads = visit.member, visit.front.reads
-    shown = await own_list(visit.front.graph, member.id, path.id)
+    member, reads = visit.member, visit.reads
+    shown = await own_list(visit.graph, member.id, path.id)
     found = await feed.page(reads, member.id, path.id, path.cursor(), direct=False)
     entries = await filtered(reads.graph, member.id, found.entries, FilterContext.HOME)
     tab = f"list-{shown.id}"
@@ -123,7 +123,7 @@ async def timeline(visit: Visit, path: ListPath) -> Response:
 async def edit(visit: Visit, path: ListPath) -> Response:
     """Show the settings of a list, its members, and followees who can be added."""
     member = visit.member
-    shown = await own_list(visit.front.graph, member.id, path.id)
+    shown = await own_list(visit.graph, member.id, path.id)
     if visit.partial:
         there = {one.id for one in await _members(visit, shown)}
         found = await _found(visit, path.q, there)
@@ -132,8 +132,8 @@ async def edit(visit: Visit, path: ListPath) -> Response:
 
 
 async def change(visit: Visit, asked: ListForm) -> Response:
-    member, writes = visit.checked(asked), visit.front.writes
-    shown = await own_list(visit.front.graph, member.id, asked.id)
+    member, writes = visit.checked(asked), visit.writes
+    shown = await own_list(visit.graph, member.id, asked.id)
     if asked.do == "delete":
         await lists.delete(writes, member.id, shown.id)
         return visit.go("/lists")
@@ -147,7 +147,7 @@ async def change(visit: Visit, asked: ListForm) -> Response:
 
 
 async def put(visit: Visit, asked: ListedForm) -> Response:
-    member, writes = visit.checked(asked), visit.front.writes
+    member, writes = visit.checked(asked), visit.writes
     try:
         if asked.do == "put":
             # The member is on the list already if the button was pressed twice.
@@ -156,7 +156,7 @@ async def put(visit: Visit, asked: ListedForm) -> Response:
         else:
             await lists.take_off(writes, member.id, asked.id, (asked.member,))
     except InvalidInput as error:
-        shown = await own_list(visit.front.graph, member.id, asked.id)
+        shown = await own_list(visit.graph, member.id, asked.id)
         return await _edit(visit, shown, asked.q, None, error)
     return visit.go(f"/lists/{asked.id}/edit", q=asked.q)
 
@@ -183,13 +183,13 @@ async def _edit(
 
 async def _members(visit: Visit, shown: MemberList) -> list[Face]:
     cursor = Cursor(limit=feed.MAX_MEMBERS)
-    found = await members.page(visit.front.reads, shown.owner_id, shown.id, LISTS, cursor, followed_by=shown.owner_id)
+    found = await members.page(visit.reads, shown.owner_id, shown.id, LISTS, cursor, followed_by=shown.owner_id)
     return [face_of(visit, one.member) for one in found.profiles]
 
 
 async def _found(visit: Visit, q: str, there: set[int]) -> list[Face]:
     """Return followees who match the query, or without a query the newest ones. Members of the list are left out."""
-    member, reads = visit.member, visit.front.reads
+    member, reads = visit.member, visit.reads
     if text := q.strip():
         found = ResultRange(4 * _FOUND)
         profiles = await search.members(reads, member.id, text.removeprefix("@"), found, following=True)

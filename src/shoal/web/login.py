@@ -61,17 +61,17 @@ async def log_in(visit: Visit, asked: LogIn) -> Response:
 
 async def _ask_again(visit: Visit, name: str) -> Response:
     """Send the confirmation email again, because the password was right, and show what to do with it."""
-    member = await members.find(visit.front.writes, name)
+    member = await members.find(visit.writes, name)
     with suppress(TooMany):
         await login_attempts.count_mail(visit.anonymous, name)
         if member is not None:
-            await credentials.ask_confirmation(visit.front.writes, member, visit.words.code)
+            await credentials.ask_confirmation(visit.writes, member, visit.words.code)
     return visit.go("/signup/confirm")
 
 
 async def code_form(visit: Visit, query: LogInQuery) -> Response:
     """Show the second-factor form. Without a verified password, redirect to the login page."""
-    found = await sessions.halfway(visit.front.writes, visit.browser.login)
+    found = await sessions.halfway(visit.writes, visit.browser.login)
     if found is None:
         return visit.go("/login", to=local(query.to, ""))
     return await _code_form(visit, found.member, query.to)
@@ -79,7 +79,7 @@ async def code_form(visit: Visit, query: LogInQuery) -> Response:
 
 async def code(visit: Visit, asked: Code) -> Response:
     visit.check_sent(asked)
-    found = await sessions.halfway(visit.front.writes, visit.browser.login)
+    found = await sessions.halfway(visit.writes, visit.browser.login)
     if found is None:
         return visit.go("/login", to=local(asked.to, ""))
     refusal = await code_refusal(visit, found.member, asked.code)
@@ -96,8 +96,8 @@ async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "") -> 
         to=to,
         name=member.name,
         wrong=wrong,
-        ways=await second_factor.ways(visit.front.writes, member.id),
-        contact=visit.front.settings.contact_email,
+        ways=await second_factor.ways(visit.writes, member.id),
+        contact=visit.settings.contact_email,
     )
 
 
@@ -105,7 +105,7 @@ async def as_demo(visit: Visit, asked: Form) -> Response:
     """Log in as the shared demo member."""
     visit.check_sent(asked)
     lent = visit.front.demo_member
-    member = (await visit.front.graph.obj_get((lent,))).get(lent) if lent else None
+    member = (await visit.graph.obj_get((lent,))).get(lent) if lent else None
     if not isinstance(member, Member):
         raise NotFound("There is no such page")
     return await begin(visit, member, asked.to)
@@ -113,7 +113,7 @@ async def as_demo(visit: Visit, asked: Form) -> Response:
 
 async def log_out(visit: Visit, asked: Form) -> Response:
     visit.check_sent(asked)
-    await sessions.leave(visit.front.writes, visit.browser.login)
+    await sessions.leave(visit.writes, visit.browser.login)
     response = visit.go("/")
     visit.browser.log_out(response)
     return response
@@ -132,9 +132,9 @@ async def login_page(visit: Visit, to: str, name: str = "", wrong: str = "", *, 
         name=name,
         wrong=wrong,
         locked=locked,
-        has_mail=bool(visit.front.settings.mail),
-        contact=visit.front.settings.contact_email,
-        may_join=visit.front.settings.registrations,
+        has_mail=bool(visit.settings.mail),
+        contact=visit.settings.contact_email,
+        may_join=visit.settings.registrations,
     )
 
 

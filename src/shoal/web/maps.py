@@ -68,28 +68,24 @@ class MapPoint(msgspec.Struct, frozen=True):
     """The path of the post if there is only one, else the anchor of the list below the map."""
 
 
-class MapView(msgspec.Struct, frozen=True):
+class _Window(NamedTuple):
+    """The visible part of the world, in units."""
+
     left: float
     top: float
     width: float
     height: float
     squeeze: float
     """The length of a degree of longitude in degrees of latitude."""
+
+
+class MapView(msgspec.Struct, frozen=True):
+    window: _Window
     lands: tuple[int, ...]
     """The offset of the land in units; two offsets if the map crosses the date line."""
     meridians: tuple[Line, ...]
     parallels: tuple[Line, ...]
     spots: tuple[MapPoint, ...]
-
-
-class _Window(NamedTuple):
-    """The visible part of the world; see `MapView`."""
-
-    left: float
-    top: float
-    width: float
-    height: float
-    squeeze: float
 
 
 def map_of(visit: Visit, entries: Sequence[Entry], here: str = "") -> MapView | None:
@@ -109,7 +105,7 @@ def map_of(visit: Visit, entries: Sequence[Entry], here: str = "") -> MapView | 
         math.floor((edge / window.squeeze + _TURN / 2) / _TURN) for edge in (window.left, window.left + window.width)
     )
     return MapView(
-        *window,
+        window,
         lands=tuple(turn * _TURN - _TURN // 2 for turn in range(first, last + 1)),
         meridians=_meridians(visit, window),
         parallels=_parallels(visit, window),
@@ -246,7 +242,7 @@ async def nearby(visit: Visit, query: NearbyPageQuery) -> Response:
     except InvalidInput:
         wrong = visit.words.text("This is no place: write latitude and longitude in degrees, as in 45.44, 12.32.")
         return await page(visit, "nearby_ask", title=title, at=query.at, wrong=wrong)
-    reads = visit.front.reads
+    reads = visit.reads
     found = await feed.nearby_page(reads, visit.viewer_id, around, query.cursor())
     entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.PUBLIC)
     at = f"{around.latitude:g},{around.longitude:g}"
@@ -280,7 +276,7 @@ _POSTS = 200
 async def places(visit: Visit, path: HandlePath) -> Response:
     """Show a map of the member's posts that are visible to the viewer, and the posts by place below it."""
     member = await member_of(visit, path.handle)
-    reads = visit.front.reads
+    reads = visit.reads
     query = posts.MemberFeedQuery(no_shares=True, placed=True)
     found = await posts.authored_page(reads, visit.viewer_id, member.id, Cursor(limit=_POSTS), query)
     entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.ACCOUNT)

@@ -95,14 +95,14 @@ async def upload(visit: Visit, asked: NewFile) -> Response:
     made = await _store(visit, member, asked.file)
     if isinstance(made, Refused):
         return part(visit, "refused_file", status=422, refused=made)
-    return part(visit, "picture_card", card=_card(visit, made), most=visit.limits.description)
+    return part(visit, "picture_card", card=_card(visit, made))
 
 
 async def show(visit: Visit, asked: FileQuery) -> Response:
     """Show the card of a file, or its processing state."""
-    found = await media.own_media(visit.front.writes, visit.member.id, asked.id)
+    found = await media.own_media(visit.writes, visit.member.id, asked.id)
     name = "picture_state" if asked.only else "picture_card"
-    return part(visit, name, card=_card(visit, found), most=visit.limits.description)
+    return part(visit, name, card=_card(visit, found))
 
 
 async def take_files(
@@ -125,7 +125,7 @@ async def _store(visit: Visit, member: Member, file: Upload, *, counted: bool = 
     try:
         if not counted:
             await _count(visit, member)
-        return await media.upload(visit.front.writes, member.id, file.data)
+        return await media.upload(visit.writes, member.id, file.data)
     except ShoalError as error:
         return Refused(file.filename[-80:] or visit.words.text("This file"), told(visit.words, error))
     finally:
@@ -141,7 +141,7 @@ async def _count(visit: Visit, member: Member) -> None:
 
 async def own_files(visit: Visit, member: Member, ids: Sequence[int]) -> list[Media]:
     """Return the files that exist and belong to the member, in this order."""
-    nodes = await visit.front.graph.obj_get(list(dict.fromkeys(ids))) if ids else {}
+    nodes = await visit.graph.obj_get(list(dict.fromkeys(ids))) if ids else {}
     found = [nodes.get(id_) for id_ in ids]
     return [one for one in found if isinstance(one, Media) and one.owner_id == member.id]
 
@@ -152,7 +152,7 @@ async def check_descriptions(visit: Visit, member: Member, said: Sequence[FileOf
     for one in said:
         if one.id not in held:
             raise NotFound("There is no such file")
-        media.described(visit.front.writes, held[one.id], description=one.description, focus=one.focus)
+        media.described(visit.writes, held[one.id], description=one.description, focus=one.focus)
 
 
 async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfPost]) -> None:
@@ -162,7 +162,7 @@ async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfP
         if one.id not in there:
             raise NotFound("There is no such file")
         if one != there[one.id]:
-            await media.describe(visit.front.writes, member.id, one.id, description=one.description, focus=one.focus)
+            await media.describe(visit.writes, member.id, one.id, description=one.description, focus=one.focus)
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:

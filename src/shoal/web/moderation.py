@@ -79,7 +79,7 @@ class MemberStanding(msgspec.Struct, frozen=True):
 
 async def _report_cards(visit: Visit, reports: Sequence[Report]) -> list[ReportCard]:
     """Return reports with the members and posts that they mention, which are read in batches for all reports."""
-    graph = visit.front.graph
+    graph = visit.graph
     ids = {id_ for one in reports for id_ in (one.reporter_id, one.target_id, one.assigned_to, one.closed_by)} - {0}
     people = await members_by_id(graph, list(ids))
     entries = await hydrate_reported(graph, list({id_ for one in reports for id_ in one.post_ids}))
@@ -101,7 +101,7 @@ def _card(visit: Visit, report: Report, people: Mapping[int, Member], posts: Map
     def face(id_: int) -> Face | None:
         return face_of(visit, people[id_]) if id_ in people else None
 
-    rules = visit.front.settings.rules
+    rules = visit.settings.rules
     there = tuple(posts[id_] for id_ in report.post_ids if id_ in posts)
     return ReportCard(
         id=report.id,
@@ -142,14 +142,14 @@ async def _earlier_reports(visit: Visit, member_id: int, without: int = 0) -> li
     found: list[Report] = []
     for resolved in (False, True):
         wanted = WantedReports(resolved, None, member_id)
-        found += (await moderation_queries.reports_page(visit.front.graph, Cursor(limit=_MOST_EARLIER), wanted)).reports
+        found += (await moderation_queries.reports_page(visit.graph, Cursor(limit=_MOST_EARLIER), wanted)).reports
     return await _report_cards(visit, [one for one in found if one.id != without][:_MOST_EARLIER])
 
 
 async def _standings(visit: Visit, members: Iterable[Member]) -> list[MemberStanding]:
     """Return members as moderators see them, with three reads."""
     found = {member.id: member for member in members}
-    graph = visit.front.graph
+    graph = visit.graph
     known = await profiles(graph, found, None, dict.fromkeys(found, STRANGER))
     logins = await graph.obj_get([member.login_id for member in found.values() if member.login_id])
     inviters = await members_by_id(graph, list({member.invited_by for member in found.values()} - {0}))
@@ -349,7 +349,7 @@ async def queue(visit: Visit, query: Queue) -> Response:
     """List reports, newest first. Reports about posts that wait for review are listed separately."""
     me = visit.staff(Role.MODERATOR)
     wanted = WantedReports(query.show == "closed", waiting=query.show == "waiting")
-    found = await moderation_queries.reports_page(visit.front.graph, query.cursor(_REPORTS), wanted)
+    found = await moderation_queries.reports_page(visit.graph, query.cursor(_REPORTS), wanted)
     following = next_of(visit, "/moderation", found.next, show=query.show)
     return await page(
         visit,
@@ -366,9 +366,9 @@ async def queue(visit: Visit, query: Queue) -> Response:
 async def report(visit: Visit, path: DonePath) -> Response:
     """Show a report with its context: the reported member and posts, and earlier reports and decisions."""
     visit.staff(Role.MODERATOR)
-    filed = await reports.access_report(visit.front.graph, path.id)
+    filed = await reports.access_report(visit.graph, path.id)
     (card,) = await _report_cards(visit, [filed])
-    people = await members_by_id(visit.front.graph, (filed.target_id,))
+    people = await members_by_id(visit.graph, (filed.target_id,))
     standing = next(iter(await _standings(visit, people.values())), None)
     return await page(
         visit,
@@ -396,7 +396,7 @@ async def see_to_several(visit: Visit, asked: BulkForm) -> Response:
 
 
 async def _see_to(visit: Visit, me: Member, id_: int, do: str) -> None:
-    writes = visit.front.writes
+    writes = visit.writes
     match do:
         case "uphold" | "dismiss":
             await reports.resolve(writes, id_, me.id, upheld=do == "uphold")
@@ -434,7 +434,7 @@ async def members(visit: Visit, query: MembersQuery) -> Response:
 async def member(visit: Visit, path: DonePath) -> Response:
     """Show a member with all that moderators may see."""
     visit.staff(Role.MODERATOR)
-    found = await members_by_id(visit.front.graph, (path.id,))
+    found = await members_by_id(visit.graph, (path.id,))
     if path.id not in found:
         raise NotFound("There is no such member")
     (standing,) = await _standings(visit, found.values())
@@ -443,7 +443,7 @@ async def member(visit: Visit, path: DonePath) -> Response:
         "moderated_member",
         title=f"@{standing.face.name}",
         standing=standing,
-        invitations=rows_of(visit, await invitations.of_member(visit.front.writes, path.id), own=False),
+        invitations=rows_of(visit, await invitations.of_member(visit.writes, path.id), own=False),
         earlier=await _earlier_reports(visit, path.id),
         told=_receipt(visit, path.done, standing),
     )
@@ -451,13 +451,13 @@ async def member(visit: Visit, path: DonePath) -> Response:
 
 async def act(visit: Visit, asked: MemberForm) -> Response:
     """Take or undo an action on a member. On the page of a report, this upholds the report."""
-    me, writes = _acting(visit, asked), visit.front.writes.because(asked.why)
-    found = await members_by_id(visit.front.graph, (asked.id,))
+    me, writes = _acting(visit, asked), visit.writes.because(asked.why)
+    found = await members_by_id(visit.graph, (asked.id,))
     if asked.id not in found:
         raise NotFound("There is no such member")
     moderation.check_may_act(me, found[asked.id])
     if asked.report:
-        await reports.access_report(visit.front.graph, asked.report, about=asked.id)
+        await reports.access_report(visit.graph, asked.report, about=asked.id)
     await _VERBS[asked.do](writes, asked.id)
     _log.info("%s: %s %s (%s); why: %r", me.id, asked.do, found[asked.id].name, asked.id, asked.why)
     if asked.report and not asked.do.startswith("un"):
@@ -472,7 +472,7 @@ async def act(visit: Visit, asked: MemberForm) -> Response:
 async def end_invitation(visit: Visit, asked: IdForm) -> Response:
     """Revoke an invitation of a member with a lower role."""
     me = _acting(visit, asked)
-    await invitations.end_as_staff(visit.front.writes, me.id, asked.id)
+    await invitations.end_as_staff(visit.writes, me.id, asked.id)
     _log.info("%s: end invitation %s", me.id, asked.id)
     return visit.back(asked, "/moderation/members")
 
@@ -480,7 +480,7 @@ async def end_invitation(visit: Visit, asked: IdForm) -> Response:
 async def hide(visit: Visit, asked: HideForm) -> Response:
     """Hide a post from all members except its author, or reveal it again."""
     me = _acting(visit, asked)
-    await (moderation.hide if asked.do == "hide" else moderation.reveal)(visit.front.writes, asked.id)
+    await (moderation.hide if asked.do == "hide" else moderation.reveal)(visit.writes, asked.id)
     _log.info("%s: %s post %s", me.id, asked.do, asked.id)
     return visit.back(asked, "/moderation")
 

@@ -197,7 +197,7 @@ class SenderForm(IdForm, frozen=True, kw_only=True):
 
 async def several(visit: Visit, query: NoticesQuery) -> Response:
     """List notifications. Opening the first page of all kinds marks them as read."""
-    member, reads = visit.member, visit.front.reads
+    member, reads = visit.member, visit.reads
     found = await feed.grouped(reads, member.id, query.cursor(_SIZE), NotificationQuery(_KINDS[query.kind]))
     read = await _read_up_to(visit, member.id)
     notices = await _shown(visit, found.groups, read)
@@ -207,7 +207,7 @@ async def several(visit: Visit, query: NoticesQuery) -> Response:
         return part(visit, "notices", notices=notices, next=following)
     newest = found.items[0].time if found.items else 0
     if query.kind == "all" and not query.before and newest > read:
-        await notifications.set_markers(visit.front.writes, member.id, {NOTIFICATIONS: newest})
+        await notifications.set_markers(visit.writes, member.id, {NOTIFICATIONS: newest})
     held = await feed.held_back(reads, member.id)
     return await page(
         visit,
@@ -223,7 +223,7 @@ async def several(visit: Visit, query: NoticesQuery) -> Response:
 
 async def dismiss(visit: Visit, asked: DismissForm) -> Response:
     """Dismiss a notification, a group, or all, permanently."""
-    member, writes = visit.checked(asked), visit.front.writes
+    member, writes = visit.checked(asked), visit.writes
     if asked.key == "all":
         await notifications.clear(writes, member.id)
         return visit.back(asked, "/notifications")
@@ -247,7 +247,7 @@ class SenderView(msgspec.Struct, frozen=True):
 async def requests(visit: Visit, query: BeforeQuery) -> Response:
     """List senders whose notifications the member's policy filters."""
     member, words = visit.member, visit.words
-    found = await feed.requests_page(visit.front.reads, member.id, query.cursor(_SIZE))
+    found = await feed.requests_page(visit.reads, member.id, query.cursor(_SIZE))
     senders = [
         SenderView(
             face_of(visit, one.sender.member),
@@ -264,7 +264,7 @@ async def requests(visit: Visit, query: BeforeQuery) -> Response:
 
 
 async def of_sender(visit: Visit, path: IdQuery) -> Response:
-    member, reads = visit.member, visit.front.reads
+    member, reads = visit.member, visit.reads
     request = await feed.sender_request(reads, member.id, path.id)
     query = NotificationQuery(actor_id=path.id, held=True)
     found = await feed.page(reads, member.id, path.cursor(_SIZE), query)
@@ -280,7 +280,7 @@ async def decide(visit: Visit, asked: SenderForm) -> Response:
     """Accept the filtered notifications of a sender and all later ones, or dismiss them."""
     member = visit.checked(asked)
     verb = notifications.accept_requests if asked.do == "accept" else notifications.dismiss_requests
-    await verb(visit.front.writes, member.id, (asked.id,))
+    await verb(visit.writes, member.id, (asked.id,))
     return visit.back(asked, "/notifications/requests")
 
 
@@ -292,7 +292,7 @@ async def _shown(visit: Visit, groups: Sequence[Grouped], read: int) -> list[Not
 
 
 async def _read_up_to(visit: Visit, member_id: int) -> int:
-    held = (await marks(visit.front.graph, member_id, (NOTIFICATIONS,))).get(NOTIFICATIONS)
+    held = (await marks(visit.graph, member_id, (NOTIFICATIONS,))).get(NOTIFICATIONS)
     return held.last_read_id if held else 0
 
 
@@ -337,14 +337,14 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
         rules=rules,
         treatments=treatments,
         push_key=key,
-        pushing=bool(key) and await push_subscriptions.is_made(visit.front.graph, visit.member.id, visit.session_id),
+        pushing=bool(key) and await push_subscriptions.is_made(visit.graph, visit.member.id, visit.session_id),
     )
 
 
 async def save(visit: Visit, asked: NoticesForm) -> Response:
     member = visit.checked(asked)
     changes = {name: getattr(asked, name) for name in _RULES}
-    await notifications.set_policy(visit.front.writes, member.id, changes)
+    await notifications.set_policy(visit.writes, member.id, changes)
     return saved_at(visit, "notifications")
 
 
@@ -352,7 +352,7 @@ async def push(visit: Visit, asked: PushForm) -> Response:
     """Create or delete the push subscription of this browser. Only a script can ask the browser for one."""
     member = visit.checked(asked)
     if asked.do == "end" or visit.front.server_key is None:
-        await push_subscriptions.end(visit.front.writes, member.id, visit.session_id)
+        await push_subscriptions.end(visit.writes, member.id, visit.session_id)
         return Response(status_code=204)
     wanted = PushSubscription(
         endpoint=asked.endpoint,
@@ -361,7 +361,7 @@ async def push(visit: Visit, asked: PushForm) -> Response:
         alerts=tuple(map(str, Kind)),
         language=visit.words.code,
     )
-    await push_subscriptions.subscribe(visit.front.writes, member.id, visit.session_id, wanted)
+    await push_subscriptions.subscribe(visit.writes, member.id, visit.session_id, wanted)
     return Response(status_code=204)
 
 

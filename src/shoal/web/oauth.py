@@ -71,7 +71,7 @@ class Decision(Authorization, frozen=True):
 
 async def show(visit: Visit, params: Authorization) -> Response:
     try:
-        asked = await read(visit.front.graph, params)
+        asked = await read(visit.graph, params)
     except SentBack as back:
         return _send(visit, back)
     return _page(visit, asked, await _visitor(visit, params))
@@ -80,7 +80,7 @@ async def show(visit: Visit, params: Authorization) -> Response:
 async def decide(visit: Visit, params: Decision) -> Response:
     """Handle a form of the authorization page: log in, allow, deny, or switch to another account."""
     try:
-        asked = await read(visit.front.graph, params)
+        asked = await read(visit.graph, params)
         visitor = await _visitor(visit, params)
         if not visit.browser.sent(params.form_token):
             return _page(visit, asked, visitor, told=_too_old(visit), status=403)
@@ -99,7 +99,7 @@ async def decide(visit: Visit, params: Decision) -> Response:
         if visitor.member is None:
             return _page(visit, asked, visitor, told=visitor.told or _too_old(visit), status=403)
         app, redirect = asked.app.id, asked.redirect_uri
-        code = await oauth.issue_code(visit.front.writes, visitor.member, app, asked.scopes, redirect, asked.challenge)
+        code = await oauth.issue_code(visit.writes, visitor.member, app, asked.scopes, redirect, asked.challenge)
         raise _answer(asked, code=code)
     except SentBack as back:
         return _send(visit, back)
@@ -125,7 +125,7 @@ async def _by_passkey(visit: Visit, asked: AuthorizeRequest, params: Decision) -
 
 
 async def _show_code(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
-    found = await sessions.halfway(visit.front.writes, visit.browser.login)
+    found = await sessions.halfway(visit.writes, visit.browser.login)
     if found is None:
         return _page(visit, asked, _Visitor(), told=_too_old(visit), status=403)
     refusal = await code_refusal(visit, found.member, params.second)
@@ -136,12 +136,12 @@ async def _show_code(visit: Visit, asked: AuthorizeRequest, params: Decision) ->
 
 async def _logged_in(visit: Visit, params: Decision, member: Member, *, proved: bool = False) -> Response:
     response = RedirectResponse(address_of(visit.front.at, params), 303)
-    await log_in(visit, response, await sessions.begin(visit.front.writes, member, proved=proved, origin=visit.origin))
+    await log_in(visit, response, await sessions.begin(visit.writes, member, proved=proved, origin=visit.origin))
     return response
 
 
 async def _log_out(visit: Visit, params: Decision) -> Response:
-    await sessions.leave(visit.front.writes, visit.browser.login)
+    await sessions.leave(visit.writes, visit.browser.login)
     response = RedirectResponse(address_of(visit.front.at, params), 303)
     visit.browser.log_out(response)
     return response
@@ -162,7 +162,7 @@ class _Visitor(NamedTuple):
 async def _visitor(visit: Visit, params: Authorization) -> _Visitor:
     if params.force_login or not visit.browser.login:
         return _Visitor()
-    writes, login = visit.front.writes, visit.browser.login
+    writes, login = visit.writes, visit.browser.login
     try:
         member = await sessions.browser(writes, login)
         half = None if member is not None else await sessions.halfway(writes, login)
@@ -172,7 +172,7 @@ async def _visitor(visit: Visit, params: Authorization) -> _Visitor:
 
 
 async def _halfway(visit: Visit, member: Member) -> _Visitor:
-    return _Visitor(half=member, ways=await second_factor.ways(visit.front.writes, member.id))
+    return _Visitor(half=member, ways=await second_factor.ways(visit.writes, member.id))
 
 
 def _page(
@@ -194,7 +194,7 @@ def _page(
         name, ways = visitor.half.name, visitor.ways
         return _alone(visit, "authorize_second", status or 200, app=app, told=told, name=name, ways=ways)
     if member is None:
-        settings = visit.front.settings
+        settings = visit.settings
         return _alone(
             visit,
             "authorize_login",

@@ -105,7 +105,7 @@ async def begin(visit: Visit, _params: None) -> Response:
 
 async def interests(visit: Visit, _params: None) -> Response:
     member = visit.member
-    found = [_offered(visit, one) for one in await offers(visit.front.reads, member.id, _TAGS)]
+    found = [_offered(visit, one) for one in await offers(visit.reads, member.id, _TAGS)]
     return await page(
         visit,
         "welcome_interests",
@@ -118,13 +118,13 @@ async def interests(visit: Visit, _params: None) -> Response:
 
 async def pick(visit: Visit, asked: InterestsForm) -> Response:
     member = visit.checked(asked)
-    await ranking.pick_tags(visit.front.writes, member.id, asked.tags)
+    await ranking.pick_tags(visit.writes, member.id, asked.tags)
     return visit.back(asked, "/welcome/people")
 
 
 async def people(visit: Visit, _params: None) -> Response:
     """Suggest members to follow, each with a reason and some photos."""
-    member, reads = visit.member, visit.front.reads
+    member, reads = visit.member, visit.reads
     found = await suggestions(reads, member.id, _PEOPLE)
     photos = await portfolios(reads, member.id, [one.profile.member.id for one in found])
     return await page(
@@ -146,7 +146,7 @@ async def follow_several(visit: Visit, asked: SeveralForm) -> Response:
 async def dismiss(visit: Visit, asked: IdForm) -> Response:
     """Stop suggesting a member. A script gets an empty response that replaces the card."""
     member = visit.checked(asked)
-    await relationships.dismiss_suggestion(visit.front.writes, member.id, asked.id)
+    await relationships.dismiss_suggestion(visit.writes, member.id, asked.id)
     return Response("", media_type="text/html") if visit.partial else visit.back(asked, "/welcome/people")
 
 
@@ -168,7 +168,7 @@ async def set_you(visit: Visit, asked: YouForm) -> Response:
     wrong = await keep_picture(visit, "avatar", asked.avatar)
     try:
         change = ProfileChange(display_name=asked.display_name, note=asked.note)
-        await members.update_profile(visit.front.writes, member.id, change)
+        await members.update_profile(visit.writes, member.id, change)
     except InvalidInput as error:
         wrong |= wrong_of(visit.words, error)
     if wrong:
@@ -179,7 +179,7 @@ async def set_you(visit: Visit, asked: YouForm) -> Response:
 async def first(visit: Visit, _params: None) -> Response:
     """Show the last step: links to a first post, and trending photos."""
     member = visit.member
-    entries = await trends.page(visit.front.reads, member.id, _PHOTOS)
+    entries = await trends.page(visit.reads, member.id, _PHOTOS)
     return await page(
         visit,
         "welcome_first",
@@ -191,7 +191,7 @@ async def first(visit: Visit, _params: None) -> Response:
 
 
 async def _follows(visit: Visit, member: Member) -> int:
-    counted = await visit.front.graph.assoc_count((member.id,), (FOLLOWS,))
+    counted = await visit.graph.assoc_count((member.id,), (FOLLOWS,))
     return counted[FOLLOWS].get(member.id, 0)
 
 

@@ -192,7 +192,7 @@ async def _operations(visit: Visit) -> Operations:
 async def _work(visit: Visit) -> Work | None:
     """Return the state of the job queues, or None if it is unavailable."""
     try:
-        return await survey({"store": visit.front.store}, visit.front.writes.pressure.most)
+        return await survey({"store": visit.front.store}, visit.writes.pressure.most)
     except Unavailable:
         return None
 
@@ -200,7 +200,7 @@ async def _work(visit: Visit) -> Work | None:
 async def _loud(visit: Visit) -> int | None:
     """Return the number of high fan-out members and tags, or None if it is unavailable."""
     try:
-        return (await visit.front.graph.assoc_count((EVERYBODY,), (LOUD,)))[LOUD].get(EVERYBODY, 0)
+        return (await visit.graph.assoc_count((EVERYBODY,), (LOUD,)))[LOUD].get(EVERYBODY, 0)
     except Unavailable:
         return None
 
@@ -245,7 +245,7 @@ def _figures(visit: Visit, work: Work | None, loud: int | None, history: Sequenc
 
 
 def _pushes(visit: Visit, loud: int | None) -> list[Figure]:
-    _, words, tally = visit.words.text, visit.words, visit.front.reads.tally
+    _, words, tally = visit.words.text, visit.words, visit.reads.tally
     found = [Figure(_("Pushed into home timelines"), words.number(tally.pushed), _("entries, by this process"))]
     if loud is not None:
         said = _("lists of theirs read for home pages: %(n)s") % {"n": words.number(tally.pulled)}
@@ -331,16 +331,10 @@ class EvennessRow(msgspec.Struct, frozen=True):
     most: str
 
 
-class ShardsView(msgspec.Struct, frozen=True):
-    cells: tuple[Cell, ...]
-    rows: tuple[EvennessRow, ...]
-
-
-def _shards(visit: Visit, held: Sequence[Spread], even: Mapping[str, Evenness]) -> ShardsView:
-    """Return the counts of each data source, and how evenly they are distributed."""
-    words, members = visit.words, [each.members for each in held]
+def _cells(words: Translated, held: Sequence[Spread]) -> list[Cell]:
+    members = [each.members for each in held]
     low, high = min(members), max(members)
-    cells = tuple(
+    return [
         Cell(
             n % _ACROSS * _CELL,
             n // _ACROSS * _CELL,
@@ -350,9 +344,12 @@ def _shards(visit: Visit, held: Sequence[Spread], even: Mapping[str, Evenness]) 
             % {"n": n, "members": words.number(each.members), "posts": words.number(each.posts)},
         )
         for n, each in enumerate(held)
-    )
+    ]
+
+
+def _evenness_rows(words: Translated, even: Mapping[str, Evenness]) -> list[EvennessRow]:
     names = {"members": words.text("Members"), "posts": words.text("Posts"), "bytes": words.text("Bytes")}
-    rows = tuple(
+    return [
         EvennessRow(
             names[name],
             words.decimal(one.mean, ",.1f"),
@@ -362,8 +359,7 @@ def _shards(visit: Visit, held: Sequence[Spread], even: Mapping[str, Evenness]) 
             words.number(one.most),
         )
         for name, one in even.items()
-    )
-    return ShardsView(cells, rows)
+    ]
 
 
 _log = logging.getLogger("shoal.operations")
@@ -391,7 +387,7 @@ async def replay(visit: Visit, asked: ReplayForm) -> Response:
     """Replay parked jobs: those selected, or all if none is."""
     me = visit.staff(Role.ADMIN)
     visit.check_sent(asked)
-    writes = visit.front.writes
+    writes = visit.writes
     number = await jobs.replay(
         {"store": visit.front.store}, asked.jobs or None, writes.graph, writes.new_id, writes.actor
     )
@@ -414,7 +410,8 @@ async def shards(visit: Visit, _params: None) -> Response:
         visit,
         "shards",
         title=visit.words.text("Data sources"),
-        shards=_shards(visit, held, evenness(held)),
+        cells=_cells(visit.words, held),
+        rows=_evenness_rows(visit.words, evenness(held)),
         counted=visit.when(at),
     )
 

@@ -135,7 +135,7 @@ async def show_one(visit: Visit, query: PasskeyQuery) -> Response:
 async def rename(visit: Visit, asked: NameForm) -> Response:
     member = visit.checked(asked)
     try:
-        await passkeys.rename(visit.front.writes, member.id, asked.id, asked.name.strip())
+        await passkeys.rename(visit.writes, member.id, asked.id, asked.name.strip())
     except InvalidInput as error:
         return await _refused(visit, error, await _row(visit, asked.id), name=asked.name)
     return saved_at(visit, "passkeys")
@@ -159,7 +159,7 @@ def _check_not_shared(visit: Visit) -> None:
 
 
 async def _row(visit: Visit, id_: str) -> PasskeyRow:
-    for one in await passkeys.of_member(visit.front.writes, visit.member.id):
+    for one in await passkeys.of_member(visit.writes, visit.member.id):
         if one.id == id_:
             return _passkey_row(visit, one)
     raise NotFound("There is no such page")
@@ -188,7 +188,7 @@ async def _page(
 ) -> Response:
     """Return the page of one passkey, or the list of all."""
     member = visit.member
-    found = await passkeys.of_member(visit.front.writes, member.id)
+    found = await passkeys.of_member(visit.writes, member.id)
     return await settings_page(
         visit,
         "passkeys",

@@ -68,7 +68,7 @@ class PostActForm(IdForm, frozen=True, kw_only=True):
 async def show(visit: Visit, path: PostPath) -> Response:
     """Show a post with its ancestors above and its comments below."""
     entry = await _entry_at(visit, path)
-    around = await threads.thread(visit.front.reads, visit.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
+    around = await threads.thread(visit.reads, visit.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
     post = post_of(visit, entry)
     title = visit.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": isolated(post.excerpt)}
     form = comment_form(visit, answering(visit.viewer, entry)) if visit.viewer else None
@@ -89,7 +89,7 @@ async def photo(visit: Visit, path: PhotoPath) -> Response:
 async def act(visit: Visit, asked: PostActForm) -> Response:
     """Perform an action on a post or undo it. A script gets the updated buttons."""
     member = visit.checked(asked)
-    await _VERBS[asked.do](visit.front.writes, member.id, asked.id)
+    await _VERBS[asked.do](visit.writes, member.id, asked.id)
     if not visit.partial:
         return visit.back(asked)
     return part(visit, "actions", post=await _after(visit, asked, member.id))
@@ -97,7 +97,7 @@ async def act(visit: Visit, asked: PostActForm) -> Response:
 
 async def _after(visit: Visit, asked: PostActForm, member_id: int) -> PostView:
     if asked.do in _TAKEN_BACK:
-        entry = await hydrate_taken_back(visit.front.reads.graph, member_id, asked.id)
+        entry = await hydrate_taken_back(visit.reads.graph, member_id, asked.id)
         if entry is None:
             raise NotFound("There is no such post")
     else:
@@ -114,7 +114,7 @@ async def _entry_at(visit: Visit, path: PostPath) -> Entry:
 
 
 async def comments(visit: Visit, path: IdQuery) -> Response:
-    reads = visit.front.reads
+    reads = visit.reads
     entry = await entry_with_id(visit, path.id)
     found = await threads.replies(reads, visit.viewer_id, entry.post.id, path.cursor())
     entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.THREAD)
@@ -165,7 +165,7 @@ async def likes(visit: Visit, path: LikesPath) -> Response:
 
 
 async def _reacting_members(visit: Visit, path: LikesPath, entry: Entry) -> MemberPage:
-    reads, cursor = visit.front.reads, path.cursor(members.PAGE)
+    reads, cursor = visit.reads, path.cursor(members.PAGE)
     atype = _LISTS.get(path.by)
     if atype is not None:
         return await members.page(reads, visit.viewer_id, entry.post.id, atype, cursor)

@@ -48,17 +48,6 @@ class Number(NamedTuple):
     path: str = ""
 
 
-class ProfileFacts(NamedTuple):
-    """Data read for the header of a profile, besides the profile itself."""
-
-    relation: Relation
-    known: Sequence[Profile] = ()
-    """Followees of the viewer who follow the member."""
-    endorsed: Sequence[Profile] = ()
-    tags: Sequence[str] = ()
-    received: Received = Received(0, 0)
-
-
 class ProfileHead(msgspec.Struct, frozen=True):
     """The part of a profile page above the posts."""
 
@@ -72,31 +61,12 @@ class ProfileHead(msgspec.Struct, frozen=True):
     marks: tuple[str, ...]
     """Labels such as "automated" and "follows you"."""
     known: tuple[Face, ...]
+    """Followees of the viewer who follow the member."""
     known_words: str
     endorsed: tuple[Face, ...]
     tags: tuple[tuple[str, str], ...]
     """Featured tags, each with its URL."""
     private_note: str = ""
-
-
-def _head(visit: Visit, profile: Profile, facts: ProfileFacts) -> ProfileHead:
-    """Return the header of a profile as the viewer sees it."""
-    member, words, at = profile.member, visit.words, visit.front.at
-    return ProfileHead(
-        face=face_of(visit, member),
-        header=at.media(member.header) if member.header else "",
-        note=Markup(at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
-        fields=tuple((field.name, Markup(at.html(field.value, member.mentions))) for field in member.fields),  # noqa: S704 (the same)
-        numbers=tuple(_numbers(visit, profile, facts.received)),
-        joined=words.day(member.created_at),
-        bond=bond_of(visit, member, facts.relation),
-        marks=tuple(_marks(visit, member, facts.relation)),
-        known=tuple(face_of(visit, one.member) for one in facts.known[:_FACES]),
-        known_words=_known(visit, facts.known),
-        endorsed=tuple(face_of(visit, one.member) for one in facts.endorsed),
-        tags=tuple((name, tag_path(visit, name)) for name in facts.tags),
-        private_note=facts.relation.note,
-    )
 
 
 def _numbers(visit: Visit, profile: Profile, received: Received) -> Iterator[Number]:
@@ -200,7 +170,7 @@ async def show(visit: Visit, path: ProfilePath) -> Response:
 
 
 async def _posts(visit: Visit, member: Member, path: ProfilePath) -> Page:
-    reads, viewer = visit.front.reads, visit.viewer_id
+    reads, viewer = visit.reads, visit.viewer_id
     cursor = path.cursor(24 if path.show == "photos" else 20)
     found = await posts.authored_page(reads, viewer, member.id, cursor, _QUERIES[path.show])
     entries = await filtered(reads.graph, viewer, found.entries, FilterContext.ACCOUNT)
@@ -215,9 +185,10 @@ async def head(visit: Visit, member: Member) -> ProfileHead:
 
 
 async def _profile(visit: Visit, member: Member) -> tuple[Profile, ProfileHead]:
-    reads, viewer = visit.front.reads, visit.viewer_id
+    """Return the profile of a member, and its header as the viewer sees it."""
+    reads, viewer = visit.reads, visit.viewer_id
     others = viewer if viewer != member.id else None
-    profiles, relation_, known, endorsed, tags, received = await asyncio.gather(
+    profiles, stand, known, endorsed, tags, received = await asyncio.gather(
         profiles_by_id(reads.graph, viewer, (member.id,)),
         relation(reads.graph, viewer, member.id),
         familiar(reads, others, (member.id,)) if others is not None else _nobody(),
@@ -228,8 +199,26 @@ async def _profile(visit: Visit, member: Member) -> tuple[Profile, ProfileHead]:
     if not profiles:
         # The member was suspended after they were read.
         raise Gone(visit.words.text("This member is suspended."))
-    facts = ProfileFacts(relation_, known.get(member.id, []), endorsed.profiles, tags, received)
-    return profiles[0], _head(visit, profiles[0], facts)
+    profile, words, at = profiles[0], visit.words, visit.front.at
+    member, followers = profile.member, known.get(member.id, [])
+    return (
+        profile,
+        ProfileHead(
+            face=face_of(visit, member),
+            header=at.media(member.header) if member.header else "",
+            note=Markup(at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
+            fields=tuple((field.name, Markup(at.html(field.value, member.mentions))) for field in member.fields),  # noqa: S704 (the same)
+            numbers=tuple(_numbers(visit, profile, received)),
+            joined=words.day(member.created_at),
+            bond=bond_of(visit, member, stand),
+            marks=tuple(_marks(visit, member, stand)),
+            known=tuple(face_of(visit, one.member) for one in followers[:_FACES]),
+            known_words=_known(visit, followers),
+            endorsed=tuple(face_of(visit, one.member) for one in endorsed.profiles),
+            tags=tuple((name, tag_path(visit, name)) for name in tags),
+            private_note=stand.note,
+        ),
+    )
 
 
 async def _nobody() -> dict[int, list[Profile]]:
@@ -238,12 +227,12 @@ async def _nobody() -> dict[int, list[Profile]]:
 
 async def bond(visit: Visit, asked: BondForm) -> Response:
     """Change the relationship with a member, or undo a change. A script gets the updated button."""
-    me, writes = visit.checked(asked), visit.front.writes
+    me, writes = visit.checked(asked), visit.writes
     verb = _FOLLOW.get(asked.do) or _OTHERS[asked.do]
     stand = await verb(writes, me.id, asked.id)
     if not visit.partial:
         return visit.back(asked)
-    node = (await visit.front.graph.obj_get((asked.id,))).get(asked.id)
+    node = (await visit.graph.obj_get((asked.id,))).get(asked.id)
     if not isinstance(node, Member):
         raise NotFound("There is no such member")
     return part(visit, "follow", bond=bond_of(visit, node, stand), face=face_of(visit, node))
@@ -251,7 +240,7 @@ async def bond(visit: Visit, asked: BondForm) -> Response:
 
 async def member_of(visit: Visit, name: str) -> Member:
     """Return the member with this user name. Raises `NotFound`, or `Gone` for a suspended member."""
-    member = await members.find(visit.front.writes, name) if "@" not in name else None
+    member = await members.find(visit.writes, name) if "@" not in name else None
     if member is None or member.pending:
         raise NotFound("There is no such member")
     if member.suspended:
@@ -266,7 +255,7 @@ async def keep_picture(visit: Visit, which: Literal["avatar", "header"], sent: U
     change = ProfileChange(avatar=sent.data) if which == "avatar" else ProfileChange(header=sent.data)
     sent.close()
     try:
-        await members.update_profile(visit.front.writes, visit.member.id, change)
+        await members.update_profile(visit.writes, visit.member.id, change)
     except InvalidInput as error:
         return {which: told(visit.words, error)}
     return {}
@@ -328,7 +317,7 @@ async def save(visit: Visit, asked: ProfileForm) -> Response:
         bot=asked.bot,
     )
     try:
-        await members.update_profile(visit.front.writes, member.id, change)
+        await members.update_profile(visit.writes, member.id, change)
     except InvalidInput as error:
         wrong |= wrong_of(visit.words, error)
     return await show_settings(visit, wrong=wrong, typed=asked) if wrong else saved_at(visit, "profile")
@@ -336,7 +325,7 @@ async def save(visit: Visit, asked: ProfileForm) -> Response:
 
 async def remove(visit: Visit, asked: RemoveForm) -> Response:
     member = visit.checked(asked)
-    await members.remove_picture(visit.front.writes, member.id, asked.which)
+    await members.remove_picture(visit.writes, member.id, asked.which)
     return saved_at(visit, "profile")
 
 

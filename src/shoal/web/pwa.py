@@ -18,7 +18,7 @@ _WORKER = "scripts/worker.js"
 
 async def manifest(visit: Visit, _params: None) -> Response:
     """Return the manifest with which browsers install the web app."""
-    settings, version, _ = visit.front.settings, assets().version, visit.words.text
+    settings, version, _ = visit.settings, assets().version, visit.words.text
     icons = [
         {
             "src": visit.url(f"/static/{version}/mark-{size}.png"),

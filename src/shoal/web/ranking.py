@@ -185,10 +185,10 @@ async def why(visit: Visit, path: IdPath) -> Response:
 
 
 async def _standing(visit: Visit, member_id: int, entry: Entry) -> tuple[FeedStanding, object]:
-    reading = await feed.new_reading(visit.front.reads, member_id, explain=True, deadline=_PATIENCE)
+    reading = await feed.new_reading(visit.reads, member_id, explain=True, deadline=_PATIENCE)
     place = None if isinstance(reading, str) else reading.place_of(entry.post.id)
     if isinstance(reading, str) or place is None:
-        return _out_of(visit, await feed.why_not(visit.front.reads, member_id, entry.post.id)), None
+        return _out_of(visit, await feed.why_not(visit.reads, member_id, entry.post.id)), None
     (why,) = reading.why(place, place + 1)
     return _placed_at(visit, place + 1, len(reading)), why_of(visit, why, entry)
 

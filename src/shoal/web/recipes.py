@@ -201,8 +201,8 @@ class SwitchForm(Form, frozen=True, kw_only=True):
 
 async def show_settings(visit: Visit, query: RankingQuery) -> Response:
     """Show the member's recipe, or the one of a preset or link."""
-    found = await tastes_of(visit.front.graph, visit.member.id)
-    present = recipe_for(visit.front.reads, found)
+    found = await tastes_of(visit.graph, visit.member.id)
+    present = recipe_for(visit.reads, found)
     try:
         wanted = recipe_of_link(query.link) if query.link else present
     except InvalidInput as error:
@@ -212,12 +212,12 @@ async def show_settings(visit: Visit, query: RankingQuery) -> Response:
 
 async def save(visit: Visit, asked: RankingForm) -> Response:
     """Save a recipe, preview it, or reset to the network's."""
-    member, writes = visit.checked(asked), visit.front.writes
+    member, writes = visit.checked(asked), visit.writes
     if asked.do == "reset":
         await ranking.set_recipe(writes, member.id, None)
         return saved_at(visit, "ranking")
-    found = await tastes_of(visit.front.graph, member.id)
-    present = recipe_for(visit.front.reads, found)
+    found = await tastes_of(visit.graph, member.id)
+    present = recipe_for(visit.reads, found)
     try:
         recipe = _changed(present, asked)
     except InvalidInput as error:
@@ -230,14 +230,14 @@ async def save(visit: Visit, asked: RankingForm) -> Response:
 
 async def switch(visit: Visit, asked: SwitchForm) -> Response:
     member = visit.checked(asked)
-    await ranking.switch(visit.front.writes, member.id, off=asked.off)
+    await ranking.switch(visit.writes, member.id, off=asked.off)
     return saved_at(visit, "ranking")
 
 
 async def first(visit: Visit, asked: Numbers) -> Response:
     """Return a preview of the ranking by an unsaved recipe, for a script."""
-    found = await tastes_of(visit.front.graph, visit.member.id)
-    present = recipe_for(visit.front.reads, found)
+    found = await tastes_of(visit.graph, visit.member.id)
+    present = recipe_for(visit.reads, found)
     recipe = _changed(present, asked)
     link, cards = visit.front.at.recipe(recipe), await _cards(visit, recipe)
     return part(visit, "preview", cards=cards, link=link, unsaved=recipe != present)
@@ -254,7 +254,7 @@ def _changed(before: Recipe, asked: Numbers) -> Recipe:
 async def _cards(visit: Visit, recipe: Recipe) -> list[PreviewCard] | None:
     """Return the preview, or None while a store is unavailable."""
     try:
-        found = await preview(visit.front.reads, visit.member.id, recipe, _FIRST)
+        found = await preview(visit.reads, visit.member.id, recipe, _FIRST)
     except Unavailable:
         return None
     return [_card(visit, one, place) for place, one in enumerate(found, 1)]
@@ -262,7 +262,7 @@ async def _cards(visit: Visit, recipe: Recipe) -> list[PreviewCard] | None:
 
 async def _page(visit: Visit, found: Tastes, recipe: Recipe, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
     taste, off = found.taste, found.taste is not None and found.taste.off
-    present = recipe_for(visit.front.reads, found)
+    present = recipe_for(visit.reads, found)
     return await settings_page(
         visit,
         "ranking",
@@ -307,13 +307,13 @@ async def show_shared(visit: Visit, _params: None) -> Response:
 async def take(visit: Visit, asked: TakeForm) -> Response:
     """Save the recipe as the member's own and turn ranking on."""
     member = visit.checked(asked)
-    await ranking.set_recipe(visit.front.writes, member.id, recipe_of_link(asked.link))
-    await ranking.switch(visit.front.writes, member.id, off=False)
+    await ranking.set_recipe(visit.writes, member.id, recipe_of_link(asked.link))
+    await ranking.switch(visit.writes, member.id, off=False)
     return visit.go("/for-you")
 
 
 async def _ranks_by(visit: Visit, member_id: int, recipe: Recipe) -> bool:
-    taste = (await tastes_of(visit.front.graph, member_id)).taste
+    taste = (await tastes_of(visit.graph, member_id)).taste
     return taste is not None and not taste.off and taste.recipe == recipe
 
 

@@ -45,7 +45,7 @@ async def following(visit: Visit, path: HandlePath) -> Response:
 async def known(visit: Visit, path: HandlePath) -> Response:
     """List the followers of a member whom the viewer follows."""
     viewer, member = visit.member, await member_of(visit, path.handle)
-    found = (await familiar(visit.front.reads, viewer.id, (member.id,))).get(member.id, [])
+    found = (await familiar(visit.reads, viewer.id, (member.id,))).get(member.id, [])
     title = visit.words.text("Followers of %(name)s whom you follow")
     return await _connections_page(visit, member, MemberPage(found, [], None), "known", title)
 
@@ -54,7 +54,7 @@ async def _connections(visit: Visit, path: HandlePath, atype: AssocType, tab: st
     member = await member_of(visit, path.handle)
     found = MemberPage([], [], None)
     if _shows(visit, member):
-        found = await members.page(visit.front.reads, visit.viewer_id, member.id, atype, path.cursor(members.PAGE))
+        found = await members.page(visit.reads, visit.viewer_id, member.id, atype, path.cursor(members.PAGE))
     return await _connections_page(visit, member, found, tab, title)
 
 
@@ -87,7 +87,7 @@ class FollowAnswerForm(IdForm, frozen=True, kw_only=True):
 
 async def requests(visit: Visit, query: BeforeQuery) -> Response:
     member = visit.member
-    found = await members.page(visit.front.reads, member.id, member.id, REQUESTED_BY, query.cursor(members.PAGE))
+    found = await members.page(visit.reads, member.id, member.id, REQUESTED_BY, query.cursor(members.PAGE))
     persons = await people_of(visit, found.profiles)
     following = next_of(visit, "/requests", found.next)
     if visit.partial:
@@ -99,7 +99,7 @@ async def requests(visit: Visit, query: BeforeQuery) -> Response:
 async def answer(visit: Visit, asked: FollowAnswerForm) -> Response:
     member = visit.checked(asked)
     verb = relationships.authorize_request if asked.do == "accept" else relationships.reject_request
-    await verb(visit.front.writes, member.id, asked.id)
+    await verb(visit.writes, member.id, asked.id)
     if visit.partial:
         return part(visit, "answered", accepted=asked.do == "accept")
     return visit.back(asked, "/requests")
@@ -112,7 +112,7 @@ async def follow_all(visit: Visit, ids: Iterable[int]) -> None:
     """
     for id_ in dict.fromkeys(ids):
         with suppress(NotAllowed, NotFound):
-            await relationships.follow(visit.front.writes, visit.member.id, id_)
+            await relationships.follow(visit.writes, visit.member.id, id_)
 
 
 _HOUR = 3_600
@@ -122,9 +122,7 @@ _DAY = 24 * _HOUR
 class More(msgspec.Struct, frozen=True):
     face: Face
     bond: Bond
-    endorsed: bool
-    shares: bool
-    watching: bool
+    relation: Relation
     muted: str
     """How long the member is muted, as text; empty if not muted."""
     spans: tuple[tuple[int, str], ...]
@@ -150,9 +148,7 @@ def _more(visit: Visit, member: Member, stand: Relation, lists: Sequence[tuple[i
     return More(
         face_of(visit, member),
         bond_of(visit, member, stand),
-        stand.endorsed,
-        stand.shares,
-        stand.watching,
+        stand,
         muted,
         spans,
         tuple(lists),
@@ -199,7 +195,7 @@ async def more(visit: Visit, path: MorePath, typed: str | None = None, wrong: st
     me, member = visit.member, await member_of(visit, path.handle)
     if member.id == me.id:
         raise NotAllowed(visit.words.text("This page is about others."))
-    graph = visit.front.graph
+    graph = visit.graph
     stand = await relation(graph, me.id, member.id)
     owned = await list_feed.owned(graph, me.id) if stand.following else []
     on = {one.id for one in await list_feed.with_member(graph, me.id, member.id)} if owned else set()
@@ -218,26 +214,24 @@ async def more(visit: Visit, path: MorePath, typed: str | None = None, wrong: st
 
 async def mute(visit: Visit, asked: MuteForm) -> Response:
     me = visit.checked(asked)
-    await relationships.mute(
-        visit.front.writes, me.id, asked.id, notifications=asked.notifications, seconds=asked.seconds
-    )
+    await relationships.mute(visit.writes, me.id, asked.id, notifications=asked.notifications, seconds=asked.seconds)
     return visit.back(asked)
 
 
 async def note(visit: Visit, asked: NoteForm) -> Response:
     me = visit.checked(asked)
     try:
-        await relationships.note(visit.front.writes, me.id, asked.id, asked.note)
+        await relationships.note(visit.writes, me.id, asked.id, asked.note)
     except InvalidInput as error:
-        member = await access_member(visit.front.graph, asked.id)
+        member = await access_member(visit.graph, asked.id)
         return await more(visit, MorePath(handle=member.name), asked.note, told(visit.words, error))
     return visit.back(asked)
 
 
 async def put_on_lists(visit: Visit, asked: ListsForm) -> Response:
     """Add a member to the selected lists and remove the member from all others."""
-    me, writes = visit.checked(asked), visit.front.writes
-    held = {one.id for one in await list_feed.with_member(visit.front.graph, me.id, asked.id)}
+    me, writes = visit.checked(asked), visit.writes
+    held = {one.id for one in await list_feed.with_member(visit.graph, me.id, asked.id)}
     wanted: set[int] = set(asked.lists)
     for list_id in wanted - held:
         await lists.put_on(writes, me.id, list_id, (asked.id,))
@@ -249,12 +243,10 @@ async def put_on_lists(visit: Visit, asked: ListsForm) -> Response:
 async def set_terms(visit: Visit, asked: TermsForm) -> Response:
     """Change which activity of a followee the viewer gets."""
     me = visit.checked(asked)
-    stand = await relation(visit.front.graph, me.id, asked.id)
+    stand = await relation(visit.graph, me.id, asked.id)
     if not (stand.following or stand.requested):
         raise NotAllowed(visit.words.text("You do not follow them."))
-    await relationships.follow(
-        visit.front.writes, me.id, asked.id, FollowOptions(shares=asked.shares, notify=asked.notify)
-    )
+    await relationships.follow(visit.writes, me.id, asked.id, FollowOptions(shares=asked.shares, notify=asked.notify))
     return visit.back(asked)
 
 
@@ -268,7 +260,7 @@ class MutedQuery(BeforeQuery, frozen=True, kw_only=True):
 
 async def show(visit: Visit, query: MutedQuery) -> Response:
     """List the muted or blocked members, latest first."""
-    member, reads, _ = visit.member, visit.front.reads, visit.words.text
+    member, reads, _ = visit.member, visit.reads, visit.words.text
     atype = _LISTS[query.show]
     found = await members.page(reads, member.id, member.id, atype, query.cursor(_SIZE), severed=True)
     stands = await relations(reads.graph, member.id, [one.member.id for one in found.profiles])

@@ -123,13 +123,9 @@ def framed(visit: Visit, shell: Shell, template: str, *, status: int = 200, **vi
     return _answer(visit, _rendered(visit, f"pages/{template}.html", {**views, "shell": shell}), status)
 
 
-def part(
-    visit: Visit, name: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **views: object
-) -> Response:
+def part(visit: Visit, name: str, *, status: int = 200, **views: object) -> Response:
     """Return one part of a page, for the script that requested it."""
-    response = _answer(visit, part_html(visit, name, **views), status)
-    response.headers.update(headers or {})
-    return response
+    return _answer(visit, part_html(visit, name, **views), status)
 
 
 def part_html(visit: Visit, name: str, **views: object) -> str:

@@ -54,20 +54,6 @@ class DoneQuery(msgspec.Struct, frozen=True):
     to: Line = "/"
 
 
-class ReportView(msgspec.Struct, frozen=True):
-    category: str
-    rules: tuple[tuple[str, str, bool], ...]
-    """The id and text of each rule, and whether it is selected."""
-    posts: tuple[tuple[PostView, bool], ...]
-    """Posts that can be selected, and whether each is."""
-    comment: str
-    most: int
-    """Maximum length of the comment, in characters."""
-    wrong: str = ""
-    field: str = ""
-    """The field that `wrong` is about."""
-
-
 async def ask(visit: Visit, query: ReportQuery) -> Response:
     visit.member  # noqa: B018 (raises)
     chosen: tuple[int, ...] = ()
@@ -86,7 +72,7 @@ async def send(visit: Visit, asked: ReportForm) -> Response:
     if not asked.category:
         wrong = InvalidInput(_("Please choose what it is about."), field="category")
         return await _form(visit, target, asked, wrong)
-    rules = {rule.id for rule in rules_of(visit.front.settings)}
+    rules = {rule.id for rule in rules_of(visit.settings)}
     complaint = Complaint(
         post_ids=asked.posts,
         comment=asked.comment,
@@ -94,7 +80,7 @@ async def send(visit: Visit, asked: ReportForm) -> Response:
         rule_ids=asked.rules if asked.category == "violation" else (),
     )
     try:
-        await reports.file(visit.front.writes, member.id, target.id, complaint, rules=rules)
+        await reports.file(visit.writes, member.id, target.id, complaint, rules=rules)
     except InvalidInput as error:
         return await _form(visit, target, asked, error)
     return visit.go("/report/done", member=target.id, to=local(asked.to))
@@ -103,7 +89,7 @@ async def send(visit: Visit, asked: ReportForm) -> Response:
 async def done(visit: Visit, query: DoneQuery) -> Response:
     """Show what happens next, and what the reporter can do."""
     member, target = visit.member, await _target(visit, query.member)
-    stand = await relation(visit.front.graph, member.id, target.id)
+    stand = await relation(visit.graph, member.id, target.id)
     return await page(
         visit,
         "complained",
@@ -117,7 +103,7 @@ async def done(visit: Visit, query: DoneQuery) -> Response:
 async def _target(visit: Visit, member_id: int) -> Member:
     if not member_id:
         raise NotFound("There is no such member")
-    target = await access_member(visit.front.graph, member_id)
+    target = await access_member(visit.graph, member_id)
     if target.id == visit.viewer_id:
         raise NotAllowed(visit.words.text("You cannot report yourself."))
     return target
@@ -127,31 +113,29 @@ async def _form(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidI
     return await page(
         visit,
         "complain",
-        status=422 if wrong else 200,
         title=visit.words.text("Report"),
         face=face_of(visit, target),
-        report=await _view(visit, target, asked, wrong),
-        to=asked.to,
+        typed=asked,
+        rules=rules_of(visit.settings),
+        posts=await _selectable(visit, target, asked),
+        most=MAX_COMMENT,
+        wrong=told(visit.words, wrong),
+        field=wrong.field if wrong else "",
         back=visit.url(local(asked.to)),
     )
 
 
-async def _view(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidInput | None) -> ReportView:
-    reads, viewer = visit.front.reads, visit.viewer_id
+async def _selectable(visit: Visit, target: Member, asked: ReportForm) -> list[PostView]:
+    """Return the posts that can be selected: the selected ones, so that the reported one is at the top, then recent ones."""
+    reads, viewer = visit.reads, visit.viewer_id
     recent = await post_queries.authored_page(
         reads, viewer, target.id, Cursor(limit=_POSTS), MemberFeedQuery(no_shares=True)
     )
     known = {entry.post.id: entry for entry in recent.entries}
     missing = [id_ for id_ in asked.posts if id_ not in known]
     named = await hydrate(reads.graph, viewer, missing, unasked=False) if missing else []
-    # Selected posts come first, so that the reported one is at the top.
     entries = [*named, *sorted(known.values(), key=lambda entry: entry.post.id not in asked.posts)]
-    posts = tuple(
-        (post_of(visit, entry), entry.post.id in asked.posts) for entry in entries if entry.post.author_id == target.id
-    )
-    rules = tuple((one.id, one.text, one.id in asked.rules) for one in rules_of(visit.front.settings))
-    said, field = (told(visit.words, wrong), wrong.field or "") if wrong else ("", "")
-    return ReportView(asked.category, rules, posts, asked.comment, MAX_COMMENT, said, field)
+    return [post_of(visit, entry) for entry in entries if entry.post.author_id == target.id]
 
 
 ROUTES = (

@@ -18,18 +18,21 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from shoal.commands import sessions
-from shoal.commands.context import Limits
+from shoal.commands.context import Limits, Writes
 from shoal.commands.second_factor import check_staff
 from shoal.core.errors import NotAllowed, Unauthenticated
 from shoal.core.model import Member, Role
 from shoal.core.tokens import Origin
 from shoal.graph.cache.responses import good_until
+from shoal.graph.contract import Graph
 from shoal.http.authentication import origin_of_request
 from shoal.http.params import Id
 from shoal.http.routes import ANONYMOUS, Caller
 from shoal.i18n import LANGUAGES, Translated, When, language_for, words_in
 from shoal.mastodon_api.browser_session import Browser
 from shoal.mastodon_api.context import Context, Front
+from shoal.queries.context import Reads
+from shoal.settings import Settings
 
 _LOCAL = re.compile(r"/(?![/\\])[!-~]{0,1999}")
 """A path on this server: printable ASCII, and nothing that a browser could interpret as another host."""
@@ -111,6 +114,22 @@ class Visit:
             raise NotAllowed(_("This page is for admins.") if role is Role.ADMIN else _("This page is for moderators."))
         check_staff(member, required=self.front.settings.staff_second_factor)
         return member
+
+    @property
+    def reads(self) -> Reads:
+        return self.front.reads
+
+    @property
+    def writes(self) -> Writes:
+        return self.front.writes
+
+    @property
+    def graph(self) -> Graph:
+        return self.front.graph
+
+    @property
+    def settings(self) -> Settings:
+        return self.front.settings
 
     @property
     def limits(self) -> Limits:

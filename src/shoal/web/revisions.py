@@ -195,8 +195,8 @@ class EditForm(Writing, frozen=True, kw_only=True):
 
 async def form(visit: Visit, path: OwnPostPath) -> Response:
     member = visit.member
-    post = await own_post(visit.front.graph, member.id, path.id)
-    media, poll = await own_files(visit, member, post.media), await polls.poll_of(visit.front.graph, post)
+    post = await own_post(visit.graph, member.id, path.id)
+    media, poll = await own_files(visit, member, post.media), await polls.poll_of(visit.graph, post)
     said = of_post(post, media, poll)
     return await sheet(visit, member, SheetState(said=replace(said, asks=member.asks_descriptions), edits=post))
 
@@ -204,13 +204,13 @@ async def form(visit: Visit, path: OwnPostPath) -> Response:
 async def save(visit: Visit, asked: EditForm) -> Response:
     """Save the edited post. The previous version becomes a revision."""
     member = visit.checked(asked)
-    post = await own_post(visit.front.graph, member.id, asked.id)
+    post = await own_post(visit.graph, member.id, asked.id)
     return await submit(visit, member, SheetState(said=asked, edits=post), partial(_saved, post=post))
 
 
 async def _saved(visit: Visit, member: Member, said: Writing, *, post: Post) -> str:
     """Store the edited post and return the path of its page."""
-    writes = visit.front.writes
+    writes = visit.writes
     old = await polls.poll_of(writes.graph, post)
     now = milliseconds_of(writes.new_id(shard_of(member.id)))
     poll = _poll(old, poll_of(said), now)
@@ -238,11 +238,11 @@ async def history(visit: Visit, path: HistoryPath) -> Response:
     entry = await entry_with_id(visit, path.id)
     if path.handle and path.handle.lower() != entry.author.member.name:
         raise NotFound("There is no such post")
-    former = await revisions(visit.front.graph, visit.viewer_id, entry.post.id)
+    former = await revisions(visit.graph, visit.viewer_id, entry.post.id)
     # One more than is shown, to compare the oldest one with.
     compared = former[-MOST_WORDINGS:]
     ids = {id_ for media_ids in (*(one.media for one in compared), entry.post.media) for id_ in media_ids}
-    nodes = await visit.front.graph.obj_get(list(ids)) if ids else {}
+    nodes = await visit.graph.obj_get(list(ids)) if ids else {}
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
     # In a thread, since it may take a tenth of a second and would block other requests.
     wordings = await asyncio.to_thread(wordings_of, visit, entry, former, media)
@@ -258,7 +258,7 @@ async def history(visit: Visit, path: HistoryPath) -> Response:
 
 async def ask(visit: Visit, path: OwnPostPath) -> Response:
     member = visit.member
-    await own_post(visit.front.graph, member.id, path.id)
+    await own_post(visit.graph, member.id, path.id)
     post = post_of(visit, await entry_with_id(visit, path.id))
     to = local(path.to, post.path)
     return await page(visit, "delete", title=visit.words.text("Delete the post"), post=post, to=to)
@@ -266,7 +266,7 @@ async def ask(visit: Visit, path: OwnPostPath) -> Response:
 
 async def delete(visit: Visit, asked: IdForm) -> Response:
     member = visit.checked(asked)
-    await posts.delete(visit.front.writes, member.id, asked.id)
+    await posts.delete(visit.writes, member.id, asked.id)
     mine = f"/@{member.name}"
     # The page of the deleted post no longer exists.
     return visit.go(mine) if asked.to.startswith(f"{mine}/{asked.id}") else visit.back(asked, mine)

@@ -107,15 +107,10 @@ def pages(settings: Settings) -> tuple[Route, ...]:
     )
 
 
-class NoPage:
-    """The ASGI application for paths without a route."""
-
-    def __init__(self, front: Front) -> None:
-        self._front = front
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        caller = await logged_in(self._front, request) or ANONYMOUS
-        visit = await visit_of(Context(caller, request, self._front, {}))
-        response = await error_page(visit, NotFound("There is no such page"))
-        await response(scope, receive, send)
+async def no_page(front: Front, scope: Scope, receive: Receive, send: Send) -> None:
+    """Respond to a request for a path without a route."""
+    request = Request(scope, receive)
+    caller = await logged_in(front, request) or ANONYMOUS
+    visit = await visit_of(Context(caller, request, front, {}))
+    response = await error_page(visit, NotFound("There is no such page"))
+    await response(scope, receive, send)

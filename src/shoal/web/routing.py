@@ -206,7 +206,7 @@ def _answering(
     open_to_all = path.split("/")[1] in _ALWAYS_OPEN
 
     async def handled(visit: Visit, params: P) -> Response:
-        if not (open_to_all or visit.viewer or visit.front.settings.public_pages):
+        if not (open_to_all or visit.viewer or visit.settings.public_pages):
             raise LogInFirst
         return await handler(visit, params)
 

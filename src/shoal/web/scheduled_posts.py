@@ -80,7 +80,7 @@ _NO_ERRORS: Mapping[int, str] = MappingProxyType({})
 
 async def show(visit: Visit, query: BeforeQuery, wrong: Mapping[int, str] = _NO_ERRORS) -> Response:
     """List scheduled posts. `wrong` are errors by the id of the post that was not rescheduled."""
-    graph, member = visit.front.graph, visit.member
+    graph, member = visit.graph, visit.member
     found = await waiting(graph, member.id, query.cursor(_SIZE))
     drafts = [scheduled_posts.draft_of(one) for one in found.posts]
     nodes = await graph.obj_get(list({id_ for draft in drafts for id_ in draft.media}))
@@ -95,7 +95,7 @@ async def show(visit: Visit, query: BeforeQuery, wrong: Mapping[int, str] = _NO_
 
 
 async def change(visit: Visit, asked: RescheduleForm) -> Response:
-    member, writes = visit.checked(asked), visit.front.writes
+    member, writes = visit.checked(asked), visit.writes
     if asked.do == "cancel":
         await scheduled_posts.cancel(writes, member.id, asked.id)
         return visit.go("/scheduled")

@@ -41,7 +41,7 @@ class Completion(msgspec.Struct, frozen=True):
 
 async def offer(visit: Visit, query: WordQuery) -> Response:
     """Complete a tag or a handle; without suggestions while the index is unavailable."""
-    reads, viewer, limit = visit.front.reads, visit.member.id, ResultRange(_COMPLETIONS)
+    reads, viewer, limit = visit.reads, visit.member.id, ResultRange(_COMPLETIONS)
     try:
         if query.q.startswith("@"):
             people = await feed.members(reads, viewer, query.q[1:], limit) if query.q[1:] else []
@@ -103,7 +103,7 @@ class SearchResults(msgspec.Struct, frozen=True):
 
 async def _tag_rows(visit: Visit, names: Sequence[str]) -> list[FoundTag]:
     """Return tags with their number of uses, with one read."""
-    counts = await visit.front.reads.tags.counted(names) if names else {}
+    counts = await visit.reads.tags.counted(names) if names else {}
     rows = []
     for name in names:
         tag = counts.get(name)
@@ -208,21 +208,21 @@ async def _people(visit: Visit, query: SearchQuery, text: str) -> list[Profile]:
     if query.type not in {"", "people"} or text.startswith("#") or _has_operator(text):
         return []
     part_ = ResultRange(_PEOPLE, query.offset) if query.type else ResultRange(_FEW_PEOPLE)
-    return await feed.members(visit.front.reads, visit.viewer_id, text.removeprefix("@"), part_)
+    return await feed.members(visit.reads, visit.viewer_id, text.removeprefix("@"), part_)
 
 
 async def _tags(visit: Visit, query: SearchQuery, text: str) -> list[str]:
     if query.type not in {"", "tags"} or text.startswith("@") or _has_operator(text):
         return []
     part_ = ResultRange(_TAGS, query.offset) if query.type else ResultRange(_FEW_TAGS)
-    return await feed.tags(visit.front.reads, visit.viewer_id, text, part_)
+    return await feed.tags(visit.reads, visit.viewer_id, text, part_)
 
 
 async def _posts(visit: Visit, query: SearchQuery, text: str) -> tuple[Sequence[Entry], int]:
     """Return posts and the cursor of the next page (0 at the end). Only members can search posts."""
     if query.type not in {"", "posts"} or visit.viewer_id is None or text.startswith("@"):
         return [], 0
-    reads = visit.front.reads
+    reads = visit.reads
     cursor = Cursor(query.before or MAX_TIME, 0, _POSTS)
     found = await feed.posts(reads, visit.viewer_id, text, cursor)
     entries = await filtered(reads.graph, visit.viewer_id, found, FilterContext.PUBLIC)
@@ -236,7 +236,7 @@ def _has_operator(text: str) -> bool:
 async def offers(visit: Visit, query: OfferQuery) -> Response:
     """Suggest members and tags that complete the query, for the list below the search box."""
     before, _, last = query.q.rpartition(" ")
-    reads, viewer = visit.front.reads, visit.viewer_id
+    reads, viewer = visit.reads, visit.viewer_id
     found: list[SearchOffer] = []
     name = last.removeprefix("from:").removeprefix("@")
     try:

@@ -78,19 +78,19 @@ class SessionsQuery(BeforeQuery, frozen=True, kw_only=True):
 
 
 async def show(visit: Visit, query: SessionsQuery) -> Response:
-    member, writes = visit.member, visit.front.writes
+    member, writes = visit.member, visit.writes
     found = await sessions.page(writes, member.id, query.cursor(_SIZE))
     here = await _here(visit)
     shown = [_row(visit, one, here) for one in found.sessions]
     following = next_of(visit, "/settings/sessions", found.next)
-    days = visit.front.settings.token_days
+    days = visit.settings.token_days
     return await settings_page(visit, "sessions", saved=query.saved, sessions=shown, next=following, days=days)
 
 
 async def end(visit: Visit, asked: IdForm) -> Response:
     member = visit.checked(asked)
     here = await _here(visit)
-    await sessions.end(visit.front.writes, member.id, asked.id)
+    await sessions.end(visit.writes, member.id, asked.id)
     response = saved_at(visit, "sessions")
     if asked.id == here:
         visit.browser.log_out(response)
@@ -99,13 +99,13 @@ async def end(visit: Visit, asked: IdForm) -> Response:
 
 async def end_others(visit: Visit, asked: Form) -> Response:
     member = visit.checked(asked)
-    await sessions.end_others(visit.front.writes, member.id, await _here(visit))
+    await sessions.end_others(visit.writes, member.id, await _here(visit))
     return saved_at(visit, "sessions")
 
 
 async def _here(visit: Visit) -> int:
     """Return the id of this browser's token; 0 if it is not logged in."""
-    found = await sessions.of_browser(visit.front.writes, visit.browser.login)
+    found = await sessions.of_browser(visit.writes, visit.browser.login)
     return found.token.id if found else 0
 
 

@@ -108,7 +108,7 @@ async def save_posting(visit: Visit, asked: PostingForm) -> Response:
         default_language=asked.default_language,
     )
     try:
-        await members.update_profile(visit.front.writes, member.id, change)
+        await members.update_profile(visit.writes, member.id, change)
     except InvalidInput as error:
         return await show_posting(visit, wrong=wrong_of(visit.words, error))
     return saved_at(visit, "posting")
@@ -153,7 +153,7 @@ async def save_privacy(visit: Visit, asked: PrivacyForm) -> Response:
         place_precision=asked.place_precision,
     )
     try:
-        await members.update_profile(visit.front.writes, member.id, change)
+        await members.update_profile(visit.writes, member.id, change)
     except InvalidInput as error:
         none = visit.words.text("This account has no e-mail address.")
         wrong = wrong_of(visit.words, error, findable_by_email=none)

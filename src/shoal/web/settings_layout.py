@@ -27,7 +27,7 @@ class SettingsGroup(NamedTuple):
 
 def groups_of(visit: Visit) -> tuple[SettingsGroup, ...]:
     """Return the settings available to the viewer; anonymous viewers have only the appearance."""
-    _, writes, archives = visit.words.text, visit.front.writes, visit.front.archives
+    _, writes, archives = visit.words.text, visit.writes, visit.front.archives
     browser = SettingsGroup(
         _("This browser"),
         (Section("appearance", "palette", _("Appearance"), _("Light or dark, contrast, language")),),

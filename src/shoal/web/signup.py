@@ -104,11 +104,11 @@ async def unconfirmed(visit: Visit, _params: None) -> Response:
 
 
 async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Response:
-    title, settings = visit.words.text("Join"), visit.front.settings
+    title, settings = visit.words.text("Join"), visit.settings
     offer = None
     try:
         if asked.invite_code:
-            offer = await invitations.offered(visit.front.writes, asked.invite_code)
+            offer = await invitations.offered(visit.writes, asked.invite_code)
         approval = needs_approval(visit.anonymous, invited=offer is not None)
     except InvalidInput as error:
         title = visit.words.text("Invitation")
@@ -143,9 +143,9 @@ def _work(visit: Visit) -> AskedWork | None:
 
 async def _wall(visit: Visit) -> list[WallPhoto]:
     """Return photos for anonymous visitors; none if the network is closed to them."""
-    if not visit.front.settings.public_pages:
+    if not visit.settings.public_pages:
         return []
-    return wall_of(visit, await trends.page(visit.front.reads, None, _PHOTOS))
+    return wall_of(visit, await trends.page(visit.reads, None, _PHOTOS))
 
 
 def _rules(visit: Visit) -> dict[str, str]:

@@ -153,7 +153,7 @@ async def of_member(visit: Visit, member: Member, ending: str) -> Response:
     if ending == _COMMON:
         return visit.go(f"{path}.{_OURS}")
     query = MemberFeedQuery(no_comments=True, no_shares=True, public_only=True)
-    found = await posts.authored_page(visit.front.reads, None, member.id, Cursor(limit=_ENTRIES), query)
+    found = await posts.authored_page(visit.reads, None, member.id, Cursor(limit=_ENTRIES), query)
     page = at.account(member.name)
     shown = f"{member.shown_name} (@{member.name})"
     icon = at.avatar(still_of(member.avatar))
@@ -165,9 +165,9 @@ async def of_tag(visit: Visit, tag: str, ending: str) -> Response:
     if ending == _COMMON:
         return visit.go(f"/tags/{tag}.{_OURS}")
     query = public_timelines.TagQuery(frozenset((tag,)))
-    found = await public_timelines.tag_page(visit.front.reads, None, query, Cursor(limit=_ENTRIES))
+    found = await public_timelines.tag_page(visit.reads, None, query, Cursor(limit=_ENTRIES))
     page = visit.front.at.tag(tag)
-    return _feed(visit, AtomChannel(f"{page}.{_OURS}", page, f"#{tag} · {visit.front.settings.title}"), found)
+    return _feed(visit, AtomChannel(f"{page}.{_OURS}", page, f"#{tag} · {visit.settings.title}"), found)
 
 
 def _feed(visit: Visit, channel: AtomChannel, found: Page) -> Response:

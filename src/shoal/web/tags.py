@@ -129,7 +129,7 @@ async def tag(visit: Visit, path: TagPath) -> Response:
     name = _checked(stem)
     if ending:
         return await syndication.of_tag(visit, name, ending)
-    reads = visit.front.reads
+    reads = visit.reads
     found = await public_timelines.tag_page(
         reads, visit.viewer_id, public_timelines.TagQuery(frozenset((name,))), path.cursor()
     )
@@ -155,7 +155,7 @@ async def follow(visit: Visit, asked: TagForm) -> Response:
     member = visit.checked(asked)
     name = _checked(asked.name)
     verb = relationships.follow_tag if asked.do == "follow" else relationships.unfollow_tag
-    await verb(visit.front.writes, member.id, name)
+    await verb(visit.writes, member.id, name)
     if visit.partial:
         return part(visit, "follow_tag", tag=_tag_view(visit, name, None, (), following=asked.do == "follow"))
     return visit.back(asked, f"/tags/{name}")
@@ -170,14 +170,14 @@ async def _shown(visit: Visit, name: str) -> TagView:
 async def _summary(visit: Visit, name: str) -> TagSummary | None:
     """Return the statistics of a tag; None if it was denied or never used, and while the tag cloud is unavailable."""
     try:
-        return await visit.front.reads.tags.summary(name)
+        return await visit.reads.tags.summary(name)
     except Unavailable:
         return None
 
 
 async def _alike(visit: Visit, name: str) -> list[RelatedTag]:
     try:
-        return await tags.related(visit.front.reads, name, _ALIKE)
+        return await tags.related(visit.reads, name, _ALIKE)
     except Unavailable:
         return []
 
@@ -185,7 +185,7 @@ async def _alike(visit: Visit, name: str) -> list[RelatedTag]:
 async def _follows(visit: Visit, name: str) -> bool:
     if visit.viewer_id is None:
         return False
-    held = await visit.front.graph.assoc_get(visit.viewer_id, (FOLLOWS_TAG,), (tag_id(name),))
+    held = await visit.graph.assoc_get(visit.viewer_id, (FOLLOWS_TAG,), (tag_id(name),))
     return bool(held[FOLLOWS_TAG])
 
 

@@ -55,7 +55,7 @@ async def liked(visit: Visit, query: BeforeQuery) -> Response:
 
 async def _kept(visit: Visit, query: BeforeQuery, atype: AssocType, tab: str, title: str) -> Response:
     member = visit.member
-    found = await saved_feed.saved_page(visit.front.reads, member.id, atype, query.cursor())
+    found = await saved_feed.saved_page(visit.reads, member.id, atype, query.cursor())
     following = next_of(visit, f"/{tab}", found.next)
     return await feed_page(visit, "saved", found.entries, following, title=title, tab=tab)
 
@@ -68,7 +68,7 @@ async def beside(visit: Visit, _params: None) -> Response:
     """Return suggested members and trending tags (or the most used tags), which a script loads into the sidebar."""
     member = visit.member
     people, rising = await asyncio.gather(
-        suggestions(visit.front.reads, member.id, _SIDEBAR_PEOPLE), cloud_of(visit, _TAGS, "rising")
+        suggestions(visit.reads, member.id, _SIDEBAR_PEOPLE), cloud_of(visit, _TAGS, "rising")
     )
     used = () if rising else await cloud_of(visit, _TAGS)
     return part(visit, "beside_panels", people=[suggested(visit, one) for one in people], rising=rising, used=used)
@@ -97,8 +97,8 @@ async def home_tabs(visit: Visit, own: str = "") -> list[Tab]:
     ]
     try:
         owned, followed = await asyncio.gather(
-            lists.owned(visit.front.graph, member.id),
-            tags.followed(visit.front.reads, member.id, Cursor(limit=_MOST_TAGS)),
+            lists.owned(visit.graph, member.id),
+            tags.followed(visit.reads, member.id, Cursor(limit=_MOST_TAGS)),
         )
     except Unavailable:
         not_noted()
@@ -133,7 +133,7 @@ async def start(visit: Visit, query: BeforeQuery) -> Response:
 
 
 async def _home(visit: Visit, viewer: Member, query: BeforeQuery) -> Response:
-    reads = visit.front.reads
+    reads = visit.reads
     found = await home_feed.page(reads, viewer.id, query.cursor(), direct=False)
     entries = await filtered(reads.graph, viewer.id, found.entries, FilterContext.HOME)
     empty = not entries and not query.before
@@ -155,7 +155,7 @@ async def _beginning(visit: Visit, viewer: Member) -> Beginning:
     """Return photos of the member's interests, popular photos, and suggested members."""
     # Suggestions change without a cache invalidation.
     not_noted()
-    reads, _ = visit.front.reads, visit.words.text
+    reads, _ = visit.reads, visit.words.text
     picked = frozenset((await tastes_of(reads.graph, viewer.id)).wishes.picked)
     part = Cursor(limit=2 * _IN_A_BEGINNING)
     of_interest, liked, newest, found = await asyncio.gather(
@@ -179,12 +179,12 @@ async def _no_page() -> Page:
 
 async def _unfiltered(visit: Visit, viewer: Member, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Return the entries that match no filter of the viewer's home timeline."""
-    found = await filtered(visit.front.reads.graph, viewer.id, entries, FilterContext.HOME)
+    found = await filtered(visit.reads.graph, viewer.id, entries, FilterContext.HOME)
     return [entry for entry in found if not entry.filtered]
 
 
 async def _front(visit: Visit) -> Response:
-    settings, reads = visit.front.settings, visit.front.reads
+    settings, reads = visit.settings, visit.reads
     wall: list[WallPhoto] = []
     cloud: list[CloudWord] = []
     if settings.public_pages:
@@ -195,7 +195,7 @@ async def _front(visit: Visit) -> Response:
         )
         wall = wall_of(visit, [*trending, *newest.entries])[:_ON_THE_WALL]
     demo_id = visit.front.demo_member
-    demo = (await visit.front.graph.obj_get((demo_id,))).get(demo_id) if demo_id else None
+    demo = (await visit.graph.obj_get((demo_id,))).get(demo_id) if demo_id else None
     return await page(
         visit,
         "front",
@@ -222,7 +222,7 @@ async def for_you(visit: Visit, query: RankedQuery) -> Response:
     """List the ranked posts, best first, with the reasons."""
     member = visit.member
     cursor = decode_cursor(query.cursor) if query.cursor else None
-    found = await for_you_feed.page(visit.front.reads, member.id, SIZE, cursor, explain=True)
+    found = await for_you_feed.page(visit.reads, member.id, SIZE, cursor, explain=True)
     posts = await _ranked(visit, found.entries)
     following = visit.url("/for-you", cursor=found.next) if found.next else ""
     _ = visit.words.text
@@ -245,7 +245,7 @@ async def for_you(visit: Visit, query: RankedQuery) -> Response:
 async def caught_up(visit: Visit, _params: None) -> Response:
     """Show the best posts since the last visit, starting with friends who rarely post. The page is finite."""
     member, words = visit.member, visit.words
-    found = await catch_up(visit.front.reads, member.id, explain=True)
+    found = await catch_up(visit.reads, member.id, explain=True)
     quiet, best = [await _ranked(visit, one) for one in (found.quiet, found.best)]
     left_out = words.counted("%(n)s more post is in your home.", "%(n)s more posts are in your home.", found.left_out)
     return await page(
@@ -263,7 +263,7 @@ async def caught_up(visit: Visit, _params: None) -> Response:
 
 async def seen(visit: Visit, told: SeenForm) -> Response:
     member = visit.checked(told)
-    await ranking.add_seen_posts(visit.front.writes, member.id, told.ids)
+    await ranking.add_seen_posts(visit.writes, member.id, told.ids)
     return Response(status_code=204)
 
 

@@ -107,9 +107,9 @@ async def turn_on_by_passkey(visit: Visit, asked: ByPasskeys) -> Response:
 async def _turned_on(visit: Visit, member: Member, codes: list[str]) -> Response:
     response = await _codes(visit, codes)
     # Turning it on ends the sessions of moderators and admins; this browser has just verified the second factor.
-    now = (await visit.front.graph.obj_get((member.id,))).get(member.id)
+    now = (await visit.graph.obj_get((member.id,))).get(member.id)
     if isinstance(now, Member) and now.generation != member.generation:
-        await log_in(visit, response, await sessions.begin(visit.front.writes, now, proved=True, origin=visit.origin))
+        await log_in(visit, response, await sessions.begin(visit.writes, now, proved=True, origin=visit.origin))
     return response
 
 

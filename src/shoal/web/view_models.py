@@ -81,7 +81,7 @@ async def people_of(visit: Visit, profiles: Sequence[Profile]) -> list[PersonVie
     """Return members with the viewer's relationship to each. Costs two reads for a logged-in viewer."""
     relations: dict[int, Relation] = {}
     if visit.viewer_id is not None and profiles:
-        relations = await full_relations(visit.front.graph, visit.viewer_id, [one.member.id for one in profiles])
+        relations = await full_relations(visit.graph, visit.viewer_id, [one.member.id for one in profiles])
     return [person_of(visit, one, relations.get(one.member.id, STRANGER)) for one in profiles]
 
 
@@ -218,7 +218,7 @@ class PostView(msgspec.Struct, frozen=True):
 
 async def entry_with_id(visit: Visit, id_: int) -> Entry:
     """Return a post or share. Raises `NotFound` if the viewer may not see it."""
-    found = await hydrate(visit.front.reads.graph, visit.viewer_id, (id_,), unasked=False)
+    found = await hydrate(visit.reads.graph, visit.viewer_id, (id_,), unasked=False)
     if not found:
         raise NotFound("There is no such post")
     return found[0]
@@ -242,7 +242,7 @@ def with_first_photo(posts: list[PostView]) -> list[PostView]:
 async def answered(visit: Visit, entries: Sequence[Entry]) -> dict[int, str]:
     """Return the user names, by member id, of the authors whose posts these entries answer. Costs one read if there are any."""
     parents = {entry.post.parent_author_id for entry in entries} - {0}
-    nodes = await visit.front.graph.obj_get(list(parents)) if parents else {}
+    nodes = await visit.graph.obj_get(list(parents)) if parents else {}
     return {id_: node.name for id_, node in nodes.items() if isinstance(node, Member)}
 
 
