@@ -297,7 +297,6 @@ def _address(text: str) -> str:
 
 
 def password_length(visit: Visit) -> str:
-    """Return the rule about the length of a password."""
     words, limits = visit.words, visit.limits
     text = words.text("A password has %(least)s to %(most)s characters.")
     return text % {"least": limits.password_least, "most": words.number(limits.password_most)}

@@ -25,8 +25,6 @@ from shoal.web.settings_layout import settings_page
 
 
 class LeaveForm(Form, frozen=True, kw_only=True):
-    """The password and an explicit confirmation."""
-
     password: Line = ""
     sure: bool = False
 
@@ -106,7 +104,6 @@ async def form(visit: Visit, _query: None) -> Response:
 
 
 async def come_back(visit: Visit, asked: ComeBack) -> Response:
-    """Cancel the deletion and log in."""
     visit.check_sent(asked)
     try:
         member = await login_attempts.come_back(visit.anonymous, asked.username, asked.password)

@@ -23,7 +23,6 @@ from shoal.web.request_context import Handle, Visit
 
 
 def _verbs(words: Translated) -> dict[AuditVerb, str]:
-    """Return a label for each verb, in the order of the enumeration."""
     _ = words.text
     return {
         AuditVerb.MEMBER_SUSPENDED: _("Member suspended"),

@@ -47,8 +47,6 @@ _MOST_AT_ONCE = 500
 
 
 class FollowListForm(Form, frozen=True, kw_only=True):
-    """A follow list: a file, or addresses that were typed."""
-
     file: Upload | None = None
     handles: Annotated[str, Meta(max_length=100_000)] = ""
 

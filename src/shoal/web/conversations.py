@@ -277,7 +277,6 @@ def _words(recipients: str) -> list[str]:
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """Return the routes. The settings limit the size of the form and its files."""
     return (
         routing.page("/conversations", several, BeforeQuery),
         routing.page("/conversations/{id}", one, IdPath),

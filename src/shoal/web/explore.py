@@ -35,8 +35,6 @@ _MOST = 2_000
 
 
 class DirectoryPageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The order of the directory, and the offset of the page."""
-
     order: Literal["followed", "active", "new"] = "followed"
     offset: Annotated[int, Meta(ge=0, le=_MOST)] = 0
 
@@ -87,8 +85,6 @@ class WallPhoto(NamedTuple):
 
 
 class CloudWord(NamedTuple):
-    """A tag of the cloud, sized by its uses."""
-
     tag: str
     path: str
     size: int

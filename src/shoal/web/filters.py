@@ -75,7 +75,6 @@ def _contexts(visit: Visit) -> list[tuple[str, str]]:
 
 
 def _actions(visit: Visit) -> list[tuple[str, str, str]]:
-    """Return the actions of a filter, each with its label and a hint."""
     _ = visit.words.text
     return [
         (FilterAction.WARN, _("Fold it"), _("It stands there in a line that says why, and can be opened")),
@@ -136,8 +135,6 @@ class ChangeForm(FilterForm, frozen=True, kw_only=True):
 
 
 class RepeatsForm(Form, frozen=True, kw_only=True):
-    """Whether a post that several members shared is shown only once."""
-
     folds_shares: bool = False
 
 

@@ -21,8 +21,6 @@ from shoal.web.request_context import Form, Line, Visit, local
 
 
 class LogInQuery(msgspec.Struct, frozen=True):
-    """The path to redirect to after login."""
-
     to: Line = ""
 
 

@@ -166,7 +166,6 @@ async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfP
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """Return the routes. The settings limit the size of a file."""
     largest = max(settings.max_upload_bytes, settings.max_video_bytes) + routing.FORM_BYTES
     return (
         routing.form("/compose/files", upload, NewFile, limit_class="media", max_body=largest),

@@ -49,8 +49,6 @@ class OfferedTag(NamedTuple):
 
 
 class SuggestedPerson(NamedTuple):
-    """A suggested member with some of their photos."""
-
     person: PersonView
     photos: tuple[WallPhoto, ...]
 
@@ -196,7 +194,6 @@ async def _follows(visit: Visit, member: Member) -> int:
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """Return the routes. The settings limit the size of an avatar."""
     most = settings.max_upload_bytes + routing.FORM_BYTES
     return (
         routing.page("/welcome", begin),

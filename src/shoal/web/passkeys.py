@@ -29,8 +29,6 @@ class QuestionQuery(msgspec.Struct, frozen=True):
 
 
 class ByPasskey(Form, frozen=True, kw_only=True):
-    """The response of a passkey."""
-
     answer: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
 
 
@@ -105,8 +103,6 @@ class NameForm(Form, frozen=True, kw_only=True):
 
 
 class RemovePasskeyForm(Form, frozen=True, kw_only=True):
-    """The passkey to remove, and proof of identity."""
-
     id: _Id
     current_password: Line = ""
     code: _Answer = ""

@@ -330,7 +330,6 @@ async def remove(visit: Visit, asked: RemoveForm) -> Response:
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """Return the routes. The settings limit the size of a picture."""
     most = 2 * settings.max_upload_bytes + routing.FORM_BYTES
     return (
         routing.page("/@{handle}", show, ProfilePath, remembered=True),

@@ -94,7 +94,6 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
 
 
 def _others(visit: Visit, recipe: Recipe) -> list[str]:
-    """Return the other numbers of a recipe as sentences."""
     _, number = visit.words.text, visit.words.decimal
     return [
         _("A post counts half as new after %(n)s hours.") % {"n": number(recipe.half_life_hours)},
@@ -106,7 +105,6 @@ def _others(visit: Visit, recipe: Recipe) -> list[str]:
 
 
 def _presets(visit: Visit, recipe: Recipe) -> list[PresetChip]:
-    """Return the presets, with the current one marked."""
     names = _preset_names(visit.words)
     return [
         PresetChip(visit.url("/settings/ranking", preset=name), names[name], one == recipe)
@@ -128,7 +126,6 @@ def _card(visit: Visit, one: Previewed, place: int) -> PreviewCard:
 
 
 def _hints(words: Translated) -> dict[str, str]:
-    """Return a short description of each term."""
     _ = words.text
     return {
         "reactions": _("Likes and shares; each doubling counts as much again"),

@@ -37,7 +37,6 @@ async def followers(visit: Visit, path: HandlePath) -> Response:
 
 
 async def following(visit: Visit, path: HandlePath) -> Response:
-    """List the members whom a member follows, newest first."""
     title = visit.words.text("Followed by %(name)s")
     return await _connections(visit, path, FOLLOWS, "following", title)
 
@@ -163,8 +162,6 @@ _Done = Literal[
 
 
 class MorePath(msgspec.Struct, frozen=True, kw_only=True):
-    """A member, and the change just made."""
-
     handle: Handle
     done: _Done = ""
 

@@ -48,8 +48,6 @@ class ReportForm(Form, frozen=True, kw_only=True):
 
 
 class DoneQuery(msgspec.Struct, frozen=True):
-    """The reported member, and the page to return to."""
-
     member: Id
     to: Line = "/"
 

@@ -176,8 +176,6 @@ def _changed(
 
 
 class OwnPostPath(msgspec.Struct, frozen=True):
-    """A post of the member, and the page to return to."""
-
     id: Id
     to: Line = ""
 
@@ -273,7 +271,6 @@ async def delete(visit: Visit, asked: IdForm) -> Response:
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
-    """Return the routes. The settings limit the size of a form with files."""
     return (
         routing.page("/posts/{id}/edit", form, OwnPostPath),
         routing.form("/posts/{id}/edit", save, EditForm, max_body=form_bytes(settings)),

@@ -59,7 +59,6 @@ from shoal.web.request_context import logged_in, visit_of
 
 
 def pages(settings: Settings) -> tuple[Route, ...]:
-    """Return the routes of all pages. The settings limit the size of uploads."""
     return (
         *account.ROUTES,
         *account_deletion.ROUTES,

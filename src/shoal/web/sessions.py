@@ -72,8 +72,6 @@ _SIZE = 40
 
 
 class SessionsQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A page of the list, and whether a session was just ended."""
-
     saved: bool = False
 
 

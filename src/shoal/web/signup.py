@@ -149,7 +149,6 @@ async def _wall(visit: Visit) -> list[WallPhoto]:
 
 
 def _rules(visit: Visit) -> dict[str, str]:
-    """Return the rule of each field, to show when a value breaks it."""
     _ = visit.words.text
     return {
         "username": _("A user name is made of the letters a to z, digits and the underscore, 30 at most."),

@@ -57,7 +57,6 @@ async def _event(visit: Visit, one: News | OfViewer) -> bytes:
 
 
 def _lines(name: str, data: str, position: str) -> bytes:
-    """Return the lines of an event, one `data` line for each line of the data."""
     text = "".join(f"data: {line}\n" for line in data.splitlines())
     return f"event: {name}\n{text}id: {position}\n\n".encode()
 

@@ -50,7 +50,6 @@ class AtomChannel(NamedTuple):
 
 
 def _atom(visit: Visit, channel: AtomChannel, entries: Sequence[Entry]) -> bytes:
-    """Return an Atom feed of the entries as an XML document."""
     feed = Element("feed", {"xmlns": _ATOM, "xml:lang": visit.words.code})
     _text(feed, "id", channel.page)
     _text(feed, "title", channel.title)

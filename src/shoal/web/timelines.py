@@ -119,8 +119,6 @@ _PEOPLE = 4
 
 
 class Beginning(NamedTuple):
-    """The contents of an empty home page: photos by heading, and suggested members."""
-
     walls: list[tuple[str, list[WallPhoto]]]
     people: list[SuggestedPerson]
 

@@ -34,8 +34,6 @@ class SecondFactorQuery(msgspec.Struct, frozen=True):
 
 
 class TurnOn(Form, frozen=True, kw_only=True):
-    """The secret key given to the app, a current code of the app, and the password."""
-
     key: Line = ""
     code: Line = ""
     current_password: Line = ""
@@ -83,7 +81,6 @@ async def show(visit: Visit, query: SecondFactorQuery = _NOT_SAVED, wrong: Wrong
 
 
 async def turn_on(visit: Visit, asked: TurnOn) -> Response:
-    """Turn on two-factor authentication by app, and show the recovery codes."""
     member = visit.checked(asked)
     try:
         _check_not_lent(visit)
