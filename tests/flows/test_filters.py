@@ -11,8 +11,8 @@ from shoal.commands import filters
 from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterAction, FilterContext
+from shoal.graph.access import filters_of
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.members import filters_of
 from shoal.queries import home
 from tests.flows.people import register
 from tests.flows.reading import Read, calls

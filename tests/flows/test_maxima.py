@@ -20,9 +20,9 @@ from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
 from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput, NotAllowed
-from shoal.core.filters import FilterContext
+from shoal.core.filters import MAX_FILTERS, FilterContext
+from shoal.graph.access import filters_of
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.members import MAX_FILTERS, filters_of
 from shoal.graph.schema import (
     FEATURES_TAG,
     FOLLOWS,

@@ -10,7 +10,7 @@ from shoal.commands import filters, members, posts, relationships
 from shoal.commands.filters import FilterChange
 from shoal.commands.posts import Draft
 from shoal.core.filters import Filter, FilterAction, FilterContext
-from shoal.graph.payloads.members import filters_of
+from shoal.graph.access import filters_of
 from tests.api.world import World, world
 from tests.web.visitor import Visitor, member, visitor
 

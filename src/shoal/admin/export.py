@@ -24,12 +24,12 @@ from shoal.commands.polls import poll_of, titles
 from shoal.commands.scheduled_posts import draft_of
 from shoal.core.model import Album, App, Media, Member, MemberList, Poll, Post, Revision, ScheduledPost, Token
 from shoal.core.signup import Invitation
-from shoal.graph.access import members_by_id
+from shoal.graph.access import filters_of, members_by_id
 from shoal.graph.bulk import FIRST
 from shoal.graph.contract import Assoc, AssocRow, Cursor, Store
 from shoal.graph.member_lookup import login_of
 from shoal.graph.payloads.follows import follow_terms, mute_terms
-from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, filters_of, in_order, tastes_of
+from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, in_order, tastes_of
 from shoal.graph.payloads.posts import chosen_of
 from shoal.graph.schema import (
     ASSOC_TYPES,

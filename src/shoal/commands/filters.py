@@ -13,12 +13,11 @@ from msgspec.structs import replace
 from shoal.commands.context import Claim, Writes, add_node, delete_owned, in_turn
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import FiltersChanged
-from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
+from shoal.core.filters import MAX_FILTERS, Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
 from shoal.core.ids import shard_of
 from shoal.core.text import check_text
-from shoal.graph.access import access_post, own_object
+from shoal.graph.access import access_post, filters_of, own_object
 from shoal.graph.contract import Batch, IdTaken, Reader
-from shoal.graph.payloads.members import MAX_FILTERS, filters_of
 from shoal.graph.schema import OWNS_FILTER
 
 MAX_KEYWORDS = 100

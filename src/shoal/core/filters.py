@@ -17,6 +17,8 @@ import msgspec
 
 from shoal.core.model import Node
 
+MAX_FILTERS = 100
+
 
 class FilterAction(StrEnum):
     """How a client shows a post that a filter matches."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from shoal.core.errors import Gone, NotFound
-from shoal.core.filters import Filter
+from shoal.core.filters import MAX_FILTERS, Filter
 from shoal.core.ids import now_ms
 from shoal.core.model import Album, Media, Member, MemberList, Node, Poll, Post, ScheduledPost, Share
 from shoal.core.signup import Invitation
@@ -28,6 +28,7 @@ from shoal.graph.schema import (
     FOLLOWS,
     MUTES,
     NOTES,
+    OWNS_FILTER,
     REPORTS_POST,
     REQUESTED_BY,
     REQUESTS,
@@ -268,3 +269,10 @@ async def members_by_id(graph: Reader, ids: Sequence[int]) -> dict[int, Member]:
     """Return the members among these ids, by id; other ids are absent."""
     found = await graph.obj_get(ids)
     return {id_: node for id_, node in found.items() if isinstance(node, Member)}
+
+
+async def filters_of(graph: Reader, member_id: int) -> list[Filter]:
+    """Return the member's filters, oldest first, including expired ones. One read without filters, else two."""
+    # More than the limit, because concurrent requests may exceed it.
+    owned = await graph.assoc_range(member_id, OWNS_FILTER, Cursor(limit=2 * MAX_FILTERS))
+    return await objects_of(graph, Filter, [assoc.id2 for assoc in reversed(owned)])

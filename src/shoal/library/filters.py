@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias
 from shoal.commands import filters
 from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
-from shoal.graph.access import own_object
-from shoal.graph.payloads.members import filters_of
+from shoal.graph.access import filters_of, own_object
 from shoal.library.acting import AnyPost, Owned, id_of, one_of, post_id
 
 AnyFilter: TypeAlias = Filter | int

@@ -16,8 +16,7 @@ from shoal.core import filters as values
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import Filter as StoredFilter
 from shoal.core.filters import FilterAction, FilterContext
-from shoal.graph.access import own_object
-from shoal.graph.payloads.members import filters_of
+from shoal.graph.access import filters_of, own_object
 from shoal.http.params import Id
 from shoal.mastodon_api.context import Context, One, Router, actor
 from shoal.mastodon_api.entities import serializers

@@ -33,10 +33,10 @@ from msgspec import structs
 from shoal.core.filters import Compiled, Filter, FilterContext, Text, compiled
 from shoal.core.ids import now_ms
 from shoal.core.model import Member, Post, Visibility
+from shoal.graph.access import filters_of
 from shoal.graph.cache.dependencies import good_until
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import MAX_TIME, Cursor, Reader, find_object
-from shoal.graph.payloads.members import filters_of
 from shoal.graph.schema import SHARED_BY
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Filtered, Row, SharedBy, Sight, Wanted, profiles, sight

@@ -15,8 +15,7 @@ from shoal.commands.filters import MAX_CHARACTERS, MAX_KEYWORDS_IN_ALL, FilterCh
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterPost
-from shoal.graph.access import own_object
-from shoal.graph.payloads.members import filters_of
+from shoal.graph.access import filters_of, own_object
 from shoal.http.params import Id
 from shoal.queries.hydration import hydrate
 from shoal.web import routing

@@ -12,12 +12,11 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.core.audit import AuditEntry
-from shoal.core.filters import Filter
 from shoal.core.ids import named
 from shoal.core.ranking.preferences import NO_WISHES, SeenPosts, Taste, Wishes
 from shoal.core.ranking.recipes import Recipe
-from shoal.graph.contract import Assoc, Batch, Cursor, Reader
-from shoal.graph.schema import AUDITED, LEADING_TO_LOGINS, MARKED, OWNS_FILTER, public_list, seen_key, taste_key
+from shoal.graph.contract import Assoc, Batch, Reader
+from shoal.graph.schema import AUDITED, LEADING_TO_LOGINS, MARKED, public_list, seen_key, taste_key
 
 HOME = "home"
 NOTIFICATIONS = "notifications"
@@ -53,19 +52,6 @@ def drop_login(batch: Batch, owner_id: int, id_: int, now: int, version: int = 0
     batch.obj_del(id_, version)
     for atype in LEADING_TO_LOGINS:
         batch.assoc_del(owner_id, atype, id_, now)
-
-
-MAX_FILTERS = 100
-
-
-async def filters_of(graph: Reader, member_id: int) -> list[Filter]:
-    """Return the member's filters, oldest first, including expired ones. One read without filters, else two."""
-    # More than the limit, because concurrent requests may exceed it.
-    owned = await graph.assoc_range(member_id, OWNS_FILTER, Cursor(limit=2 * MAX_FILTERS))
-    if not owned:
-        return []
-    nodes = await graph.obj_get([assoc.id2 for assoc in owned])
-    return [node for assoc in reversed(owned) if isinstance(node := nodes.get(assoc.id2), Filter)]
 
 
 class Tastes(NamedTuple):
