@@ -11,7 +11,8 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "decisions"
 INDEX = FOLDER / "README.md"
 MOST = 80
 """More than a maintainer reads. Merge decisions, or delete those that no longer matter."""
-SECTIONS = ("Context", "Decision", "Consequences")
+SECTIONS = (("Context",), ("Decision",), ("Consequences", "Figures"))
+"""Of each group, a record has at least one section."""
 TOPICS = {
     1: "Placement, graph and processes",
     21: "Timelines, feeds, tags and search",
@@ -52,8 +53,9 @@ def _record(path: Path) -> Record:
         raise ValueError(
             f"{path.name}: begin with '# {int(path.name[:4])}. Title' and 'Date: YYYY-MM-DD. Status: accepted.'"
         )
-    if missing := [section for section in SECTIONS if f"\n## {section}\n" not in text]:
-        raise ValueError(f"{path.name}: the section {missing[0]} is missing")
+    for names in SECTIONS:
+        if not any(f"\n## {name}\n" in text for name in names):
+            raise ValueError(f"{path.name}: the section {' or '.join(names)} is missing")
     return Record(int(head[1]), head[2], head[3], path)
 
 

@@ -8,7 +8,7 @@ raises at startup, so no part of the API is unlimited by accident.
 
 Matching (`Trie`): a literal segment takes precedence over a prefixed parameter (`@{name}`), and that over a bare parameter. A
 trailing slash makes no difference. With 200 routes a match takes a microsecond; Starlette's list of patterns takes up to a
-hundred (`docs/decisions/http.md`).
+hundred (`docs/decisions/0041-uvicorn-with-our-own-protocol-class.md`).
 """
 
 from __future__ import annotations

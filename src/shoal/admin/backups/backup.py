@@ -5,7 +5,7 @@ its own process next to the processes that serve the network. Memory is bounded:
 stores, and the names of a 64th of the media.
 
 All stores are opened while no commit ends in any of them. Why that is necessary and sufficient:
-docs/decisions/operations.md, "Backups".
+docs/decisions/0072-backups-are-a-consistent-cut.md.
 """
 
 from __future__ import annotations
