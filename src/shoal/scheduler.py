@@ -44,7 +44,7 @@ _REMEMBERED = 10_000
 
 
 class Agenda(BackgroundWorker):
-    """Background worker for due tickets between `start` and `stop`; `once` processes what is due now.
+    """Background worker for due tickets between `start` and `stop`; `once` processes all currently due tickets.
 
     `writes` uses the graph without its cache: changes made here are permanent.
     """

@@ -54,7 +54,7 @@ class RunningFront:
 
 
 class SeveralProcesses(Protocol):
-    """The other processes that serve the same store from the same socket."""
+    """The other processes that serve this store from this socket."""
 
     def passing(self, routes: ReadableRoutes) -> Passing:
         """Return the assignment of connections to processes."""

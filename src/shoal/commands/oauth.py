@@ -55,7 +55,7 @@ _DROPPED_AT_ONCE = 8
 
 
 async def expired(writes: Writes, member_id: int) -> list[int]:
-    """Return some of the member's expired credentials, more than are added in the same time.
+    """Return some of the member's expired credentials, at a higher rate than new ones are added.
 
     Checks the oldest and the newest, because half-finished logins expire long before the sessions listed ahead of them.
     """

@@ -128,7 +128,7 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Pin an own post to the profile. Raises `InvalidInput` for a share, for a direct post, and for one too many."""
+    """Pin the member's post to the profile. Raises `InvalidInput` for a share or a direct post, and for too many pins."""
     node = (await writes.graph.obj_get((post_id,))).get(post_id)
     if isinstance(node, Share) and node.author_id == member_id:
         raise InvalidInput("a share cannot be pinned")
@@ -156,7 +156,7 @@ async def _pin(writes: Writes, member_id: int, post_id: int, claim: Claim) -> No
 
 
 async def unpin(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Unpin an own post. Raises `NotFound` for another member's."""
+    """Unpin the member's post. Raises `NotFound` for another member's."""
     post = await own_post(writes.graph, member_id, post_id)
     await _end_own(writes, member_id, PINS, post.id)
     return post
@@ -258,7 +258,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
     claim(batch)
     now = writes.new_id(batch.shard)
     batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, place)))
-    # A position does not know its post: the data tells whether the post still exists when the inverse arrives.
+    # A position does not know its post: the data shows whether the post still exists when the inverse arrives.
     batch.assoc_add(member_id, PUTS_EMOJI, place.id, now, post.id.to_bytes(8))
     for ended in before:
         if ended not in there:

@@ -64,7 +64,7 @@ AS_IS = FollowOptions()
 async def follow(writes: Writes, member_id: int, other_id: int, options: FollowOptions = AS_IS) -> Relation:
     """Follow a member, or send a request if they are locked.
 
-    A repeated follow changes its terms. Raises `NotAllowed` for oneself, and if either has blocked the other.
+    A repeated follow changes its terms. Raises `NotAllowed` for the member themselves, and if either has blocked the other.
     """
     foresee(member_id)
     other = await access_member(writes.graph, other_id)
@@ -284,7 +284,7 @@ async def mute(
 ) -> Relation:
     """Mute a member without their knowledge: hide their posts from timelines and, with `notifications`, their notifications.
 
-    The mute expires after `seconds` (0: never). Muting again changes both. Raises `NotAllowed` for oneself.
+    The mute expires after `seconds` (0: never). Muting again changes both. Raises `NotAllowed` for the member themselves.
     """
     await access_member(writes.graph, other_id)
     if member_id == other_id:
@@ -317,7 +317,7 @@ async def note(writes: Writes, member_id: int, other_id: int, text: str) -> Rela
 
 
 async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Feature the other member on the own profile. Raises `InvalidInput` if the member does not follow them."""
+    """Feature the other member on the member's profile. Raises `InvalidInput` if the member does not follow them."""
     stand = await relation(writes.graph, member_id, other_id)
     if not stand.following:
         raise InvalidInput("You must be already following the account you want to endorse")
@@ -327,7 +327,7 @@ async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def unendorse(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Stop featuring the other member on the own profile."""
+    """Stop featuring the other member on the member's profile."""
     await _end(writes, member_id, ENDORSES, other_id)
     return await relation(writes.graph, member_id, other_id)
 

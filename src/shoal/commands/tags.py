@@ -39,7 +39,7 @@ def folded(id2: int, data: bytes) -> str | None:
 async def fold_lists(writes: Writes, member_id: int) -> None:
     """Move the followed and featured tags of a member to their canonical forms.
 
-    Each keeps its position in the list. Of two spellings of one tag, the canonical one stays.
+    Each keeps its position in the list. If two spellings of a tag exist, the canonical one stays.
     """
     for atype in TAG_LISTS:
 

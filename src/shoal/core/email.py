@@ -22,7 +22,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class MailKind(StrEnum):
-    """The subject of a mail. The first four have a single-use link."""
+    """The kinds of mail. The first four have a single-use link."""
 
     RESET = "reset"
     """Sets another password."""

@@ -1,4 +1,4 @@
-"""The stored objects: frozen, typed, and the same on every backend.
+"""The stored objects: frozen, typed, and identical on every backend.
 
 An object is a `Node`: it has an `id`, which contains its shard, and a `version` that each change increments. All other
 relations between objects are associations (`graph/schema.py`). Times are Unix milliseconds, UTC.

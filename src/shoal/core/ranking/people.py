@@ -93,7 +93,7 @@ REASONS = (
 
 
 class FriendsOfFriends(NamedTuple):
-    """Members whom followees follow, strongest bonds first: columns of one length, 18 bytes per member."""
+    """Members whom followees follow, strongest bonds first: columns of equal length, 18 bytes per member."""
 
     ids: Ids
     friends: npt.NDArray[np.uint16]
@@ -164,7 +164,7 @@ def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int,
 
 
 class PeopleFacts(NamedTuple):
-    """Facts about candidates: a float64 column per reason, of one length, in the order of the reasons."""
+    """Facts about candidates: float64 columns of equal length, one per reason and in the order of the reasons."""
 
     bonds: Column
     """Sum of 1 / sqrt(follows) over the followees who follow the candidate."""

@@ -192,7 +192,7 @@ def fitting(wishes: Wishes) -> Wishes:
 def folded(wishes: Wishes) -> Wishes:
     """Return the feedback with tags in canonical form, without those whose canonical form is too long for a tag.
 
-    The taps of two spellings of one tag are added.
+    The taps of two spellings of a tag are added.
     """
     picked = tuple(tag for tag in dict.fromkeys(map(canonical_tag, wishes.picked)) if tag)
     taps: dict[str, int] = {}

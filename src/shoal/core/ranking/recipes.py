@@ -8,7 +8,7 @@
     friends = 4.0
     seen = -6.0
 
-A link names every number (`/recipe?reactions=2&tags=3&...`), so it means the same on every server. Parameters omitted from a
+A link names every number (`/recipe?reactions=2&tags=3&...`), so it has an equal meaning on every server. Parameters omitted from a
 link get their defaults.
 """
 
@@ -61,7 +61,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     exploration: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.1
     """Part of the feed for the newest public posts that no other source brings, by authors whom few have met."""
     author_most: Annotated[int, Meta(ge=1, le=10)] = 3
-    """Posts of one author among any ten that follow each other."""
+    """Posts per author among any ten in sequence."""
 
     def row(self) -> tuple[float, ...]:
         return tuple(getattr(self.weights, name) for name in TERM_NAMES)
@@ -153,7 +153,7 @@ def _document(numbers: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _text(value: float) -> str:
-    """Return the shortest text that parses to the same number."""
+    """Return the shortest text that parses to this number."""
     return repr(value).removesuffix(".0")
 
 
