@@ -3,9 +3,9 @@
 During the grace period the member is hidden like a suspended one and no data is deleted: canceling restores everything but
 sessions and role. The deletion object is scheduled on the agenda.
 
-The deletion uses the member's own commands, so the usual consequences follow and counts stay exact. Each step
-deletes what still exists, so it may be repeated, also by another process, and only the start has to be recorded. The member
-object is deleted last. The user name stays reserved, because links still refer to it.
+The deletion uses the member's own commands, so the usual consequences follow and counts stay exact. Each step deletes what still
+exists, so it may be repeated, also by another process, and only the start has to be recorded. The member object is deleted last.
+The user name stays reserved, because links still refer to it.
 """
 
 from __future__ import annotations

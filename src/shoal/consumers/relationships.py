@@ -39,7 +39,7 @@ from shoal.graph.schema import (
 async def settle_inverse(effects: Effects, event: events.InverseOwed, mark: int) -> None:
     """Apply the inverse in its own store. It keeps its time, so repeating it changes nothing.
 
-    If the post or poll was deleted and cleared meanwhile, the inverse is cleared too.
+    If the post or poll was deleted and cleared since, the inverse is cleared too.
     """
     await _put(effects, AssocOp(*event.op))
     await clear_late(effects, event.op)

@@ -1,8 +1,8 @@
 """Bulk reads and writes of whole rows: moving a network, importing into an empty one, and consistent snapshots for backups.
 
-Rows are written unchanged, without bumping times, changing counts or deriving inverses, so no other process may write at the same
-time. An import part must contain new rows only; if any row exists the part is refused as a whole. Snapshots of several stores are
-consistent: all stores are held, then opened, then released, and no commit completes in any of them while all are held.
+Rows are written unchanged, without bumping times, changing counts or deriving inverses, so no other process may write
+concurrently. An import part must contain new rows only; if any row exists the part is refused as a whole. Snapshots of several
+stores are consistent: all stores are held, then opened, then released, and no commit completes in any of them while all are held.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class KeyRow(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows to be stored, replacing rows with the same keys."""
+    """Rows to be stored, replacing rows with these keys."""
 
     objects: Sequence[AnyNode] = ()
     assocs: Sequence[AssocRow] = ()
@@ -70,7 +70,7 @@ class Rows(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The size of part of a network. Bytes are those of objects and associations, without indexes."""
+    """The size of part of a network. Bytes include objects and associations, but no indexes."""
 
     members: int = 0
     posts: int = 0
@@ -101,7 +101,7 @@ class Spreading(Protocol):
 
 
 def weigh(node: AnyNode) -> Spread:
-    """Return the size of one object: itself as a member or a post, and its bytes."""
+    """Return the size of an object: whether it is a member or a post, and its bytes."""
     return Spread(isinstance(node, Member), isinstance(node, Post), len(encode_node(node)))
 
 

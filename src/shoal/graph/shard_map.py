@@ -176,7 +176,7 @@ class RowNames:
 
 @dataclass(frozen=True)
 class Digest:
-    """The number of rows of each kind and the sum of their hashes: equal for two stores with the same rows."""
+    """The number of rows of each kind and the sum of their hashes: equal for two stores with equal rows."""
 
     parts: Mapping[RowKind, tuple[int, int]]
 
@@ -197,7 +197,7 @@ class Digest:
 
 
 class Side(Protocol):
-    """One of the two stores of a move. For the marks see `postgres/moves_sql`; other stores report the same names."""
+    """One of the two stores of a move. For the marks see `postgres/moves_sql`; other stores report equal names."""
 
     @property
     def url(self) -> str:

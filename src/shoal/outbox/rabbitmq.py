@@ -63,7 +63,7 @@ def write(job: Job, at: int, *, rest: int = 0, error: str = "") -> bytes:
 
 
 class Queues:
-    """The names of the queues of one network; `namespace` separates networks on one broker."""
+    """The names of a network's queues; `namespace` separates networks on one broker."""
 
     def __init__(self, namespace: str) -> None:
         self.work = f"{namespace}.work"
@@ -253,7 +253,7 @@ _AWAY_SECONDS = 1.0
 
 
 class RabbitOutbox:
-    """The jobs of one network on a broker. With `taking` this process works; without, it relays, lists and replays.
+    """The jobs of a network on a broker. With `taking` this process works; without, it relays, lists and replays.
 
     `prefetch` limits unacknowledged deliveries. `deaths` is how many workers a job may kill before it is parked.
     """

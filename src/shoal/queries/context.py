@@ -102,7 +102,7 @@ class Suggested(NamedTuple):
     values: NDArray[np.float64]
     """See `core.ranking.people.values`; shape (ids, reasons)."""
     numbers: NDArray[np.float64]
-    """The number shown with each value: followees, followers, kilometers. The same shape."""
+    """The number shown with each value: followees, followers, kilometers. Its shape equals that of `values`."""
     friends: NDArray[np.int64]
     """Up to two followees of the viewer who follow each; 0 for none. Shape (ids, 2)."""
     tags: list[tuple[str, ...]]

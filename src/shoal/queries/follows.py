@@ -73,7 +73,7 @@ def told_periods(alive: Assoc | None, ended: list[Assoc]) -> list[FollowSpan]:
 
 
 def dated(told: Iterable[FollowSpan], since: int) -> list[FollowPeriod]:
-    """Return periods in Unix milliseconds, without those that ended before `since`."""
+    """Return periods in Unix milliseconds, without periods that ended before `since`."""
     found = map(_dated, told)
     return [period for period in found if period.until is None or period.until >= since]
 

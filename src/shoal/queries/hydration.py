@@ -173,7 +173,7 @@ _MANY = 200
 class Sight:
     """Entries as a viewer sees them, read in two steps.
 
-    `look` reads what decides whether they are shown; `entries` hydrates those that are. Relations and members from one call of
+    `look` reads the data that decides which entries are shown; `entries` hydrates these. Relations and members from one call of
     `look` are kept for the next, so a page may call it several times.
     """
 
@@ -234,7 +234,7 @@ class Sight:
 def sight(graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: Reader | None = None) -> Sight:
     """Return the viewer's `Sight`.
 
-    `unasked` entries are those of a timeline or list, without muted authors; otherwise the viewer requested specific entries.
+    `unasked` entries belong to a timeline or list, without muted authors; otherwise the viewer requested specific entries.
     """
     return Sight(graph, viewer, partial(_visible, viewer, may_list if unasked else may_see), lasting)
 

@@ -4,7 +4,7 @@ There is no list of all members. Objects are ordered by id, and therefore by tim
 range of time after another, going back, with longer ranges where there was little activity, and reads a bounded part of the
 network.
 
-The audit log has one list for each data source. The address of an action on one's own account is in a list of that member.
+The audit log has one list for each data source. The address of an action on the member's own account is in a list of that member.
 """
 
 from __future__ import annotations

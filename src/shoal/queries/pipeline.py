@@ -87,7 +87,7 @@ _compiled: Recent[tuple[int, int], Compiled] = Recent(10_000)
 
 
 class Sieve:
-    """The viewer's active filters, applied to the entries of one context.
+    """The viewer's active filters, applied to the entries of a context.
 
     Entries carry the matches of every context, since clients of the Mastodon API select by the filter's `context` themselves.
     """
@@ -128,7 +128,7 @@ class Sieve:
         return answer
 
     async def admitted(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries like `marked`, without those that an irreversible filter matches."""
+        """Return the entries like `marked`, without entries that an irreversible filter matches."""
         if not self._filters:
             return list(entries)
         marked = await self.marked(entries)
@@ -154,7 +154,7 @@ async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext | N
 async def filtered(
     graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext | None = None
 ) -> list[Entry]:
-    """Return the entries, each with the viewer's matching filters: all of them, and those of this context."""
+    """Return the entries, each with the viewer's matching filters: all of them, and the ones for this context."""
     return await (await sieve_of(graph, viewer, context)).marked(entries) if entries else []
 
 
@@ -245,7 +245,7 @@ class Folding:
         self._behind: RowReader[int, Row] | None = None
         self._shares = thorough
         self._rows: list[Row] = []
-        """Rows in the direction of the cursor: those of the page, followed by up to `REACH` others."""
+        """Rows in the direction of the cursor: the page, followed by up to `REACH` others."""
         self._page_rows = 0
         self._earlier: list[Row] = []
         """Rows in front of the page, nearest first."""

@@ -190,7 +190,7 @@ class SizedTag(NamedTuple):
 
 
 class Trend(IntEnum):
-    """How today's uses of a tag compare with the pace of its own week."""
+    """How today's uses of a tag compare with the pace of its week."""
 
     DOWN = -2
     LESS = -1

@@ -43,7 +43,7 @@ Deliver = Callable[["QueuePlace", int, bytes], Awaitable[None]]
 
 
 class QueueNames:
-    """The names of one network's exchange and queues. `namespace` separates networks on one broker."""
+    """The names of a network's exchange and queues. `namespace` separates networks on one broker."""
 
     def __init__(self, namespace: str) -> None:
         self.exchange = f"{namespace}.tags"

@@ -76,7 +76,7 @@ class _Held(NamedTuple):
 
 
 class TagCloud:
-    """Reads of one cloud, and the admins' rules. `clock` returns Unix milliseconds; a check is valid for `seconds`."""
+    """Reads of a cloud, and the admins' rules. `clock` returns Unix milliseconds; a check is valid for `seconds`."""
 
     def __init__(
         self, store: CloudStore, *, clock: Callable[[], int] = now_ms, seconds: float = 1.0, sizes: Sizes = SIZES

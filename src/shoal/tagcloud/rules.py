@@ -1,4 +1,4 @@
-"""Admin rules on tags: validated against earlier rules and applied as a version of their own.
+"""Admin rules on tags: validated against earlier rules and applied as a separate version.
 
 A change is decided while the lock of the cloud is held, so two admins cannot overwrite each other or create a chain of merged
 tags.
@@ -52,7 +52,7 @@ Decide = Callable[[Rules], TagRule]
 
 
 def denying(name: str) -> Decide:
-    """Return the decision to hide the tag, and those that count as it."""
+    """Return the decision to hide the tag, and tags that count as it."""
     name = check_tag(name)
 
     def decide(rules: Rules) -> TagRule:
@@ -143,7 +143,7 @@ async def fold(store: CloudStore, former: Rules) -> None:
 def folded(rules: Rules) -> dict[str, TagRule]:
     """Return the rules under the canonical forms of their tags.
 
-    If two rules are about spellings of one tag, a denial takes precedence. No tag counts as one that counts as another.
+    If two rules are about spellings of a tag, a denial takes precedence. No tag counts as one that counts as another.
     """
     denied = {_canonical(name) for name, rule in rules.items() if rule.denied}
     targets: dict[str, str] = {}

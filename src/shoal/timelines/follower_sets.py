@@ -18,7 +18,7 @@ _SERIAL_BITS = 20
 
 
 class Audience:
-    """The slots of one source: a growing array without order."""
+    """The slots of a source: a growing array without order."""
 
     __slots__ = ("_count", "_seats", "complete", "serial", "touched")
 
@@ -119,7 +119,7 @@ class Audiences:
         self._held += len(audience) - before
 
     def forget(self, source: int) -> None:
-        """Drop the set of one source, because it is not pushed any more."""
+        """Drop the set of a source, because it is not pushed any more."""
         audience = self._by_source.pop(source, None)
         if audience is not None and audience.complete:
             self._held -= len(audience)

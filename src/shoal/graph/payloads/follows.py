@@ -84,7 +84,7 @@ def encode_moments(moments: Collection[int]) -> bytes:
 
 
 def in_order(moments: Iterable[int]) -> list[int]:
-    """Sort times. An end comes after a begin at the same time, as it does for the association."""
+    """Sort times. At equal times an end comes after a begin, as it does for the association."""
     return sorted(moments, key=lambda moment: (abs(moment), moment < 0))
 
 

@@ -81,7 +81,7 @@ class Script:
 
 
 class PartialAnswer(NamedTuple):
-    """The result of one call. `at` has the indexes of its keys among all keys."""
+    """The result of a call. `at` has the indexes of its keys among all keys."""
 
     at: NDArray[np.intp]
     result: Any
@@ -461,7 +461,7 @@ Answer = TypeVar("Answer")
 
 
 class Batching(Generic[Item, Answer]):
-    """Groups the requests of one event loop iteration into one call of `act`, which returns the results in order.
+    """Groups the requests of an event loop iteration into one call of `act`, which returns the results in order.
 
     An error of `act` is raised for every caller. The trace of each caller records its wait under `name`.
     """

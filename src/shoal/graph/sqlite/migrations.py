@@ -154,7 +154,7 @@ class _Upgrading:
         self._totals: dict[Part, int] = {}
 
     def turn(self, path: Path) -> bool:
-        """Do the work of one transaction, during which other openers wait; return whether anything is left."""
+        """Do the work of a single transaction, during which other openers wait; return whether anything is left."""
         with transaction(self._connection):
             _check_ours(self._connection, path)
             at = own_place(self._connection, path, self._migrations)
