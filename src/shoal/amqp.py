@@ -78,7 +78,7 @@ logging.getLogger("aiormq.connection").addFilter(lambda record: not str(record.m
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 _PATIENCE_SECONDS = 30.0
-"""Time limit of a reply, after which the broker counts as away."""
+"""Time limit of a reply, after which the broker counts as unavailable."""
 _REFUSED_SECONDS = 1.0
 """After this long, a queue that refuses every message is tried over a new connection; the interval then doubles."""
 _LONGEST_REFUSED_SECONDS = 60.0
@@ -280,7 +280,7 @@ async def _reason(url: str, error: Exception) -> str:
 _BROKER_PATIENCE_SECONDS = 0.25
 """RabbitMQ waits this long for a quorum queue; then it reports an empty queue (`rabbit_quorum_queue:stat/1`)."""
 _TRIES = 40
-"""Ten seconds, if the broker is too busy."""
+"""Attempts to read the depth of a queue while the broker is busy: ten seconds in total."""
 
 
 class Depth(NamedTuple):

@@ -165,7 +165,7 @@ _BELOW_ALL = -(2**63)
 
 
 async def begin_histories(store: Store, tombstone_days: float) -> None:
-    """Record since when follow histories are kept, if the store does not say so yet: always, in a new network.
+    """Record the start of follow histories, unless it is recorded. A new network has complete histories.
 
     In an older network, the histories start with the existing tombstones.
     """

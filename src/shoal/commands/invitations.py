@@ -1,6 +1,6 @@
 """Commands for invitations: creation and revocation by members and staff, and use at sign-up.
 
-`core.signup` says how uses are counted.
+`core.signup` describes how uses are counted.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
 
 
 def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
-    """Emit an event for a like. Marks are private and have none."""
+    """Emit an event for a like. Marks are private and emit none."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
 

@@ -256,7 +256,7 @@ async def end_followed_tag(writes: Writes, member_id: int, tag: int) -> None:
 
 
 async def block(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Block a member: neither sees the other any more, and follows and requests end both ways."""
+    """Block a member: neither can see the other, and follows and requests in both directions end."""
     await access_member(writes.graph, other_id)
     stand = await relation(writes.graph, member_id, other_id)
     if member_id == other_id:

@@ -65,7 +65,7 @@ async def _end_strays(
 ) -> None:
     """Delete associations that are still listed after clearing: their forward half is missing, or has not arrived yet.
 
-    Otherwise the next page would never change.
+    Otherwise the next page would contain them again, without end.
     """
     left = (await effects.graph.assoc_get(id1, (atype,), [assoc.id2 for assoc in page]))[atype] if page else {}
     batch = Batch(shard_of(id1))

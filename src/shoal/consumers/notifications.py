@@ -1,6 +1,6 @@
 """Create and retract notifications, according to each member's policy.
 
-A notification has the time of the action in the graph, so processing an event twice, late or out of order gives an equal list.
+A notification has the time of the action in the graph, so processing an event twice, late or out of order does not change the list.
 For likes, follows and requests the graph is read again afterwards, so that an outdated notification is retracted.
 
 When a post is deleted, its notifications are retracted page by page, except for members who watched the author, shared the

@@ -1,6 +1,6 @@
 """Hold posts that many members reported out of public lists until a moderator decides, and notify reporters of the outcome.
 
-The review of a post is computed from its reports in the graph, so running twice, late or out of order gives an equal result: if
+The review of a post is computed from its reports in the graph, so running twice, late or out of order does not change it: if
 a moderator upheld one report, the post is upheld; otherwise, if a moderator dismissed one, it is cleared; otherwise it waits
 once enough members have reported it, and keeps waiting. With a threshold of two:
 

@@ -112,7 +112,7 @@ class AuditTarget(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """The acting member, from where and why."""
+    """The acting member, with the address and the reason."""
 
     member_id: int = 0
     """0 for the command line, and for an anonymous client."""

@@ -152,7 +152,7 @@ def sources_of(ids: Table) -> Table:
 
 @runtime_checkable
 class Loading(Protocol):
-    """A store that imports parts. `loads` says whether it does: a sharded store does if all its stores do."""
+    """A store that imports parts. `loads` is true if it can: a sharded store can if all its stores can."""
 
     @property
     def loads(self) -> bool: ...
@@ -222,13 +222,13 @@ class SnapshotSource(Protocol):
         """Release the snapshot, so that the store can free what it keeps for it."""
 
     async def note(self, row: KeyRow) -> None:
-        """Store the key that says when the network was last backed up, in the live store and not in the snapshot."""
+        """Store the key with the time of the last backup, in the live store and not in the snapshot."""
 
     async def close(self) -> None:
         """Release everything, including a hold."""
 
 
 def receipt(moment: int) -> KeyRow:
-    """Return the row of the key that says when the newest good backup was made, in Unix milliseconds."""
+    """Return the row of the key with the time of the newest good backup, in Unix milliseconds."""
     key = backup_key()
     return KeyRow(key.space, key.name, compose(moment, key.shard), 0)

@@ -57,7 +57,7 @@ def read_authorities(file: str, field: str) -> str:
 
 
 def check_file(file: str, field: str) -> None:
-    """Raise `InvalidInput` if a file cannot be read: not all client libraries say which file it was."""
+    """Raise `InvalidInput` if a file cannot be read: not all client libraries name the file."""
     try:
         Path(file).open("rb").close()
     except OSError as error:

@@ -81,7 +81,7 @@ class KeyTaken(Conflict):
 
 
 class Missing(Conflict):
-    """An object that the batch requires does not exist (any more)."""
+    """An object that the batch requires does not exist or was deleted."""
 
 
 class Standing(Conflict):

@@ -1,4 +1,4 @@
-"""Run jobs of an outbox: claim, run a step, checkpoint, retry, park; and report worker figures. It knows no event by name.
+"""Run jobs of an outbox: claim, run a step, checkpoint, retry, park; and report worker figures. Independent of the events.
 
 The consequences of an event run in order. One may stop after a page and resume from its mark, so a large fan-out does not block
 the rest. A failed consequence is retried with growing delays; after `attempts` failures its job is buried. Delivery is at least
@@ -244,7 +244,7 @@ class Runner(Generic[E]):
             if not more:
                 self._begun = None
         finally:
-            # Also if a job stops the turn: completed jobs are not run again.
+            # Also after an error: completed jobs are not run again.
             await self._acknowledge()
         return len(jobs)
 
@@ -371,7 +371,7 @@ class Runner(Generic[E]):
                 if isinstance(mark, asyncio.Future):
                     promised.append(mark)
                 elif mark is not None:
-                    # Futures from before a page must be done before the next page: the job does not store where they came from.
+                    # Futures from before a page must be done before the next page: the job does not store their steps.
                     for promise in promised:
                         await asyncio.shield(promise)
                     await self._outbox.put_back(job._replace(mark=mark, attempt=0, at=0))

@@ -1,7 +1,7 @@
 """Follow history: when two members followed each other, and how a member's number of followers changed.
 
 The history of a follow is visible only to the two members, each from their own side. Moderators cannot read it: past follows
-reveal who fell out with whom and when, and no report is decided by that. Daily follower counts are visible only to the member.
+reveal who ended a relationship and when, which no report depends on. Daily follower counts are visible only to the member.
 They are computed backwards from the current number of followers and every start and end of a follow.
 """
 

@@ -4,7 +4,7 @@ The directory contains members who want to be found, ordered by their last post 
 
 Contact discovery returns members who may match an entry of an address book or of a follow list from another network. A member
 matches by the hash of their e-mail address if they allow it (`email`), by an external account that their profile names (`link`),
-or, as weaker evidence, by an equal user name (`name`). None of the three proves identity. The list is not stored. Members who do
+or, as weaker evidence, by a matching user name (`name`). None of the three proves identity. The list is not stored. Members who do
 not want to be found, who are silenced or suspended, whom the viewer blocks or mutes, or who block the viewer are left out, as if
 they did not exist.
 """

@@ -89,7 +89,7 @@ class Edited(_News, frozen=True):
 
 
 class Removed(_News, frozen=True):
-    """The entry with this id is no longer in it, if it ever was."""
+    """The entry with this id is no longer in it, or never was."""
 
     id: int
 

@@ -8,7 +8,7 @@ more than liked is not a candidate.
 Candidates and the most followed members are cached for a minute. Members whom the viewer follows, requested to follow, blocks,
 mutes or dismissed, who block the viewer, or who do not want to be found are never shown, whatever is cached.
 
-`portfolios` returns the newest photos of several members at once, for a look before following them.
+`portfolios` returns the newest photos of several members at once, as a preview before following them.
 """
 
 from __future__ import annotations

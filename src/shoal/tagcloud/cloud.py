@@ -70,7 +70,7 @@ def entry(row: TagRow) -> CloudEntry:
 
 
 def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
-    """Return a tag combined with those merged into it: uses, heats and days add up, the spelling stays its own."""
+    """Return a tag combined with those merged into it: uses, heats and days add up, and the spelling is the target's."""
     if not others:
         return target
     n, heats, days = target.n, list(target.heats), dict(target.days)
@@ -288,7 +288,7 @@ def likeness(together: int, posts: int, uses: int, other_uses: int) -> float:
     Of `posts` examined posts with the first tag, `together` have the other one too; `uses` and `other_uses` are the total uses of
     either tag. It is the coefficient of Ochiai (1957, "Zoogeographical studies on the soleoid fishes"), as used for tags by
     Cattuto, Benz, Hotho and Stumme (2008, "Semantic Grounding of Tag Relatedness in Social Bookmarking Systems"): a tag that is
-    used everywhere also occurs together with this one, which says little.
+    used everywhere also occurs together with this one, which means little.
     """
     if not together or not posts:
         return 0.0

@@ -182,7 +182,7 @@ def rule_in(item: Item) -> TagRule:
 
 
 def done_at(id_: bytes) -> ItemKey:
-    """Return the key of the item that says that a version contains an increment."""
+    """Return the key of the item that records that a version contains an increment."""
     return ItemKey(f"tagdone#{id_.hex()}", "done")
 
 

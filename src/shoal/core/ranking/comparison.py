@@ -160,7 +160,7 @@ def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence
         (1 - p)/p * (sum over d <= l of X(d)/d p^d  +  sum over s < d <= l of X(s) (d - s)/(s d) p^d)
         + ((X(l) - X(s))/l + X(s)/s) p^l
 
-    Kendall's tau compares orders of one set of posts; two tops have different posts. Each post is in a top once.
+    Kendall's tau needs two orders of a single set of posts, but two tops have different posts. Each post is in a top once.
     """
     short, long = sorted((before, after), key=len)
     if not short:

@@ -1,6 +1,6 @@
 """Ranking of members to follow, as an explainable sum.
 
-As for posts (`terms`), a reason has a value between 0 and 1 and a weight, a contribution is one times the other, and a score is
+As for posts (`terms`), a reason has a value between 0 and 1 and a weight, a contribution is their product, and a score is
 the sum of the contributions. A bond is the evidence of a followee, which is weaker the more members they follow: 1 /
 sqrt(follows). With weights 6 for friends and 0.6 for followers:
 
@@ -112,7 +112,7 @@ class FriendsOfFriends(NamedTuple):
         return found
 
     def of(self, ids: Ids) -> FriendsOfFriends:
-        """Return the rows of these distinct members; an empty row for one whom no followee follows."""
+        """Return the rows of these distinct members; an empty row for a member without followers among them."""
         _, wanted, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
         # The last row is the empty one.
         at = np.full(len(ids), len(self.ids))

@@ -74,7 +74,7 @@ def parse(url: str) -> TableLocation:
 READ_AT_ONCE = 100
 """Maximum of items in one read request of the service."""
 WRITE_AT_ONCE = 25
-"""Maximum of items in one write request that is no transaction."""
+"""Maximum of items in one write request outside transactions."""
 TRANSACTION_ITEMS = 100
 TRANSACTION_BYTES = 4 * 1024 * 1024
 ITEM_BYTES = 400 * 1024

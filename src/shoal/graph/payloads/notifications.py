@@ -1,6 +1,6 @@
 """Notifications of a member, as associations: the act, its actor, its object, and its time.
 
-One act has one association, whose id is made of the act and whose time is that of the act, so writing it twice or late changes
+One act has one association, whose id and time are derived from the act, so writing it twice or late changes
 nothing. Clients identify a notification by its time. The deletion has that time and greater data: it wins against every
 repetition of the act, and against no later act.
 """
@@ -109,7 +109,7 @@ def release(batch: Batch, member: int, held: Iterable[Assoc]) -> None:
 
 
 class Group(NamedTuple):
-    """Notices that are shown together: with equal kinds, about one post or none, in one window."""
+    """Notices that are shown together: of a single kind, about one post or none, in one window."""
 
     kind: Kind
     about: int

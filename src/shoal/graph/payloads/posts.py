@@ -51,7 +51,7 @@ from shoal.graph.schema import (
 )
 
 WINDOW_MS = 3 * 86_400_000
-"""Age in milliseconds from which a reaction does not count any more."""
+"""Age in milliseconds from which a reaction no longer counts."""
 
 _MINUTE_MS = 60_000
 _PLACE_BITS = SHARD_BITS + SEQUENCE_BITS
@@ -276,7 +276,7 @@ async def emoji_places(graph: Reader, post_ids: Sequence[int]) -> dict[int, list
 
 
 _MOST = 32
-"""Newest reports by a member of a post that are kept."""
+"""Newest reports of a post by a single member that are kept."""
 _SIZE = 8
 
 

@@ -98,7 +98,7 @@ class ConnectionPool:
         place = location.pooler if self._pooled else location.server
         self._finder = PrimaryFinder(place, self._histories, url, pooled=self._pooled)
         self._writes = writes
-        """Whether statements make durable changes, unless the caller says that it only reads."""
+        """Whether statements make durable changes, unless the call sets `reads`."""
         self._patience = patience
         self._settings = {**SESSION_SETTINGS, **settings}
         self._local = _local_settings(self._settings)

@@ -437,7 +437,7 @@ class ShardConnection:
         self._client: Client | None = None
 
     async def ask(self, *words: bytes | str | int) -> Any:
-        """Run a command. Raises `Unavailable`, also for an error of the server, which may not be the right one any more."""
+        """Run a command. Raises `Unavailable`, also for an error of the server, which may no longer have the shard."""
         if self._client is None:
             self._client = await self._nodes.apart(self._shard, self._seconds)
         try:

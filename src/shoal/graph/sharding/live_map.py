@@ -52,7 +52,7 @@ class MapKeeper(Protocol):
         """Return data sources that are moving or have moved, according to the store."""
 
     async def close(self, me: int) -> None:
-        """Report that this process uses no map any more."""
+        """Report that this process no longer uses a map."""
 
 
 class _Away:

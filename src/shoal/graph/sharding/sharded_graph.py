@@ -53,7 +53,7 @@ async def side_by_side(questions: Iterable[Awaitable[T]]) -> list[T]:
 
 
 class Watch(Protocol):
-    """Knowledge whether the shard map is still valid for a store, by the index of the store."""
+    """Reports whether the shard map is still valid for a store, given by its index."""
 
     def fresh(self, place: int) -> bool:
         """Return whether the store confirmed the map recently."""
