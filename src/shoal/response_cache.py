@@ -146,7 +146,7 @@ class ResponseCache(Generic[R]):
 
 
 async def _have_same_results(checks: Sequence[Dependence]) -> bool:
-    """Run the queries concurrently, so that those to servers take one round trip. A failed query counts as changed."""
+    """Run the queries concurrently, so that queries to servers share one round trip. A failed query counts as changed."""
     try:
         if len(checks) == 1:
             return bool(await checks[0].ask() == checks[0].answer)

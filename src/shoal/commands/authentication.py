@@ -344,7 +344,7 @@ async def _begin(
 
 
 def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
-    """Return the known networks after a password change: only that of the member who changed it.
+    """Return the known networks after a password change: only the network from which the member changed it.
 
     With a second factor there are none: the password does not prove that the owner uses a network.
     """

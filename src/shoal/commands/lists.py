@@ -87,7 +87,7 @@ async def delete(writes: Writes, member_id: int, list_id: int) -> None:
 async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:
     """Add members to a list, all or none.
 
-    Raises `NotFound` for one that the owner does not follow (the owner may add themselves), `Taken` for one that is on it, and
+    Raises `NotFound` for a member whom the owner does not follow (the owner may add themselves), `Taken` for one already on it, and
     `InvalidInput` if it would be too long.
     """
     await own_object(writes.graph, MemberList, member_id, list_id)

@@ -188,7 +188,7 @@ async def create(
     try:
         return await with_media(writes, author_id, content["media"], attempt)
     except KeyTaken as error:
-        # Of two concurrent requests with one key, both get the post of the first.
+        # Two concurrent requests with one key both return the post of the first.
         return _written(await first_made(writes, shard, error.id))
 
 

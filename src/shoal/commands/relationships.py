@@ -234,7 +234,7 @@ async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
 
 
 async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
-    """Unfollow a tag. Its posts leave the home timeline, except those by followed authors."""
+    """Unfollow a tag. Its posts leave the home timeline, except posts by followed authors."""
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> None:

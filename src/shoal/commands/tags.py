@@ -20,7 +20,7 @@ FOLDED_AT_ONCE = 6
 
 
 async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -> list[Assoc]:
-    """Return a member's associations with a canonical tag, including those under its former spellings."""
+    """Return a member's associations with a canonical tag, including its former spellings."""
     held = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
     return [assoc for assoc in held if canonical_tag(assoc.data.decode()) == tag]
 

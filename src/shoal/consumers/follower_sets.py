@@ -72,7 +72,7 @@ class ListedFollowers:
         return 0
 
     async def _stamp(self, source: int) -> bytes | None:
-        """Return this source's version token joined with that of all lists; None while one of them is being changed."""
+        """Return the version tokens of this source and of all lists, joined; None while one of them is being changed."""
         names = (_stamped(source), _stamped(EVERYBODY))
         stamps = await self._stamps.read(names)
         return stamps[names[0]] + stamps[names[1]] if len(stamps) == 2 else None

@@ -118,7 +118,7 @@ async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom
         nonlocal id_, refused
         held = (await graph.obj_get((id_,))).get(id_)
         if held is None and refused == id_:
-            # The id is not that of an object, so it is a ticket.
+            # No object has this id, so it is a ticket.
             id_ = new_id(shard)
         batch = Batch(shard)
         if held is None:

@@ -68,7 +68,7 @@ _FOLLOWER_MS = 3 * _DAY_MS
 
 
 async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post | None) -> bool:
-    """Return whether the member accepts news of this actor, about this post or none. Takes three reads.
+    """Return whether the member accepts notifications of this actor, about this post or none. Takes three reads.
 
     Excluded are muted notifications, blocks, suspended actors, posts that the member may not see, and muted threads. Existing
     notifications are filtered by `queries.notifications`.
@@ -77,7 +77,7 @@ async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post
 
 
 async def _reception(effects: Effects, member_id: int, notice: Notice, post: Post | None) -> Treatment:
-    """Return the treatment of a notification: `DROP` if it is not welcome, otherwise that of the member's policy.
+    """Return the treatment of a notification: `DROP` if it is not welcome, otherwise by the member's policy.
 
     Takes three reads, and two more if there is a policy.
     """

@@ -64,7 +64,7 @@ class Purpose(StrEnum):
     """The purpose of a challenge."""
 
     LOG_IN = "log_in"
-    """Login with a passkey alone, of a member not known before."""
+    """Login with only a passkey, which identifies the member."""
     SECOND = "second"
     """Login with a passkey in addition to the password."""
     CONFIRM = "confirm"

@@ -349,7 +349,7 @@ class Media(Node, frozen=True, tag="media"):
 
 
 class PollOption(NamedTuple):
-    """A poll option. The id is the target of vote associations, and not that of an object."""
+    """A poll option. The id is the target of vote associations; no object has it."""
 
     id: int
     title: str

@@ -252,7 +252,7 @@ def isolated(text: str) -> str:
 
 
 def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], int] = character_count) -> str:
-    """Return the text as it is stored: NFC, with `\\n` line ends; "" for one that is blank.
+    """Return the text as it is stored: NFC, with `\\n` line ends; "" for a blank text.
 
     Raises `InvalidInput`, or `TooLarge` past the maximum of characters, or of `BYTES_PER_CHARACTER` bytes for each.
     For posts, `length` is `text_length`.

@@ -180,7 +180,7 @@ class MediaLibrary:
         return key
 
     async def place_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
-        """Store an uploaded picture as that of a video or sound, under a new key each time.
+        """Store an uploaded picture as the poster of a video or sound, under a new key each time.
 
         It is small, so a lossless one stays lossless.
         """

@@ -55,7 +55,7 @@ async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
     await get_object(reads.graph, Member, other)
     since = await known_since(reads)
     alive = await reads.lasting.assoc_get(viewer, tuple(_ASIDE), (other,))
-    # Read later, so that a follow that ends in between appears twice rather than not at all.
+    # Read later, so that a follow that ends in between appears twice rather than missing.
     ended = await reads.lasting.assoc_ended(viewer, (*_ASIDE, *_ASIDE.values()), (other,))
     following, followed_by = [
         told_periods(alive[atype].get(other), [*ended[atype].values(), *ended[aside].values()])

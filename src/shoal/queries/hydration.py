@@ -418,8 +418,8 @@ async def profiles(
 ) -> dict[int, Profile]:
     """Return members with their counts, as the viewer may see them; one read.
 
-    All viewers see the number of open entries; the member and their followers also that of followers-only ones. Direct and hidden
-    posts are in no count.
+    All viewers see the number of open entries; for the member and their followers it includes followers-only ones. Direct and
+    hidden posts are in no count.
     """
     counts = await graph.assoc_count(list(members), _MEMBER_COUNTS)
     followers, following, posted, aside, reserved = (counts[atype] for atype in _MEMBER_COUNTS)

@@ -295,7 +295,7 @@ class ContactMatch(NamedTuple):
 
 
 class ContactsFound(NamedTuple):
-    """Members found: those whom the viewer does not follow first, then by strength of evidence."""
+    """Members found: first members whom the viewer does not follow, then by strength of evidence."""
 
     matches: list[ContactMatch]
     asked: int

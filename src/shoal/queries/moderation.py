@@ -96,7 +96,7 @@ async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
         here = [node for node in scanned if node.id < high]
         if len(here) == SCANNED:
             if stretch > _MILLISECOND:
-                # The scan did not reach the end of the range, where the newest are: retry with half of it.
+                # The scan did not reach the end of the range, which has the newest: retry with half of it.
                 stretch = max(min(stretch, here[-1].id - low) // 2, _MILLISECOND)
                 continue
             here += await _rest(scanner, here[-1].id, high)

@@ -4,7 +4,7 @@ Filters: an entry lists the filters of the viewer that match it, or is left out.
 without filters costs one read, which the cache in front of the graph answers.
 
 Deduplication: a post appears once in a stretch of a home or list timeline. A share is left out if the post itself or an older
-share of it is among the `REACH` entries below it. The entries that count are those the viewer would see without this rule:
+share of it is among the `REACH` entries below it. The counted entries are all that the viewer would see without this rule:
 visible entries that belong to the timeline, including shares that the rule leaves out and entries that a filter hides. Whether an
 entry is shown therefore depends only on its neighbours, and neither on page boundaries nor on how much of the timeline is
 materialized. With a reach of 2, newest first:

@@ -121,7 +121,7 @@ async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reac
 def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequence[Assoc]]) -> Iterable[Row]:
     """Yield the post, author and time of each comment.
 
-    The list of a post has the comments that everyone may find, and that of the thread has their authors, so no comment is read.
+    The list of a post has the comments that everyone may find, and the list of the thread has their authors, so no comment is read.
     """
     found = {entry.id2 for page in comments.values() for entry in page}
     for page in threads:

@@ -147,7 +147,7 @@ OfMember = NotificationMade | ConversationChanged | FiltersChanged
 ViewerUpdate = OfEntry | OfMember
 """Updates for viewers."""
 SubscriptionChange = FollowChanged | ListChanged | SessionsEnded | MemberSuspended
-"""Updates that change who gets which updates."""
+"""Updates that change the subscriptions of viewers."""
 AnyUpdate = ViewerUpdate | SubscriptionChange
 
 encode = msgspec.msgpack.Encoder().encode

@@ -137,7 +137,7 @@ def weight(shown: CloudEntry | TagRow, order: str, now: int) -> float:
 
 
 def leader(name: str, rules: Mapping[str, TagRule]) -> str:
-    """Return the tag that this one counts as: itself, or the one that it was merged into."""
+    """Return the tag that this one counts as: itself, or its merge target."""
     rule = rules.get(name)
     return rule.target if rule is not None and rule.target else name
 

@@ -286,7 +286,7 @@ def unpack_marks(data: bytes) -> set[int]:
 Rest = tuple[tuple[Heat, Heat, Heat], dict[str, int], dict[int, Day]]
 
 ORDER_COLUMNS = ("hour", "day", "week", "n")
-"""By the windows of `heat`; the last one is that of window -1."""
+"""By the windows of `heat`; the last one is for window -1."""
 
 _decode_rest = msgspec.msgpack.Decoder(Rest).decode
 

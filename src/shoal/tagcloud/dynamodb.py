@@ -97,7 +97,7 @@ class Intents:
         self._service = service
         self._spread = spread
         self._places = asyncio.Semaphore(_CONCURRENT)
-        # Past days that have no authors any more.
+        # Past days that no longer have authors.
         self._empty: set[int] = set()
 
     async def stored(self) -> StoredVersion:

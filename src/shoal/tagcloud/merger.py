@@ -180,7 +180,7 @@ SIZES = Sizes()
 
 
 class MergedTags:
-    """Tags that count together, under the name of the one that the others were merged into."""
+    """Tags that count together, under the name of their merge target."""
 
     def __init__(self, rules: Mapping[str, TagRule]) -> None:
         self._rules = rules

@@ -117,7 +117,7 @@ class QueueReceipt(NamedTuple):
 
 
 class Deliveries:
-    """Increments by id, with a receipt for each of their deliveries; `arrived` are those not taken yet."""
+    """Increments by id, with a receipt for each of their deliveries; `arrived` are the ones not taken yet."""
 
     def __init__(self) -> None:
         self._parcels: dict[bytes, Parcel] = {}

@@ -142,7 +142,7 @@ def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> Rep
 
 
 def overlap(before: Sequence[int], after: Sequence[int]) -> float:
-    """Return the share of posts in both tops, 0 to 1: those in common, relative to the length of the longer top.
+    """Return the fraction of posts in both tops, 0 to 1: the number in common, relative to the length of the longer top.
 
     The agreement at a depth of Webber, Moffat and Zobel (2010). Two empty tops are equal.
     """

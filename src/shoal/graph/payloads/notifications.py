@@ -1,8 +1,8 @@
 """Notifications of a member, as associations: the act, its actor, its object, and its time.
 
-One act has one association, whose id and time are derived from the act, so writing it twice or late changes
-nothing. Clients identify a notification by its time. The deletion has that time and greater data: it wins against every
-repetition of the act, and against no later act.
+One act has one association, whose id and time are derived from the act, so writing it twice or late changes nothing.
+Clients identify a notification by its time. The deletion has that time and greater data: it wins against every repetition of the
+act, and against no later act.
 """
 
 from __future__ import annotations
