@@ -368,7 +368,6 @@ async def _email_hash(writes: Writes, member: Member) -> str:
 
 
 async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
-    """Remove the `avatar` or the `header`."""
     return await _change(writes, member_id, {which: ""})
 
 

@@ -54,7 +54,6 @@ async def like(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def unlike(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Undo a like."""
     return await _end(writes, member_id, LIKES, post_id)
 
 
@@ -163,7 +162,6 @@ async def unpin(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Mute the thread that the post is part of."""
     post = await access_post(writes.graph, member_id, post_id)
     root = post.root_id or post.id
     if await association(writes.graph, member_id, MUTES_THREAD, root) is None:
@@ -174,7 +172,6 @@ async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def unmute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Unmute the thread that the post is part of."""
     post = await access_post(writes.graph, member_id, post_id)
     await _end_own(writes, member_id, MUTES_THREAD, post.root_id or post.id)
     return post

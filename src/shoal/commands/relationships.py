@@ -300,7 +300,6 @@ async def mute(
 
 
 async def unmute(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """End a mute."""
     await _end(writes, member_id, MUTES, other_id)
     return await relation(writes.graph, member_id, other_id)
 

@@ -203,8 +203,6 @@ HOUR_MS = 3_600_000
 
 
 class Repeat(NamedTuple):
-    """A repeat to be logged."""
-
     times: int
     """Number of occurrences in this hour."""
     together: bool

@@ -61,8 +61,6 @@ class ChallengeKey(Node, frozen=True, tag="challenge_key"):
 
 
 class Purpose(StrEnum):
-    """The purpose of a challenge."""
-
     LOG_IN = "log_in"
     """Login with only a passkey, which identifies the member."""
     SECOND = "second"

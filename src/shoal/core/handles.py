@@ -137,7 +137,6 @@ def _bare(name: str) -> ForeignHandle | None:
 # The accounts of a follow list are on few sites.
 @lru_cache(maxsize=1_024)
 def _site(domain: str) -> str:
-    """Return the canonical domain of a site."""
     site = ascii_domain(domain.removesuffix("."))
     for prefix in ("www.", "m.", "mobile."):
         # `m.social` is a separate domain.

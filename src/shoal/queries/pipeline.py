@@ -382,7 +382,6 @@ def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
 
 
 async def _folds_shares(graph: Reader, viewer: int) -> bool:
-    """Return whether a member has folding of shares enabled."""
     member = await find_object(graph, Member, viewer)
     return member is not None and member.folds_shares
 
@@ -411,7 +410,6 @@ async def read_folded(folds: Folds, cursor: Cursor, sieve: Sieve, *, thorough: b
 
 
 async def unfolded(folds: Folds, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows that are not folded."""
     repeats = await folds.repeats(rows)
     if not repeats or not await folds.wanted():
         return list(rows)

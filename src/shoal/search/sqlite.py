@@ -143,8 +143,6 @@ _post_row = msgspec.msgpack.Decoder(PostRow).decode
 
 
 class SqliteIndex(DerivedFile):
-    """A search index in SQLite."""
-
     title = "the search index"
     name = "search"
     migrations = sql.MIGRATIONS

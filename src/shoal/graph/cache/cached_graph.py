@@ -68,7 +68,6 @@ class ShieldedTasks:
         self._tasks: set[asyncio.Future[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the work as a task and return its result."""
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         task = asyncio.ensure_future(_resolve(work, result))
         self._tasks.add(task)
