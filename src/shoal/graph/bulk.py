@@ -53,7 +53,7 @@ class KeyRow(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows to be stored, replacing rows with these keys."""
+    """Rows to be stored; they replace stored rows with their keys."""
 
     objects: Sequence[AnyNode] = ()
     assocs: Sequence[AssocRow] = ()

@@ -52,7 +52,7 @@ class Timelines(Protocol):
     def seat_type(self) -> type[np.signedinteger[Any]]: ...
 
     def seats(self, members: Sequence[int]) -> Seats:
-        """Return the slots of all these members that may be warm, unordered."""
+        """Return the slots of the members that may be warm, unordered."""
         ...
 
     async def create(self, member: int) -> None:

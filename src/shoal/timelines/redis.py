@@ -202,7 +202,7 @@ class RedisTimelines:
         return list(found)[:most]
 
     async def _all(self, script: Script, members: Members, *arguments: bytes | int) -> list[PartialAnswer]:
-        """Run a script for many timelines, with equal arguments for all."""
+        """Run a script for many timelines, with identical arguments."""
         keys = keys_of(_PREFIX, members)
         return await self._nodes.each(
             script, shards_of(members), lambda at: (keys[at].tobytes(), *arguments), batch=_PUSHES, bulk=True

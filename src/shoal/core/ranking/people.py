@@ -112,7 +112,7 @@ class FriendsOfFriends(NamedTuple):
         return found
 
     def of(self, ids: Ids) -> FriendsOfFriends:
-        """Return the rows of these distinct members; an empty row for a member without followers among them."""
+        """Return the rows of these distinct members; an empty row for a member whom no followee follows."""
         _, wanted, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
         # The last row is the empty one.
         at = np.full(len(ids), len(self.ids))

@@ -129,7 +129,7 @@ def foreseen_change(*ids: int, of: int = 0) -> Iterator[None]:
 
 Settle = Callable[[Collection[int]], None]
 """Invalidates what a commit changed. Its argument is the objects that no other commit was changing concurrently: this commit's
-values of them are current, and what else is cached of them is valid.
+values of them are current, and other cached data of them is valid.
 """
 
 

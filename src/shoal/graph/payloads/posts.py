@@ -7,7 +7,7 @@ Every writer of posts uses these rules, so the length of a list equals the displ
 - The thread root lists every comment below it with parent and author, so a thread is one range read. The list outlives a deleted
   root.
 - Public posts with a place are in the lists of their cells; readers hide posts that the viewer may not see.
-- Activity times have minute precision, so concurrent writers produce equal entries and the latest minute wins.
+- Activity times have minute precision, so concurrent writers produce identical entries and the latest minute wins.
 - An emoji position is an id on the post's shard with one of a fixed number of keys, which limits the emoji of a post.
 """
 
