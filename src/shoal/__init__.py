@@ -1,7 +1,7 @@
-"""Shoal: a social-feed server and library. `Shoal.open(url)` is the front door, `shoal.errors` has what it raises.
+"""Shoal: a social-feed server and library. `Shoal.open(url)` is the entry point, `shoal.errors` has its exceptions.
 
-`shoal.sync` has the same without `await`. Each name is imported when it is first asked for: the small programs of this package,
-which a server starts for every clip, would otherwise spend more time on imports than on their work.
+`shoal.sync` is the synchronous API. Names are imported on first use: the small programs of this package, which a server starts
+for every clip, would otherwise spend more time on imports than on their work.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HOMES = {
     "hash_address": "shoal.core.email",
 }
 
-# Type checkers must not see it: to them any misspelt name would be there.
+# Hidden from type checkers, which would otherwise accept any misspelled name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:

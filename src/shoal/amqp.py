@@ -78,7 +78,7 @@ logging.getLogger("aiormq.connection").addFilter(lambda record: not str(record.m
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 _PATIENCE_SECONDS = 30.0
-"""Time limit of a reply, after which the broker counts as away."""
+"""Time limit of a reply, after which the broker counts as unavailable."""
 _REFUSED_SECONDS = 1.0
 """After this long, a queue that refuses every message is tried over a new connection; the interval then doubles."""
 _LONGEST_REFUSED_SECONDS = 60.0
@@ -87,7 +87,7 @@ _GOODBYE_SECONDS = 2.0
 _HEARTBEAT_SECONDS = 10
 """A link that is cut silently is detected after three of these."""
 _AT_ONCE = 256
-"""Messages between two waits for confirmation: more are not faster."""
+"""Messages between two waits for confirmation; a larger number is not faster."""
 _REFUSALS = (AuthenticationError, ChannelAccessRefused, ConnectionNotAllowed, ProbableAuthenticationError)
 _PORT = 5672
 _WANTS_TLS = "it speaks TLS: name it as amqps://"
@@ -154,7 +154,7 @@ class Link:
             if over is not None:
                 await asyncio.wait((task, over), timeout=_PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 if not (task.done() or over.done()):
-                    # Other tasks on the same channel would wait forever.
+                    # Other tasks on this channel would wait forever.
                     self.renew()
         finally:
             if not task.done():
@@ -187,7 +187,7 @@ class Link:
         """Reconnect if a queue was deleted, or seems to refuse everything.
 
         The cause may be the channel. When the node that led a quorum queue dies and a channel of another node publishes there for
-        the first time before the queue has a new leader, RabbitMQ 3.10 refuses that message and all that follow on the same
+        the first time before the queue has a new leader, RabbitMQ 3.10 refuses that message and all that follow on this
         channel, until the dead node is back (`rabbit_fifo_client:enqueue/3`).
         """
         now = asyncio.get_running_loop().time()
@@ -280,7 +280,7 @@ async def _reason(url: str, error: Exception) -> str:
 _BROKER_PATIENCE_SECONDS = 0.25
 """RabbitMQ waits this long for a quorum queue; then it reports an empty queue (`rabbit_quorum_queue:stat/1`)."""
 _TRIES = 40
-"""Ten seconds, if the broker is too busy."""
+"""Attempts to read the depth of a queue while the broker is busy: ten seconds in total."""
 
 
 class Depth(NamedTuple):
@@ -329,7 +329,7 @@ class _Silence(NamedTuple):
 
 
 class RollCall(Generic[T]):
-    """Sends and answers liveness queries, on a channel of its own. A process without `own` only asks."""
+    """Sends and answers liveness queries, on a separate channel. A process without `own` only sends them."""
 
     def __init__(
         self, exchange: str, kind: type[T], own: Callable[[], T] | None, *, clock: Callable[[], float] = time.monotonic

@@ -106,7 +106,7 @@ class _Mounted:
 def _inside(scope: Scope) -> Scope:
     """Return the scope as for an application that is not mounted.
 
-    The path normally includes `root_path`. If a proxy has stripped its part, the path only includes that of the mounts.
+    The path normally includes `root_path`. If a proxy has stripped its own prefix, the path only includes the prefix of the mounts.
     """
     path: str = scope["path"]
     whole = scope.get("root_path", "").rstrip("/")

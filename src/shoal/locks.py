@@ -19,7 +19,7 @@ Work = Callable[[], Coroutine[None, None, None]]
 
 
 class ConcurrencyLimits(NamedTuple):
-    """Limits on running works in total and per key, on running and waiting works likewise, and on the wait in seconds."""
+    """Limits on running tasks in total and per key, on running and waiting tasks likewise, and on the wait in seconds."""
 
     at_once: int
     of_one: int
@@ -29,7 +29,7 @@ class ConcurrencyLimits(NamedTuple):
 
 
 class KeyedQueue:
-    """A queue of works, each for a key, with concurrency limits. A work that exceeds a limit is refused with the text `busy`."""
+    """A queue of tasks, each for a key, with concurrency limits. A task that exceeds a limit is refused with the text `busy`."""
 
     def __init__(self, limits: ConcurrencyLimits, busy: str) -> None:
         self._limits = limits
@@ -43,10 +43,10 @@ class KeyedQueue:
         return len(self._works)
 
     def begin(self, key: Hashable, check: Callable[[], None], work: Work) -> asyncio.Future[None]:
-        """Queue a work; the future ends with it.
+        """Queue a task; the future completes with it.
 
-        `check` raises if the work must not be done, now and when it gets a slot. Raises `NotYet` if too many works wait; the
-        future does so after waiting for too long.
+        `check` raises if the task must not run; it is called now and again when the task gets a slot. Raises `NotYet` if too many
+        tasks wait; the future does so after waiting for too long.
         """
         if len(self._works) >= self._limits.held or self._held[key] >= self._limits.held_of_one:
             raise NotYet(self._busy)
@@ -77,7 +77,7 @@ class KeyedQueue:
             self._slots_of.pop(key, None)
 
     async def close(self) -> None:
-        """Cancel all works. Their jobs are run again after the next start."""
+        """Cancel all tasks. Their jobs are run again after the next start."""
         await cancel(*self._works)
 
 

@@ -3,8 +3,8 @@
 It holds JSON responses of the API and HTML pages of the web app. The dependencies of a response are recorded while it is computed
 (`graph.cache.dependencies`). It is valid while
 
-- the change log has none of its marks (one process), or all its version tokens are the same (several processes);
-- its queries to sources outside the graph (timeline, tag cloud, ranking) return the same results;
+- the change log has none of its marks (one process), or all its version tokens are unchanged (several processes);
+- its queries to sources outside the graph (timeline, tag cloud, ranking) return equal results;
 - it has not expired.
 
 A response is cached when it is requested for the second time; the first request costs only an entry for its key. After a cached
@@ -59,8 +59,7 @@ class ResponseCache(Generic[R]):
     """An LRU cache of at most `kilobytes`, by key; 0 disables it.
 
     A response to be cached is passed through `prepare`, which returns the response to store and its size in bytes. `asked` counts
-    lookups, and `missed` those that had to be computed. After a cached response that was never used, the next `skip` are not
-    cached.
+    lookups, and `missed` the computed responses. After a cached response that was never used, the next `skip` are not cached.
     """
 
     def __init__(
@@ -147,7 +146,7 @@ class ResponseCache(Generic[R]):
 
 
 async def _have_same_results(checks: Sequence[Dependence]) -> bool:
-    """Run the queries concurrently, so that those to servers take one round trip. A failed query counts as changed."""
+    """Run the queries concurrently, so that queries to servers share one round trip. A failed query counts as changed."""
     try:
         if len(checks) == 1:
             return bool(await checks[0].ask() == checks[0].answer)

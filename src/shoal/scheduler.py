@@ -44,7 +44,7 @@ _REMEMBERED = 10_000
 
 
 class Agenda(BackgroundWorker):
-    """Background worker for due tickets between `start` and `stop`; `once` processes what is due now.
+    """Background worker for due tickets between `start` and `stop`; `once` processes all currently due tickets.
 
     `writes` uses the graph without its cache: changes made here are permanent.
     """
@@ -165,7 +165,7 @@ _BELOW_ALL = -(2**63)
 
 
 async def begin_histories(store: Store, tombstone_days: float) -> None:
-    """Record since when follow histories are kept, if the store does not say so yet: always, in a new network.
+    """Record the start of follow histories, unless it is recorded. A new network has complete histories.
 
     In an older network, the histories start with the existing tombstones.
     """

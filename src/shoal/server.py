@@ -54,7 +54,7 @@ class RunningFront:
 
 
 class SeveralProcesses(Protocol):
-    """The other processes that serve the same store from the same socket."""
+    """The other processes that serve this store from this socket."""
 
     def passing(self, routes: ReadableRoutes) -> Passing:
         """Return the assignment of connections to processes."""
@@ -103,7 +103,7 @@ def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIA
 
 
 def _fallback(front: Front) -> ASGIApp:
-    """Return the application of all paths without a route: files, and a page which says that there is no such page."""
+    """Return the application of all paths without a route: files, and a "not found" page."""
     files = Limited(Files(front.media, ShownFiles(front.graph)), front.limiter, "files", front.meter, "(file)")
     no_route = Limited(partial(no_page, front), front.limiter, "pages", front.meter, "(no such page)")
 

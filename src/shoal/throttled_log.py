@@ -11,7 +11,7 @@ _SECONDS = 60.0
 
 
 class ThrottledLog:
-    """Logs each message at most once a minute, and says in the next line how many like it were left out.
+    """Logs each message at most once a minute, and states in the next line how many were suppressed.
 
     A message is identified by its format string and `name`, so `name` must have few values.
     """

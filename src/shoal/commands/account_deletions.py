@@ -3,9 +3,9 @@
 During the grace period the member is hidden like a suspended one and no data is deleted: canceling restores everything but
 sessions and role. The deletion object is scheduled on the agenda.
 
-The deletion uses the same commands as the member would, so the usual consequences follow and counts stay exact. Each step
-deletes what still exists, so it may be repeated, also by another process, and only the start has to be recorded. The member
-object is deleted last. The user name stays reserved, because links still refer to it.
+The deletion uses the member's own commands, so the usual consequences follow and counts stay exact. Each step deletes what still
+exists, so it may be repeated, also by another process, and only the start has to be recorded. The member object is deleted last.
+The user name stays reserved, because links still refer to it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _BEGUN = "This account is being deleted"
 
 
 class Farewell(NamedTuple):
-    """A departure and the secret text of its receipt, which is returned only once."""
+    """An account deletion and the secret text of its receipt, which is returned only once."""
 
     departure: Departure
     receipt: str
@@ -126,7 +126,7 @@ async def come_back(writes: Writes, name_or_email: str, password: str, asker: As
 
 
 async def keep(writes: Writes, member_id: int) -> Member:
-    """Cancel a departure without a password. Raises `NotFound`, and `NotAllowed` like `come_back`."""
+    """Cancel an account deletion without a password. Raises `NotFound`, and `NotAllowed` like `come_back`."""
 
     async def attempt() -> Member:
         member = await _access(writes, member_id)
@@ -153,7 +153,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
 
 
 async def receipt(writes: Writes, text: str) -> Departure:
-    """Return the departure with this receipt text. Raises `NotFound`."""
+    """Return the account deletion with this receipt text. Raises `NotFound`."""
     id_, secret = opened(text)
     departure = await get_object(writes.graph, Departure, id_)
     if not fits(departure.secret_hash, secret):
@@ -251,7 +251,7 @@ _Step = Callable[[Writes, int], Awaitable[int]]
 
 
 async def carry_out(writes: Writes, departure: Departure) -> None:
-    """Do the next part of the departure: begin, continue or finish the deletion, or delete the receipt.
+    """Do the next part of an account deletion: begin, continue or finish it, or delete the receipt.
 
     Raises `Conflict` if another process works on it.
     """
@@ -267,7 +267,7 @@ async def carry_out(writes: Writes, departure: Departure) -> None:
 
 
 async def _begin(writes: Writes, departure: Departure) -> Departure:
-    """Record the counts. Canceling changes the same object, so it is impossible from here on."""
+    """Record the counts. Canceling is impossible from here on, because it changes this object too."""
     member = departure.member_id
     counts = await writes.graph.assoc_count((member,), tuple(_COUNTED.values()))
     found = {name: counts[atype].get(member, 0) for name, atype in _COUNTED.items()}

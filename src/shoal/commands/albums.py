@@ -72,7 +72,7 @@ async def delete(writes: Writes, member_id: int, album_id: int) -> None:
 
 
 async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, media_ids: Sequence[int] = ()) -> None:
-    """Append photos of an own post to an album: the given ones, or all. Photos already in the album keep their position.
+    """Append photos of the member's post to an album: the given ones, or all. Photos already in the album keep their position.
 
     Raises `NotFound` for an album or post of another member and for media that the post does not have, and `InvalidInput` for a
     post without media, a direct post, and an album that would be too large.

@@ -5,8 +5,8 @@ threads: one hash at a time, two on a machine with enough cores. At most sixteen
 at once, so a flood of passwords does not build a queue.
 
 Wrong passwords are counted per account, from all networks together. That alone would let a stranger lock the owner out, so a
-network from which a correct password came before has a counter of its own: there the owner is delayed only by failures from
-that network, and at most for the rest of one window.
+network from which a correct password came before has a separate counter: there the owner is delayed only by failures from
+that network, and at most for the rest of the window.
 
 A passkey challenge is signed with a server-wide key that the first use creates. The challenge is used up, and the sign count
 of the passkey stored, in one commit.
@@ -66,7 +66,7 @@ from shoal.graph.schema import challenge_key_key, used_challenge_key
 _LANES = 4
 """Threads that compute each hash: the parallelism of argon2."""
 AT_ONCE = 2 if (os.cpu_count() or 1) >= 2 * _LANES else 1
-"""Concurrent hashes. More would share the same cores and take another 64 MiB each."""
+"""Concurrent hashes. More would share these cores and take another 64 MiB each."""
 WAITING = 16
 
 _RETRY_SECONDS = 1.0
@@ -106,12 +106,12 @@ def hashing_slot() -> Iterator[None]:
 
 
 async def hashed(password: str) -> str:
-    """Hash the NFC form of a password: keyboards encode the same character as one or several code points."""
+    """Hash the NFC form of a password: keyboards differ in whether they encode a character as one or several code points."""
     return await asyncio.get_running_loop().run_in_executor(_threads, _hasher.hash, normalized("NFC", password))
 
 
 async def matches(password: str, stored: str) -> bool:
-    """Return whether the password has this hash. An empty hash matches nothing and takes the same time."""
+    """Return whether the password has this hash. An empty hash matches nothing and takes equally long."""
     fits = await asyncio.get_running_loop().run_in_executor(_threads, _verify, password, stored or _NOBODY)
     return fits and bool(stored)
 
@@ -158,7 +158,7 @@ _log = logging.getLogger("shoal.logins")
 async def passkey_options(
     writes: Writes, site: Site, purpose: Purpose, member: Member | None = None
 ) -> dict[str, object]:
-    """Return the WebAuthn request options: for any passkey of the site, or for those of a member."""
+    """Return the WebAuthn request options: for any passkey of the site, or for a member's passkeys."""
     challenge = await make_challenge(writes, purpose, member.id if member else 0)
     login = await login_of(writes.graph, member) if member else None
     return asking_options(site, challenge, login.passkeys if login else (), verified=purpose is Purpose.LOG_IN)
@@ -344,7 +344,7 @@ async def _begin(
 
 
 def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
-    """Return the known networks after a password change: only that of the member who changed it.
+    """Return the known networks after a password change: only the network from which the member changed it.
 
     With a second factor there are none: the password does not prove that the owner uses a network.
     """
@@ -379,7 +379,7 @@ def _mark_from(login: Login | None, asker: Asker) -> bytes:
 
 
 def _mark(login_id: int, network: str) -> bytes:
-    """Return the stored mark of a network. Marks are keyed by login, so those of two members cannot be compared."""
+    """Return the stored mark of a network. Marks are keyed by login, so marks of two members cannot be compared."""
     return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
 
 

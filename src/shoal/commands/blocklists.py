@@ -98,7 +98,7 @@ async def add_block(writes: Writes, listed: Blocklist, key: Key, make: Callable[
 
 
 async def remove_blocks(writes: Writes, listed: Blocklist, blocks: Mapping[Key, int]) -> None:
-    """Remove blocks of a list, given ids by key. Raises `NotFound` if none of them exists any more."""
+    """Remove blocks of a list, given ids by key. Raises `NotFound` if none of them exists."""
 
     async def attempt() -> None:
         nodes = await writes.graph.obj_get(list(blocks.values()))

@@ -9,7 +9,7 @@ Background tasks: a bounded number of tasks that no response waits for, so that 
 waits for them when it stops.
 
 Exact limits under concurrency: counting and then adding would let two concurrent requests both take the last slot. Every
-addition therefore increments the version of the member's login object in the same commit. The request that loses the race is
+addition therefore also increments the version of the member's login object in its commit. The request that loses the race is
 refused, counts again, and sees the addition of the winner. No page reads the login object, so no cached page is invalidated.
 
     Two requests add to a list with 99 of 100 entries:
@@ -67,7 +67,7 @@ class Background:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Wait for the running tasks, and cancel those that take too long."""
+        """Wait for the running tasks, and cancel any that take too long."""
         if not self._tasks:
             return
         _, late = await asyncio.wait(set(self._tasks), timeout=_CLOSING_SECONDS)
@@ -201,7 +201,7 @@ class Writes:
     pressure: Pressure = field(default_factory=Pressure)
     """Refuses new posts and shares while fan-out is late."""
     turns: NamedTurns = field(default_factory=NamedTurns)
-    """Serializes changes of one object within the process, so that they do not conflict."""
+    """Serializes changes of an object within the process, so that they do not conflict."""
     inviters: Inviters = "off"
     lifetime: TokenLifetime = FOR_EVER
     """How long an unused token stays valid."""
@@ -307,6 +307,6 @@ async def in_turn(
 
             return await attempt(claim)
 
-    # Requests of the same process wait here; only those of other processes can conflict.
+    # Requests of this process wait here; only requests of other processes can conflict.
     async with writes.turns.of((f"maxima of {member_id}",)):
         return await retry_on_conflict(once)

@@ -48,7 +48,7 @@ async def change_password(
 ) -> None:
     """Replace the password like `set_password`, given the current one. Raises `InvalidInput` if that is wrong.
 
-    Wrong passwords are counted like those of `log_in`.
+    Wrong passwords are counted as in `log_in`.
     """
     members.check_password(writes, password, field="new_password")
     member = await access_member(writes.graph, member_id)
@@ -129,7 +129,7 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
 
 
 async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
-    """Return the valid email token of a link, of one of these kinds. Raises `Gone` if it is unknown, used or expired."""
+    """Return the valid email token of a link, if it has one of these kinds. Raises `Gone` if it is unknown, used or expired."""
     id_, secret = opened(text)
     proof = await find_object(writes.graph, Proof, id_)
     if proof is None or not any(fits(one, secret) for one in proof.secret_hashes) or proof.kind not in kinds:
@@ -368,7 +368,7 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
     """
     at = milliseconds_of(now)
     if any(until - _UNDO_MS >= at for _, until in login.kept):
-        # The order of changes is decided by time: of two in the same millisecond, or with clocks that differ, the second waits.
+        # The order of changes is decided by time: of two within a millisecond, or with clocks that differ, the second waits.
         raise Conflict("the address was changed in this very moment")
     kept = {one: until for one, until in login.kept if until > at}
     ended = [one for one, until in login.kept if until <= at]

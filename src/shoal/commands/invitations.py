@@ -1,6 +1,6 @@
 """Commands for invitations: creation and revocation by members and staff, and use at sign-up.
 
-`core.signup` says how uses are counted.
+`core.signup` describes how uses are counted.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ async def of_member(writes: Writes, member_id: int) -> list[Invitation]:
 
 
 async def end(writes: Writes, member_id: int, invitation_id: int) -> None:
-    """Revoke an own invitation. Raises `NotFound` for another member's."""
+    """Revoke one of the member's invitations. Raises `NotFound` for another member's."""
     await own_object(writes.graph, Invitation, member_id, invitation_id)
     await _end(writes, invitation_id)
 
@@ -134,7 +134,7 @@ async def drop(writes: Writes, member_id: int, invitation_id: int) -> None:
 
 
 async def end_as_staff(writes: Writes, member_id: int, invitation_id: int) -> None:
-    """Revoke an own invitation, or one of a member with a lower role.
+    """Revoke one of the member's own invitations, or one of a member with a lower role.
 
     Raises `NotFound`, and `NotAllowed` if the owner's role is not lower.
     """
@@ -208,7 +208,7 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
             # An earlier attempt succeeded, and its response was lost.
             return offer, member_id
         while any(hold.member_id == member_id for hold in invitation.holds):
-            # Another process generated the same id for another name.
+            # Another process generated this id for another name.
             member_id = writes.new_id(place(name).shard)
         if not invitation.admits(name):
             raise _used_up()

@@ -87,7 +87,7 @@ async def delete(writes: Writes, member_id: int, list_id: int) -> None:
 async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:
     """Add members to a list, all or none.
 
-    Raises `NotFound` for one that the owner does not follow (the owner may add themselves), `Taken` for one that is on it, and
+    Raises `NotFound` for a member whom the owner does not follow (the owner may add themselves), `Taken` for one already on it, and
     `InvalidInput` if it would be too long.
     """
     await own_object(writes.graph, MemberList, member_id, list_id)
@@ -115,7 +115,7 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
 
 
 async def take_off(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:
-    """Remove members from a list, ignoring those that are not on it."""
+    """Remove members from a list, ignoring any that are not on it."""
     await own_object(writes.graph, MemberList, member_id, list_id)
     held = (await writes.graph.assoc_get(list_id, (LISTS,), list(dict.fromkeys(others))))[LISTS]
     if held:

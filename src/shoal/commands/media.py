@@ -64,7 +64,7 @@ async def upload(
         return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
         # If the caller is canceled, the commit continues and owns the files. Files are named by content, so an earlier import
-        # of this object has the same ones.
+        # of this object has identical ones.
         if is_refusal(error) and not (id_ and id_ in await writes.graph.obj_get((id_,))):
             await writes.media.remove(files_of(media))
         raise
@@ -113,7 +113,7 @@ def check_room(writes: Writes, owner: Member, more: int) -> None:
 
 
 def in_words(size: int) -> str:
-    """Format a number of bytes for people: 9.9 GB."""
+    """Format a number of bytes, such as 9.9 GB."""
     for unit, of in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
         if size >= of:
             return f"{size / of:.1f} {unit}"

@@ -162,7 +162,7 @@ async def register(
 ) -> Member:
     """Create a member, on the shard of the name. Without a password, logging in is impossible until one is set.
 
-    `hashed` is the result of `authentication.hashed`, for many members with the same password. Operators may use a `reserved`
+    `hashed` is the result of `authentication.hashed`, for many members who share a password. Operators may use a `reserved`
     name. An import passes the name of its `record`, which finds the member again. A `pending` member can neither act nor be seen
     until approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits until they
     open the link in a mail, which `confirms` sends. `network` is the client's: the first login from it counts as known. An
@@ -368,7 +368,6 @@ async def _email_hash(writes: Writes, member: Member) -> str:
 
 
 async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
-    """Remove the `avatar` or the `header`."""
     return await _change(writes, member_id, {which: ""})
 
 

@@ -4,8 +4,8 @@ An authorization code is bound to the app, the redirect address and, with PKCE, 
 it expires: a second exchange is refused and revokes the token of the first, because one of the two callers must have stolen
 the code (RFC 6749, section 4.1.2).
 
-Adding a code or browser session deletes some that have expired, so a member never has more of them than are created within
-one lifetime, apart from those not yet deleted.
+Adding a code or browser session deletes some that have expired, so a member never has more of them than were created within
+one lifetime, apart from expired ones that are not deleted yet.
 
 The use of a token is recorded once a day, in the background (`TokenUses`); a failure loses only that record. Recording a use also
 revokes the member's tokens that were unused for too long.
@@ -55,7 +55,7 @@ _DROPPED_AT_ONCE = 8
 
 
 async def expired(writes: Writes, member_id: int) -> list[int]:
-    """Return some of the member's expired credentials, more than are added in the same time.
+    """Return some of the member's expired credentials, at a higher rate than new ones are added.
 
     Checks the oldest and the newest, because half-finished logins expire long before the sessions listed ahead of them.
     """

@@ -1,7 +1,7 @@
 """Polls in posts, and votes.
 
 A vote is one commit on the voter's shard: that they voted, what they chose, and a key that makes a concurrent vote fail. In a
-multiple-choice poll a later vote adds options to the earlier ones, with a key of its own.
+multiple-choice poll a later vote adds options to the earlier ones, with a separate key.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
         batch.fresh.add(now)
         batch.assoc_add(member_id, VOTES, poll.id, now, bytes((*before, *choices)))
         for choice in choices:
-            # An option does not know its poll: the data tells whether the poll still exists when the inverse arrives.
+            # An option does not know its poll: the data shows whether the poll still exists when the inverse arrives.
             batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now, poll.id.to_bytes(8))
         batch.expect(poll.id)
         try:

@@ -188,7 +188,7 @@ async def create(
     try:
         return await with_media(writes, author_id, content["media"], attempt)
     except KeyTaken as error:
-        # Of two concurrent requests with one key, both get the post of the first.
+        # Two concurrent requests with one key both return the post of the first.
         return _written(await first_made(writes, shard, error.id))
 
 
@@ -281,7 +281,7 @@ def _count_tags(batch: Batch, before: Post | None, after: Post | None, now: int)
 async def update(
     writes: Writes, author_id: int, post_id: int, draft: Draft, *, visibility: Visibility | None = None
 ) -> Post:
-    """Replace the content of an own post, and keep the former content as a revision. The parent does not change.
+    """Replace the content of the author's post, and keep the former content as a revision. The parent does not change.
 
     The visibility does not change either, unless a narrower `visibility` is given; that creates no revision. A new place is
     rounded to the author's current precision. A draft equal to the post stores nothing. Raises like `create`, and `Conflict` for
@@ -378,7 +378,7 @@ def _tell_of_edit(batch: Batch, post: Post, edited: Post, revision_id: int) -> N
 
 
 async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
-    """Delete an own post, and return it as it was. Its likes and shares are removed later."""
+    """Delete the author's post, and return its last version. Its likes and shares are removed later."""
 
     async def attempt() -> Post:
         # Read again after a concurrent edit, so that the deletion covers everything the edit added.

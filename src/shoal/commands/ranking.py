@@ -117,7 +117,7 @@ async def _change_wishes(writes: Writes, member_id: int, change: Callable[[Wishe
     before = NO_WISHES
 
     def changed(taste: Taste) -> Taste:
-        # The last attempt is the one that is stored.
+        # The last attempt is stored.
         nonlocal before
         before = taste.wishes
         wishes = fitting(change(before))

@@ -54,7 +54,6 @@ async def like(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def unlike(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Undo a like."""
     return await _end(writes, member_id, LIKES, post_id)
 
 
@@ -128,7 +127,7 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Pin an own post to the profile. Raises `InvalidInput` for a share, for a direct post, and for one too many."""
+    """Pin the member's post to the profile. Raises `InvalidInput` for a share or a direct post, and for too many pins."""
     node = (await writes.graph.obj_get((post_id,))).get(post_id)
     if isinstance(node, Share) and node.author_id == member_id:
         raise InvalidInput("a share cannot be pinned")
@@ -156,14 +155,13 @@ async def _pin(writes: Writes, member_id: int, post_id: int, claim: Claim) -> No
 
 
 async def unpin(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Unpin an own post. Raises `NotFound` for another member's."""
+    """Unpin the member's post. Raises `NotFound` for another member's."""
     post = await own_post(writes.graph, member_id, post_id)
     await _end_own(writes, member_id, PINS, post.id)
     return post
 
 
 async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Mute the thread that the post is part of."""
     post = await access_post(writes.graph, member_id, post_id)
     root = post.root_id or post.id
     if await association(writes.graph, member_id, MUTES_THREAD, root) is None:
@@ -174,7 +172,6 @@ async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def unmute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Unmute the thread that the post is part of."""
     post = await access_post(writes.graph, member_id, post_id)
     await _end_own(writes, member_id, MUTES_THREAD, post.root_id or post.id)
     return post
@@ -215,7 +212,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
 
 
 def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
-    """Emit an event for a like. Marks are private and have none."""
+    """Emit an event for a like. Marks are private and emit none."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
 
@@ -258,7 +255,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
     claim(batch)
     now = writes.new_id(batch.shard)
     batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, place)))
-    # A position does not know its post: the data tells whether the post still exists when the inverse arrives.
+    # A position does not know its post: the data shows whether the post still exists when the inverse arrives.
     batch.assoc_add(member_id, PUTS_EMOJI, place.id, now, post.id.to_bytes(8))
     for ended in before:
         if ended not in there:

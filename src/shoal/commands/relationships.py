@@ -64,7 +64,7 @@ AS_IS = FollowOptions()
 async def follow(writes: Writes, member_id: int, other_id: int, options: FollowOptions = AS_IS) -> Relation:
     """Follow a member, or send a request if they are locked.
 
-    A repeated follow changes its terms. Raises `NotAllowed` for oneself, and if either has blocked the other.
+    A repeated follow changes its terms. Raises `NotAllowed` for the member themselves, and if either has blocked the other.
     """
     foresee(member_id)
     other = await access_member(writes.graph, other_id)
@@ -234,7 +234,7 @@ async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
 
 
 async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
-    """Unfollow a tag. Its posts leave the home timeline, except those by followed authors."""
+    """Unfollow a tag. Its posts leave the home timeline, except posts by followed authors."""
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> None:
@@ -256,7 +256,7 @@ async def end_followed_tag(writes: Writes, member_id: int, tag: int) -> None:
 
 
 async def block(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Block a member: neither sees the other any more, and follows and requests end both ways."""
+    """Block a member: neither can see the other, and follows and requests in both directions end."""
     await access_member(writes.graph, other_id)
     stand = await relation(writes.graph, member_id, other_id)
     if member_id == other_id:
@@ -284,7 +284,7 @@ async def mute(
 ) -> Relation:
     """Mute a member without their knowledge: hide their posts from timelines and, with `notifications`, their notifications.
 
-    The mute expires after `seconds` (0: never). Muting again changes both. Raises `NotAllowed` for oneself.
+    The mute expires after `seconds` (0: never). Muting again changes both. Raises `NotAllowed` for the member themselves.
     """
     await access_member(writes.graph, other_id)
     if member_id == other_id:
@@ -300,7 +300,6 @@ async def mute(
 
 
 async def unmute(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """End a mute."""
     await _end(writes, member_id, MUTES, other_id)
     return await relation(writes.graph, member_id, other_id)
 
@@ -317,7 +316,7 @@ async def note(writes: Writes, member_id: int, other_id: int, text: str) -> Rela
 
 
 async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Feature the other member on the own profile. Raises `InvalidInput` if the member does not follow them."""
+    """Feature the other member on the member's profile. Raises `InvalidInput` if the member does not follow them."""
     stand = await relation(writes.graph, member_id, other_id)
     if not stand.following:
         raise InvalidInput("You must be already following the account you want to endorse")
@@ -327,7 +326,7 @@ async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def unendorse(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Stop featuring the other member on the own profile."""
+    """Stop featuring the other member on the member's profile."""
     await _end(writes, member_id, ENDORSES, other_id)
     return await relation(writes.graph, member_id, other_id)
 

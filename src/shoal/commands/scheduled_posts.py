@@ -117,7 +117,7 @@ async def drop(writes: Writes, scheduled: ScheduledPost) -> None:
 
 
 async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
-    """Publish a scheduled post. The same commit deletes the scheduled post, so it is published exactly once.
+    """Publish a scheduled post. That commit also deletes the scheduled post, so it is published exactly once.
 
     Raises like `posts.create`, and `Conflict` if it was changed or published concurrently.
     """

@@ -103,7 +103,7 @@ async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | No
 
 
 async def reset(writes: Writes, member_id: int) -> None:
-    """Turn a second factor off, for an operator who has verified the member. Raises `NotAllowed` if it is off."""
+    """Turn a second factor off, for an operator who verified the member. Raises `NotAllowed` if it is off."""
     await _change(writes, member_id, None, AuditVerb.SECOND_FACTOR_RESET)
 
 

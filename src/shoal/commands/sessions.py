@@ -142,7 +142,7 @@ async def all_ended(writes: Writes, member_id: int) -> SessionsEnded:
 
 
 async def end_others(writes: Writes, member_id: int, kept: int) -> int:
-    """End all of the member's sessions except that of the token `kept`, and return their number."""
+    """End all of the member's sessions except the one with the token `kept`, and return their number."""
     ended = 0
     async for listed in pages_of(writes.graph, member_id, LOGGED_IN, _PAGE):
         for token in await objects_of(writes.graph, Token, [assoc.id2 for assoc in listed if assoc.id2 != kept]):

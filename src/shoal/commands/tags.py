@@ -20,7 +20,7 @@ FOLDED_AT_ONCE = 6
 
 
 async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -> list[Assoc]:
-    """Return a member's associations with a canonical tag, including those under its former spellings."""
+    """Return a member's associations with a canonical tag, including its former spellings."""
     held = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
     return [assoc for assoc in held if canonical_tag(assoc.data.decode()) == tag]
 
@@ -39,7 +39,7 @@ def folded(id2: int, data: bytes) -> str | None:
 async def fold_lists(writes: Writes, member_id: int) -> None:
     """Move the followed and featured tags of a member to their canonical forms.
 
-    Each keeps its position in the list. Of two spellings of one tag, the canonical one stays.
+    Each keeps its position in the list. If two spellings of a tag exist, the canonical one stays.
     """
     for atype in TAG_LISTS:
 

@@ -44,7 +44,7 @@ class Activity:
     def reacted(self, graph: Graph, post_id: int, at: int) -> asyncio.Future[None] | None:
         """Record a reaction at a moment, given as an id. The future completes when the entry is durable.
 
-        Returns None if nothing has to be written: this process wrote the same minute or a later one, or the reaction is too old
+        Returns None if nothing has to be written: this process wrote this minute or a later one, or the reaction is too old
         to count.
         """
         moment = active_at(post_id, at)
@@ -62,7 +62,7 @@ class Activity:
         return wanted.done
 
     async def _work(self, graph: Graph) -> None:
-        """Write all pending entries; those that arrive meanwhile form the next round."""
+        """Write all pending entries; entries that arrive during a round form the next one."""
         try:
             while self._wanted:
                 self._in_hand, self._wanted = self._wanted, {}
@@ -93,7 +93,7 @@ class Activity:
         await asyncio.gather(*puts, self._end(graph, {id_: wanted[id_] for id_ in narrowed}))
 
     async def _put(self, graph: Graph, public: int, wanted: Mapping[int, _Wanted]) -> None:
-        """Write the entries of one list, skipping posts that were deleted concurrently."""
+        """Write the entries of a list, skipping posts that were deleted concurrently."""
         batch = Batch(shard_of(public))
         for id_, post in wanted.items():
             batch.put(AssocOp(public, ACTIVE.number, id_, post.time, alive=True, plain=True))

@@ -65,7 +65,7 @@ async def _end_strays(
 ) -> None:
     """Delete associations that are still listed after clearing: their forward half is missing, or has not arrived yet.
 
-    Otherwise the next page would be the same one forever.
+    Otherwise the next page would contain them again, without end.
     """
     left = (await effects.graph.assoc_get(id1, (atype,), [assoc.id2 for assoc in page]))[atype] if page else {}
     batch = Batch(shard_of(id1))
@@ -116,7 +116,7 @@ async def _clear_revision(effects: Effects, event: events.PostDeleted, revision:
 
 
 async def _release(effects: Effects, event: events.PostDeleted, media_ids: Sequence[int]) -> None:
-    """Release media one by one; those that no post uses any more become unused."""
+    """Release media one by one; media that no post uses any more become unused."""
     for id_ in media_ids:
         await release(effects.graph, effects.new_id, event.post_id, id_)
 
@@ -176,7 +176,7 @@ async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
         options.update(choice.id2 for choice in page if choice.data == poll_id.to_bytes(8))
         if len(page) < _PAGE:
             return options
-        # The choices of one vote have the same time, and a page may end among them.
+        # All choices of a vote share one time, and a page may end among them.
         at = at.past(page[-1].time - 1)
 
 
@@ -196,7 +196,7 @@ clear_reactions = partial(_clear, schema.REACTED_BY, _clear_reaction)
 clear_revisions = partial(_clear, schema.REVISED, _clear_revision)
 # An event for each share removes it from the timelines.
 clear_shares = partial(_clear, schema.SHARED_BY, _clear_share)
-# These associations hide a post from those who reported it. The reports stay.
+# These associations hide a post from its reporters. The reports stay.
 clear_reporters = partial(_clear, schema.POST_REPORTED_BY, partial(_clear_link, schema.REPORTS_POST))
 # Tags that an edit added while the post was being deleted.
 clear_tags = partial(_clear, schema.TAGGED, _clear_tag)
@@ -254,7 +254,7 @@ _ALBUMS = 1_000
 
 
 async def drop_photos(effects: Effects, event: events.PostDeleted, mark: int) -> None:
-    """Remove the photos of a deleted post from all albums, unless another post with the same media added them."""
+    """Remove the photos of a deleted post from all albums, unless another post with these media added them."""
     for media_id in event.media_ids:
         there = await effects.graph.assoc_range(media_id, schema.COLLECTED_IN, Cursor(limit=_ALBUMS))
         batch = Batch(shard_of(media_id))

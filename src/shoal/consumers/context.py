@@ -72,7 +72,7 @@ class Followers(Protocol):
     async def changed(self, source: int) -> None:
         """Record that a member started or stopped following the source. Call it before acting on the change.
 
-        `EVERYBODY` stands for any member and any source.
+        `EVERYBODY` means any member and any source.
         """
 
     def joined(self, source: int, member: int) -> None:

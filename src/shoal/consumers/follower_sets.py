@@ -10,7 +10,7 @@ is not in memory. A push reads it, two followers at a time:
 
 1. The newest two are read: 3 and 2. Then 3 unfollows, and the active member 4 follows. The set is incomplete, so both are only
    recorded as touched.
-2. The rest is read: 1. The slots are now those of 3, 2 and 1.
+2. The rest is read: 1. The set now has the slots of 3, 2 and 1.
 3. The graph is asked about the touched members: 3 does not follow, so the slot is removed; 4 does, so one is added.
 4. The set is complete: 1, 2 and 4. The post is pushed to them, and the next push from 8 reads no followers.
 """
@@ -72,7 +72,7 @@ class ListedFollowers:
         return 0
 
     async def _stamp(self, source: int) -> bytes | None:
-        """Return this source's version token joined with that of all lists; None while one of them is being changed."""
+        """Return the version tokens of this source and of all lists, joined; None while one of them is being changed."""
         names = (_stamped(source), _stamped(EVERYBODY))
         stamps = await self._stamps.read(names)
         return stamps[names[0]] + stamps[names[1]] if len(stamps) == 2 else None

@@ -1,8 +1,8 @@
-"""High-fan-out sources: those with too many followers to push to. Readers pull their entries instead.
+"""High-fan-out sources, which have too many followers to push to. Readers pull their entries instead.
 
-A *mark* in the graph says so: readers in other processes must see it before the first entry is not pushed. A high-fan-out source
-that has few followers left is *demoted*: its entries are pushed again and still pulled, until the entries that were not pushed
-are merged into the timelines of its followers (mark data `fading`). Then the mark is deleted.
+A *mark* in the graph identifies them: readers in other processes must see it before the first entry is not pushed. A high-fan-out
+source that has few followers left is *demoted*: its entries are pushed again and still pulled, until the entries that were not
+pushed are merged into the timelines of its followers (mark data `fading`). Then the mark is deleted.
 
 An entry is not pushed only if the mark, read after the entry was committed, is set and not fading. So such an entry was committed
 before the demotion began, and a reader of the source's list after that finds it.

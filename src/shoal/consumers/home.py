@@ -109,7 +109,7 @@ async def reconcile(effects: Effects, member: int, source: int) -> None:
     follows = await _follows(effects, member, source)
     while True:
         await (_merge if follows else _subtract)(effects, member, source)
-        # The follow may have changed meanwhile, and the event of that change may have been processed already.
+        # The follow may have changed since, and the event of that change may have been processed already.
         follows, before = await _follows(effects, member, source), follows
         if follows is before:
             return
@@ -137,7 +137,7 @@ async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], 
 
 
 async def _subtract(effects: Effects, member: int, source: int) -> None:
-    """Remove the source's entries from the timeline, except those that another source brings as well."""
+    """Remove the source's entries from the timeline, except entries that another source brings as well."""
     effects.followers.left(source, member)
     window = await effects.timelines.read(member, Cursor(limit=effects.merge))
     if window is None or not window.ids:

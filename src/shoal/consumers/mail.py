@@ -1,7 +1,7 @@
 """Write and send due mail, concurrently with later jobs.
 
 The secret of a link is generated here, and its hash committed before the mail is handed over. A second run sends a second mail
-with its own secret for the same token; both links are valid until one is used.
+with its own secret for that token; both links are valid until one is used.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ async def _recipient_of(graph: Graph, event: events.MailDue) -> Whom | None:
 
 
 def _is_obsolete(event: events.MailDue, member: Member, login: Login) -> bool:
-    """Return whether the purpose of a mail was achieved meanwhile, or voided by a new password."""
+    """Return whether the purpose of a mail has been achieved by now, or voided by a new password."""
     match event.kind:
         case MailKind.CONFIRM:
             # An unconfirmed member always gets a token: its expiry deletes the account.
@@ -118,7 +118,7 @@ async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom
         nonlocal id_, refused
         held = (await graph.obj_get((id_,))).get(id_)
         if held is None and refused == id_:
-            # The id is not that of an object, so it is a ticket.
+            # No object has this id, so it is a ticket.
             id_ = new_id(shard)
         batch = Batch(shard)
         if held is None:

@@ -44,7 +44,7 @@ async def _make(effects: Effects, media_id: int) -> None:
         return
     shown = await _changed(effects, media_id, lambda media: _ready(media, placed))
     keys = {media.original_key, placed.key, placed.poster.preview_key}
-    # Media deleted meanwhile leave no files behind; media with their own preview need no other.
+    # Media deleted during the conversion leave no files behind; media with their own preview need no other.
     await library.remove(keys - ({shown.key, shown.preview_key} if shown else set()))
 
 

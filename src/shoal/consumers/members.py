@@ -32,7 +32,7 @@ async def claim_address(effects: Effects, event: events.MemberRegistered | event
     except KeyTaken:
         _log.warning("the e-mail address of member %d was taken by another before it was theirs", event.member_id)
         return
-    # A member rejected meanwhile is deleted before their address is freed, so one of the two frees it last; a late event does not
+    # A member rejected since is deleted before their address is freed, so one of the two frees it last; a late event does not
     # restore an address that was replaced since.
     await release_address(effects.graph, event.member_id, event.address, effects.new_id.now())
 
@@ -51,7 +51,7 @@ _PAGE = 20
 
 
 async def end_invitations_of_suspended(effects: Effects, event: events.SuspensionChanged, mark: int) -> int | None:
-    """Revoke the invitations of a suspended member, one page at a time. Those of a leaving member stay, as they may return."""
+    """Revoke the invitations of a suspended member, one page at a time. A leaving member's invitations stay, as they may return."""
     owner, graph = event.member_id, effects.graph
     member = await find_object(graph, Member, owner)
     if member is None or not member.suspended or member.departure_id:

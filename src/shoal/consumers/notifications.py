@@ -1,9 +1,9 @@
 """Create and retract notifications, according to each member's policy.
 
-A notification has the time of the action in the graph, so processing an event twice, late or out of order gives the same list.
+A notification has the time of the action in the graph, so processing an event twice, late or out of order does not change the list.
 For likes, follows and requests the graph is read again afterwards, so that an outdated notification is retracted.
 
-When a post is deleted, its notifications are retracted page by page, except those of members who watched the author, shared the
+When a post is deleted, its notifications are retracted page by page, except for members who watched the author, shared the
 post or voted in its poll. Readers skip these; retraction only keeps lists from filling up with invisible entries.
 """
 
@@ -68,7 +68,7 @@ _FOLLOWER_MS = 3 * _DAY_MS
 
 
 async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post | None) -> bool:
-    """Return whether the member accepts news of this actor, about this post or none. Takes three reads.
+    """Return whether the member accepts notifications of this actor, about this post or none. Takes three reads.
 
     Excluded are muted notifications, blocks, suspended actors, posts that the member may not see, and muted threads. Existing
     notifications are filtered by `queries.notifications`.
@@ -77,7 +77,7 @@ async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post
 
 
 async def _reception(effects: Effects, member_id: int, notice: Notice, post: Post | None) -> Treatment:
-    """Return the treatment of a notification: `DROP` if it is not welcome, otherwise that of the member's policy.
+    """Return the treatment of a notification: `DROP` if it is not welcome, otherwise by the member's policy.
 
     Takes three reads, and two more if there is a policy.
     """
@@ -314,7 +314,7 @@ async def _hold(effects: Effects, member_id: int, notice: Notice, time: int) -> 
     await effects.graph.commit(batch)
     between = await effects.graph.assoc_get(member_id, (ACCEPTS_NOTICES,), (notice.actor_id,))
     if between[ACCEPTS_NOTICES]:
-        # The member has accepted the sender meanwhile, perhaps before this notification was held.
+        # The member has accepted the sender since, perhaps before this notification was held.
         held = (await effects.graph.assoc_get(member_id, (HELD,), (notice.id,)))[HELD]
         again = Batch(batch.shard)
         release(again, member_id, held.values())
@@ -345,7 +345,7 @@ async def _settle(effects: Effects, member_id: int, notice: Notice, stands: Stan
                 await _end(effects, member_id, told)
         else:
             await tell(effects, member_id, notice, time, post)
-        # The action may have been undone or repeated meanwhile, and that event may have been processed already.
+        # The action may have been undone or repeated since, and that event may have been processed already.
         time, before = await stands(), time
         if time == before:
             return
@@ -370,7 +370,7 @@ def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
 
 
 async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, time: int, post: Post | None) -> None:
-    """Notify each member, except of their own actions; poll owners are notified of their own poll."""
+    """Notify each member except the actor. The owner of a poll is its actor, and is notified."""
     others = [member for member in members if member != notice.actor_id or notice.kind is Kind.POLL]
     await asyncio.gather(*(tell(effects, member, notice, time, post) for member in others))
 

@@ -106,7 +106,7 @@ async def _told(
 
 
 async def _end(effects: Effects, event: events.PushDue, held: Assoc) -> None:
-    """Delete a subscription that its push service no longer knows, unless it was renewed meanwhile."""
+    """Delete a subscription that its push service no longer knows, unless it was renewed since."""
     now = await association(effects.graph, event.member_id, PUSHES, event.token_id)
     if now is None or now.data != held.data:
         return

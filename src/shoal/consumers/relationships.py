@@ -39,7 +39,7 @@ from shoal.graph.schema import (
 async def settle_inverse(effects: Effects, event: events.InverseOwed, mark: int) -> None:
     """Apply the inverse in its own store. It keeps its time, so repeating it changes nothing.
 
-    If the post or poll was deleted and cleared meanwhile, the inverse is cleared too.
+    If the post or poll was deleted and cleared since, the inverse is cleared too.
     """
     await _put(effects, AssocOp(*event.op))
     await clear_late(effects, event.op)
@@ -145,7 +145,7 @@ async def end_vain_request(effects: Effects, event: events.RequestChanged, mark:
 
 
 async def end_bonds(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Delete watching and endorsing if there is no follow any more, and the request if there is one."""
+    """Delete watching and endorsing if the follow has ended, and the request if there is a follow."""
     member, source = event.follower_id, event.source_id
     if is_tag(source):
         return
@@ -226,7 +226,7 @@ async def trim_list(effects: Effects, event: events.ListChanged, mark: int) -> i
 
 
 async def _take_off_list(effects: Effects, list_id: int, members: Mapping[int, Assoc]) -> None:
-    """Delete both halves, that of the list last: while it exists, a repeated run finds the work again."""
+    """Delete both halves, the list's half last: while it exists, a repeated run finds the work again."""
     for id_, listed in members.items():
         await _end(effects, id_, LISTED_IN, list_id, listed.time)
         await _end(effects, list_id, LISTS, id_, listed.time)

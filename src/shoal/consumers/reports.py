@@ -1,6 +1,6 @@
 """Hold posts that many members reported out of public lists until a moderator decides, and notify reporters of the outcome.
 
-The review of a post is computed from its reports in the graph, so running twice, late or out of order gives the same result: if
+The review of a post is computed from its reports in the graph, so running twice, late or out of order does not change it: if
 a moderator upheld one report, the post is upheld; otherwise, if a moderator dismissed one, it is cleared; otherwise it waits
 once enough members have reported it, and keeps waiting. With a threshold of two:
 
@@ -43,7 +43,7 @@ async def review_closed(effects: Effects, event: events.VerdictChanged, mark: in
 
 async def _review_posts(effects: Effects, report_id: int, *, filed: bool = False) -> None:
     report = await find_object(effects.graph, Report, report_id)
-    # Reports of one's own account neither hold posts nor clear them.
+    # Members who report their own account neither hold posts nor clear them.
     if report is None or report.reporter_id == report.target_id:
         return
     # Of two concurrent reports on two stores, the later must see the earlier at the post.

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 async def leave_to_newer(_effects: Effects, _event: events.FutureEvent, _mark: int) -> NoReturn:
-    """Return an event unknown to this version to the queue, however often. It does not count as an attempt."""
+    """Return an event unknown to this version to the queue. It does not count as an attempt, and may repeat without limit."""
     _warn_once()
     raise NewerNeeded("only a newer Shoal knows this event")
 
@@ -64,7 +64,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexing.look_at_post,
     ),
     events.PostNarrowed: (
-        # Home timelines keep the entry, like that of a post that lost a tag: readers filter it.
+        # Home timelines keep the entry, as when a post loses a tag: readers filter it.
         streaming.tell_narrowing,
         conversations.go_on,
         cleanup.end_shares_of_narrowed,

@@ -112,7 +112,7 @@ class AuditTarget(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """The acting member, from where and why."""
+    """The acting member, with the address and the reason."""
 
     member_id: int = 0
     """0 for the command line, and for an anonymous client."""
@@ -126,7 +126,7 @@ class Actor(NamedTuple):
         return self._replace(reason=check_text(reason, field="reason", maximum=MAX_REASON))
 
     def proved(self, member: Member) -> Actor:
-        """Return a copy for a member who has just authenticated, whoever was logged in before."""
+        """Return a copy for a member who just authenticated, regardless of any earlier login."""
         return self._replace(member_id=member.id, name=member.name)
 
 
@@ -153,7 +153,7 @@ class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
 
 
 def entry_of(verb: AuditVerb, actor: Actor, target: AuditTarget, details: dict[str, str | int]) -> AuditEntry:
-    """Return the entry of an action. The address of an action on one's own account goes to the member's own list."""
+    """Return the entry of an action. The address of an action on the actor's own account goes to the member's own list."""
     own = bool(actor.address and target.member_id) and actor.member_id in (0, target.member_id)
     return AuditEntry(
         verb=verb,
@@ -203,8 +203,6 @@ HOUR_MS = 3_600_000
 
 
 class Repeat(NamedTuple):
-    """A repeat to be logged."""
-
     times: int
     """Number of occurrences in this hour."""
     together: bool

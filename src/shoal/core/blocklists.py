@@ -253,7 +253,7 @@ def _plain(network: _Network) -> _Network:
 LEAST_PART = 3
 """Characters of a part: a shorter one would refuse too many names."""
 _PLAIN = str.maketrans("0123456789", "oizeasgtbg", "_")
-"""Digits as the letters that they stand for; underscores are removed."""
+"""Digits and the letters that they replace; underscores are removed."""
 
 
 class NameBlock(Node, frozen=True, tag="name_block"):

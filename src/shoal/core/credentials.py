@@ -61,10 +61,8 @@ class ChallengeKey(Node, frozen=True, tag="challenge_key"):
 
 
 class Purpose(StrEnum):
-    """The purpose of a challenge."""
-
     LOG_IN = "log_in"
-    """Login with a passkey alone, of a member not known before."""
+    """Login with only a passkey, which identifies the member."""
     SECOND = "second"
     """Login with a passkey in addition to the password."""
     CONFIRM = "confirm"

@@ -22,7 +22,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class MailKind(StrEnum):
-    """The subject of a mail. The first four have a single-use link."""
+    """The kinds of mail. The first four have a single-use link."""
 
     RESET = "reset"
     """Sets another password."""
@@ -92,7 +92,7 @@ class ContactSalt(Node, frozen=True, tag="contact_salt"):
 def hash_address(salt: str, address: str) -> str:
     """Return the hash of an email address, 64 hexadecimal digits, ignoring case and surrounding spaces.
 
-    `salt` is that of the server, in hexadecimal. Raises `InvalidInput` for an invalid address or salt.
+    `salt` is the server's, in hexadecimal. Raises `InvalidInput` for an invalid address or salt.
     """
     try:
         key = bytes.fromhex(salt)

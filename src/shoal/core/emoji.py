@@ -1,10 +1,10 @@
 """Normalization of emoji to the one form that Shoal stores.
 
 An emoji is what Unicode recommends for general interchange (RGI): a single one or a sequence, such as a flag, a keycap, a
-skin tone or several joined to one. Senders may leave out variation selectors, so several texts mean the same emoji:
+skin tone or several joined to one. Senders may leave out variation selectors, so several texts mean one emoji:
 
     "❤"  U+2764          -> "❤️"  U+2764 U+FE0F
-    "❤️"  U+2764 U+FE0F   -> the same
+    "❤️"  U+2764 U+FE0F   -> unchanged
 """
 
 from __future__ import annotations

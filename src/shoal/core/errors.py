@@ -1,6 +1,6 @@
 """Errors that Shoal raises on purpose, with messages that are safe to show to users.
 
-Every message states what was wrong and what is allowed. Any other exception is "internal": logged in full, and shown as one fixed
+Every message states the fault and the allowed values. Any other exception is "internal": logged in full, and shown as one fixed
 sentence. One table in `shoal.http.errors` maps these errors to statuses.
 """
 

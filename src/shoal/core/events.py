@@ -208,7 +208,7 @@ class MediaDescribed(Event, frozen=True, tag="media_described"):
 
 
 class FilesReleased(Event, frozen=True, tag="files_released"):
-    """Unused files: their keys in the media store, including those of copies."""
+    """Unused files: their keys in the media store, including the keys of copies."""
 
     keys: tuple[str, ...]
 

@@ -1,6 +1,6 @@
 """Account handles on other networks, and the follow lists in the archives that these networks export.
 
-An address, a link and a bare name of the same account have one canonical form: `ann@mastodon.social`, `ann@instagram.com`,
+The address, the link and the bare name of an account have one canonical form: `ann@mastodon.social`, `ann@instagram.com`,
 `ann@x.com`, `ann.bsky.social@bsky.app` (or the DID).
 
 | network | file | shape |
@@ -37,14 +37,14 @@ X = "x.com"
 BLUESKY = "bsky.app"
 
 _SITES = {"instagr.am": INSTAGRAM, "twitter.com": X, "threads.com": "threads.net"}
-"""Other domains of the same site."""
+"""Alternative domains of a site."""
 _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]")
 _NAMES = {
     INSTAGRAM: re.compile(r"[a-z0-9._]{1,30}"),
     X: re.compile(r"[a-z0-9_]{1,15}"),
     BLUESKY: re.compile(rf"{_DOMAIN.pattern}|did:[a-z]+:[a-z0-9._:%-]+"),
 }
-"""Names that the sites allow; those of Bluesky are domains or decentralized identifiers."""
+"""Names that the sites allow; Bluesky names are domains or decentralized identifiers."""
 _NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,62}[a-z0-9_])?")
 """A name on any other site, by the rules of Mastodon."""
 _MAX_DOMAIN = 253
@@ -68,7 +68,7 @@ class ForeignHandle(NamedTuple):
 
     @property
     def user_name(self) -> str:
-        """The name without the suffix of Bluesky: the user name that the same person may have here."""
+        """The name without the suffix of Bluesky: the user name that this person may have here."""
         return self.name.removesuffix(".bsky.social") if self.site == BLUESKY else self.name
 
 
@@ -110,7 +110,7 @@ def _of_link(link: str) -> ForeignHandle | None:
         return None
     site = _site(match[1])
     path = [part for part in match[2].lower().split("/") if part]
-    # Old Mastodon paths, those of Bluesky, and those of Instagram's app.
+    # Paths of old Mastodon versions, of Bluesky, and of Instagram's app.
     if len(path) > 1 and path[0] == {BLUESKY: "profile", INSTAGRAM: "_u"}.get(site, "users"):
         del path[0]
     elif site == BLUESKY:
@@ -137,10 +137,9 @@ def _bare(name: str) -> ForeignHandle | None:
 # The accounts of a follow list are on few sites.
 @lru_cache(maxsize=1_024)
 def _site(domain: str) -> str:
-    """Return the canonical domain of a site."""
     site = ascii_domain(domain.removesuffix("."))
     for prefix in ("www.", "m.", "mobile."):
-        # `m.social` is a domain of its own.
+        # `m.social` is a separate domain.
         if site.startswith(prefix) and "." in site.removeprefix(prefix):
             site = site.removeprefix(prefix)
     return _SITES.get(site, site)

@@ -1,6 +1,6 @@
 """64-bit ids in Instagram's layout: 41 bits of milliseconds since 2024-01-01 UTC, 13 of logical shard, 10 of sequence.
 
-Ids of one shard are ordered by creation time, need no coordination, and contain the shard of their object. They stay below 2**63
+Ids of a shard are ordered by creation time, need no coordination, and contain the shard of their object. They stay below 2**63
 until 2058. Ids derived from a name (`named`) are negative, so they never equal one derived from a clock.
 """
 
@@ -80,11 +80,11 @@ def now_ms() -> int:
 
 
 class IdMaker:
-    """Generates ids for every shard of one process; call it with a shard.
+    """The id generator of a process; call it with a shard.
 
     Ids of a shard never repeat and never decrease, even if the clock is set back: the maker continues from its last id, and
     borrows from the next millisecond after 1,024 in one. Two makers, or one that was restarted after its clock was set back, can
-    generate the same id. The store refuses the second use (`graph.contract.Batch.fresh`), and the caller takes the next id.
+    generate equal ids. The store refuses the second use (`graph.contract.Batch.fresh`), and the caller takes the next id.
     """
 
     def __init__(self, clock: Callable[[], int] = now_ms, *, first: int = 0) -> None:

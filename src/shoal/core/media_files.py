@@ -1,6 +1,6 @@
 """The files of each object: the only place that lists them, for deletion, sweeps and checks.
 
-A JPEG may have a smaller copy of the same picture next to it, for clients that support its format. The key shows it:
+A JPEG may have a smaller copy next to it, for clients that support its format. The key shows it:
 `7-0a1b2c3d.avif.jpg` has the copy `7-0a1b2c3d.avif`, and `7-0a1b2c3d.jpg` has none. So finding the copy needs neither a field nor
 a look-up.
 """
@@ -32,7 +32,7 @@ def still_of(key: str) -> str:
 
 
 def with_copies(*keys: str) -> tuple[str, ...]:
-    """Return these keys, those of their copies and of their first frames, without duplicates and empty ones."""
+    """Return these keys and the keys of their copies and first frames, without duplicates and empty ones."""
     return tuple(filter(None, dict.fromkeys(each for key in keys for each in (key, still_of(key), copy_of(key)))))
 
 

@@ -1,4 +1,4 @@
-"""The stored objects: frozen, typed, and the same on every backend.
+"""The stored objects: frozen, typed, and identical on every backend.
 
 An object is a `Node`: it has an `id`, which contains its shard, and a `version` that each change increments. All other
 relations between objects are associations (`graph/schema.py`). Times are Unix milliseconds, UTC.
@@ -349,7 +349,7 @@ class Media(Node, frozen=True, tag="media"):
 
 
 class PollOption(NamedTuple):
-    """A poll option. The id is the target of vote associations, and not that of an object."""
+    """A poll option. The id is the target of vote associations; no object has it."""
 
     id: int
     title: str

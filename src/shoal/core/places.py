@@ -77,7 +77,7 @@ def checked_place(place: tuple[float, float]) -> Place:
 def rounded(place: Place | None, precision: PlacePrecision) -> Place | None:
     """Return the place as stored: the nearest point of a grid as wide as the precision; None for `NONE`.
 
-    Steps of longitude grow towards the poles, where degrees are narrow, so that the grid has the same width everywhere:
+    Steps of longitude grow towards the poles, where degrees are narrow, so that the grid is equally wide everywhere:
 
         1km    47.3769, 8.5417  ->  47.38, 8.536265       steps of 0.01 and 0.01477 degrees
         1km    78.2232, 15.6267 ->  78.22, 15.626616      steps of 0.01 and 0.04899 degrees
@@ -123,7 +123,7 @@ def cells_of(place: Place) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1_024)
 def cover(disk: Disk) -> tuple[str, ...]:
-    """Return at most `MOST` cells of one size that together cover a disk."""
+    """Return at most `MOST` cells of equal size that together cover a disk."""
     h3 = _h3()
     size = next(size for size, reach in _REACH_KM.items() if disk.radius_km <= reach)
     start = h3.latlng_to_cell(disk.latitude, disk.longitude, size)

@@ -44,7 +44,7 @@ class Hold(NamedTuple):
     member_id: int
     """The id of the future member."""
     name: str
-    """The requested user name. Only one of the holds for the same name can succeed."""
+    """The requested user name. Only one of several holds for a name can succeed."""
     until: int
     """Unix milliseconds."""
 
@@ -85,11 +85,11 @@ class Invitation(Node, frozen=True, tag="invitation"):
         return not self.is_over(now) and not self.is_used_up()
 
     def admits(self, name: str) -> bool:
-        """Return whether there is a use for this user name: a free one, or one held for the same name."""
+        """Return whether there is a use for this user name: a free one, or one held for this name."""
         return not self.is_used_up() or any(hold.name == name for hold in self.holds)
 
     def settled(self, now: int, members: Collection[int]) -> Invitation:
-        """Return it without expired holds; those that became `members` count as uses."""
+        """Return it without expired holds. A hold whose member exists (`members`) counts as a use."""
         ended = [hold for hold in self.holds if hold.until <= now]
         came = sum(hold.member_id in members for hold in ended)
         return msgspec.structs.replace(

@@ -71,7 +71,7 @@ _SPANS = re.compile(
     r"|(?<=[hH][tT][tT][pP][sS]:)(?<![A-Za-z0-9_@#$][hH][tT][tT][pP][sS]:))"
     rf"//({_HOST}(?::[0-9]{{1,5}}+)?(?:(?=[/?#]){_TAIL})?)"
 )
-_DOMAIN, _TAG = 2, 3  # groups of the pattern
+_DOMAIN, _TAG = 2, 3  # Groups of the pattern.
 
 # Allowed inside a tag but not at its ends: middle dots, wave dashes, the non-joiner of Persian, and the joiner of Indic
 # conjuncts.
@@ -82,7 +82,7 @@ _VIRAMA = 9
 _WAVE_DASH = {0xFF5E: 0x301C}
 """Full-width tilde to wave dash, which Japanese keyboards type for it: NFKC would make it an ASCII tilde."""
 _DOTTED_I = re.compile("i\u0307+")
-_FOLDED_LENGTH = 3  # maximum code points that case folding makes of one
+_FOLDED_LENGTH = 3  # maximum code points that case folding makes from a single one
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
 # The half-width voiced sound marks of katakana are letters whose compatibility decomposition is a combining mark.
 _MARK = r"[\p{M}\uff9e\uff9f]"
@@ -119,7 +119,7 @@ class Span(NamedTuple):
     domain: str = ""
 
 
-@lru_cache(maxsize=64)  # the length, mentions and tags of a new text are read in turn
+@lru_cache(maxsize=64)  # The length, mentions and tags of a new text are read one after another.
 def parse(text: str) -> tuple[Span, ...]:
     """Return the mentions, tags and links of a text, in order, without overlaps. Names are not looked up."""
     if "@" not in text and "#" not in text and "://" not in text:
@@ -174,7 +174,7 @@ def check_tag(name: str) -> str:
     return canonical_tag(name)
 
 
-@lru_cache(maxsize=64)  # the tags of a new post and their spellings are read in turn
+@lru_cache(maxsize=64)  # The tags of a new post and their spellings are read one after another.
 def tags_of(text: str) -> tuple[tuple[str, str], ...]:
     """Return a text's distinct tags as (canonical, displayed) pairs, in order, displayed as first typed."""
     tags: dict[str, str] = {}
@@ -252,7 +252,7 @@ def isolated(text: str) -> str:
 
 
 def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], int] = character_count) -> str:
-    """Return the text as it is stored: NFC, with `\\n` line ends; "" for one that is blank.
+    """Return the text as it is stored: NFC, with `\\n` line ends; "" for a blank text.
 
     Raises `InvalidInput`, or `TooLarge` past the maximum of characters, or of `BYTES_PER_CHARACTER` bytes for each.
     For posts, `length` is `text_length`.

@@ -1,4 +1,4 @@
-"""Tokenization of text for search, with the same rule for every backend.
+"""Tokenization of text for search, with one rule for all backends.
 
 A text is folded: NFKC, no case, no accents, no strokes and hooks of Latin letters (`ł` is `l`, `æ` is `ae`), neither
 Arabic nor Hebrew vowel signs. Its words are runs of letters, digits and the marks that belong to them; an emoji is a word
@@ -19,7 +19,7 @@ from shoal.core.text import normalized
 MAX_WORD = 64
 """Characters of a word that are indexed."""
 MAX_REPEATS = 200
-"""Occurrences of one word in a text that are indexed: an index keeps few positions of a word."""
+"""Occurrences of a word in a text that are indexed: an index keeps few positions of a word."""
 MAX_CLAUSES = 32
 """Clauses of a query that are used."""
 

@@ -25,10 +25,10 @@ class Relation(msgspec.Struct, frozen=True):
     watching: bool = False
     """Whether the viewer is notified of their posts, or will be once they accept the follow request."""
     requested: bool = False
-    """The viewer has requested to follow them."""
+    """Whether the viewer has requested to follow them."""
     requested_by: bool = False
     endorsed: bool = False
-    """Whether the viewer features them on the own profile."""
+    """Whether the viewer features them on their own profile."""
     note: str = ""
 
     @property

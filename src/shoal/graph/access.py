@@ -96,7 +96,7 @@ async def count_of(graph: Reader, id1: int, atype: AssocType) -> int:
 async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -> dict[int, Relation]:
     """Return the viewer's relationship to each member, as far as `core/visibility.py` needs it, in one read.
 
-    What only a profile shows is missing; see `full_relations`. Strangers are included, and so is the viewer, as a stranger.
+    Data that only a profile shows is not read; see `full_relations`. Strangers are included, and so is the viewer, as a stranger.
     """
     wanted = dict.fromkeys(members, STRANGER)
     if viewer is None:

@@ -1,8 +1,8 @@
 """Bulk reads and writes of whole rows: moving a network, importing into an empty one, and consistent snapshots for backups.
 
-Rows are written unchanged, without bumping times, changing counts or deriving inverses, so no other process may write at the same
-time. An import part must contain new rows only; if any row exists the part is refused as a whole. Snapshots of several stores are
-consistent: all stores are held, then opened, then released, and no commit completes in any of them while all are held.
+Rows are written unchanged, without bumping times, changing counts or deriving inverses, so no other process may write
+concurrently. An import part must contain new rows only; if any row exists the part is refused as a whole. Snapshots of several
+stores are consistent: all stores are held, then opened, then released, and no commit completes in any of them while all are held.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class KeyRow(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows to be stored, replacing rows with the same keys."""
+    """Rows to be stored; they replace stored rows with their keys."""
 
     objects: Sequence[AnyNode] = ()
     assocs: Sequence[AssocRow] = ()
@@ -70,7 +70,7 @@ class Rows(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The size of part of a network. Bytes are those of objects and associations, without indexes."""
+    """The size of part of a network. Bytes include objects and associations, but no indexes."""
 
     members: int = 0
     posts: int = 0
@@ -101,7 +101,7 @@ class Spreading(Protocol):
 
 
 def weigh(node: AnyNode) -> Spread:
-    """Return the size of one object: itself as a member or a post, and its bytes."""
+    """Return the size of an object: whether it is a member or a post, and its bytes."""
     return Spread(isinstance(node, Member), isinstance(node, Post), len(encode_node(node)))
 
 
@@ -152,7 +152,7 @@ def sources_of(ids: Table) -> Table:
 
 @runtime_checkable
 class Loading(Protocol):
-    """A store that imports parts. `loads` says whether it does: a sharded store does if all its stores do."""
+    """A store that imports parts. `loads` is true if it can: a sharded store can if all its stores can."""
 
     @property
     def loads(self) -> bool: ...
@@ -222,13 +222,13 @@ class SnapshotSource(Protocol):
         """Release the snapshot, so that the store can free what it keeps for it."""
 
     async def note(self, row: KeyRow) -> None:
-        """Store the key that says when the network was last backed up, in the live store and not in the snapshot."""
+        """Store the key with the time of the last backup, in the live store and not in the snapshot."""
 
     async def close(self) -> None:
         """Release everything, including a hold."""
 
 
 def receipt(moment: int) -> KeyRow:
-    """Return the row of the key that says when the newest good backup was made, in Unix milliseconds."""
+    """Return the row of the key with the time of the newest good backup, in Unix milliseconds."""
     key = backup_key()
     return KeyRow(key.space, key.name, compose(moment, key.shard), 0)

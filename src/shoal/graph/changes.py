@@ -39,7 +39,7 @@ async def retry_on_conflict(
 
     Args:
         passing: Which conflicts to retry; others are raised. All by default, so an attempt that takes a key or relies on another
-            object must turn `KeyTaken` and `Missing` into errors of its own.
+            object must turn `KeyTaken` and `Missing` into its own errors.
 
     Raises:
         Conflict: Every try failed, after about two seconds.
@@ -87,7 +87,7 @@ _LOW = (1 << SHARD_BITS + SEQUENCE_BITS) - 1
 def put_on(batch: Batch, ticket: int, at: int, id_: int) -> None:
     """Make an object due at a time (Unix ms). The commit fails with `IdTaken` if the ticket was used before.
 
-    The low bits of the tickets order those with the same time.
+    Tickets with equal times are ordered by their low bits.
     """
     batch.fresh.add(ticket)
     batch.assoc_add(ticket, DUE_ON, AGENDA, floor_at(at) | ticket & _LOW, id_.to_bytes(8))

@@ -1,4 +1,4 @@
-"""One-line explanations for operators of why an engine cannot be reached: the same words for all engines, without passwords."""
+"""One-line explanations for operators of why an engine cannot be reached: worded alike for all engines, without passwords."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MisconfiguredEngine(Unavailable):
 
 
 class UnreachableEngine(ConnectionError):
-    """The cause of an `Unavailable`: says for operators which engine cannot be reached, and why."""
+    """The cause of an `Unavailable`: states for operators which engine cannot be reached, and why."""
 
 
 def checked_url(url: str, field: str) -> SplitResult:
@@ -57,7 +57,7 @@ def read_authorities(file: str, field: str) -> str:
 
 
 def check_file(file: str, field: str) -> None:
-    """Raise `InvalidInput` if a file cannot be read: not all client libraries say which file it was."""
+    """Raise `InvalidInput` if a file cannot be read: not all client libraries name the file."""
     try:
         Path(file).open("rb").close()
     except OSError as error:
@@ -72,7 +72,7 @@ def place_of(url: str) -> str:
 
 def why(error: BaseException) -> str:
     for cause in chain(error):
-        # Client libraries have their own exceptions of the same name, which lack the OpenSSL reason.
+        # Client libraries have their own exceptions of this name, which lack the OpenSSL reason.
         if isinstance(cause, ssl.SSLError) and type(cause).__module__ == ssl.__name__:
             return _of_tls(cause)
     first = next((cause for cause in chain(error) if isinstance(cause, Exception) and str(cause)), None)

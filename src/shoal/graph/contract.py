@@ -81,7 +81,7 @@ class KeyTaken(Conflict):
 
 
 class Missing(Conflict):
-    """An object that the batch requires does not exist (any more)."""
+    """An object that the batch requires does not exist or was deleted."""
 
 
 class Standing(Conflict):
@@ -216,7 +216,7 @@ class Batch:
         self.objects.append(ObjOp(id_, None, expected))
 
     def expect(self, id_: int) -> None:
-        """Fail with `Missing` unless this object exists, if its shard is in the same store.
+        """Fail with `Missing` unless this object exists, if its shard is in this store.
 
         If it is in another store and does not exist, the batch's inverses that belong to the object are not applied at once but
         stay pending for a worker, which sees that the object is gone.
@@ -241,7 +241,7 @@ class Batch:
         self.assocs.append(op)
 
     def key_add(self, key: Key, id_: int, *, until: int = 0) -> None:
-        """Reserve a key; fail the batch with `KeyTaken` if it has another owner. Idempotent for the same owner.
+        """Reserve a key; fail the batch with `KeyTaken` if it has another owner. Idempotent for its owner.
 
         `until` is in Unix milliseconds (0: permanent).
         """
@@ -292,7 +292,7 @@ class Reader(Protocol):
         """Return the associations from `id1` to any of `id2s`, by type and `id2`; the result has every requested type."""
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-        """Return a range of a list, newest first (oldest first if the cursor says so)."""
+        """Return a range of a list, newest first, or oldest first if the cursor has `oldest_first`."""
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         """Do `assoc_range` for many lists; empty lists are absent."""
@@ -404,7 +404,7 @@ class Scanner(Protocol):
     async def sweep(self, before: int, now: int) -> int:
         """Delete tombstones older than the snowflake `before`, and keys that expired by `now` (Unix ms). Returns their number.
 
-        Tombstones of `placed` types are permanent; those of `REMEMBERED` types (`schema`) stay until `sweep_history`.
+        Tombstones of `placed` types are permanent; tombstones of `REMEMBERED` types (`schema`) stay until `sweep_history`.
         """
 
     async def sweep_history(self, before: int) -> int:
@@ -423,12 +423,12 @@ Announce = Callable[[], Awaitable[None]]
 announcing: ContextVar[Announce | None] = ContextVar("announcing", default=None)
 """Awaited by an embedded store before each change that this context makes. When it raises, the change is not made.
 
-If this process is killed, a caller in another process knows by it whether the call can be repeated.
+If this process is killed, a caller in another process can tell from it whether to repeat the call.
 """
 
 
 async def announce() -> None:
-    """Announce a change to the caller, if one wants to know. Raises `Unavailable` where it could not be announced."""
+    """Announce a change, if this context has set `announcing`. Raises `Unavailable` if the change could not be announced."""
     tell = announcing.get()
     if tell is not None:
         await tell()

@@ -87,7 +87,7 @@ class HistoricStamps:
         self._histories = histories
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        # Before the tokens are read: with a newer history in between, an entry is only invalidated once too often.
+        # Before the tokens are read: if a newer history begins in between, an entry is only invalidated unnecessarily.
         mark = self._histories.mark
         return {id_: stamp + mark for id_, stamp in (await self._stamps.read(ids)).items()}
 

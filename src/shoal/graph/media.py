@@ -1,8 +1,8 @@
 """The life cycle of media: unattached, attached to posts, released by the last post, and deleted with their files.
 
-The media object says since when it is unattached (`unused_since`), and every attachment, release, check and deletion is a new
+The media object records since when it is unattached (`unused_since`), and every attachment, release, check and deletion is a new
 version of it. So when two collide, one fails and checks again. Each object has at most one ticket on the agenda. When it is due,
-media that were unattached for a day are deleted, and attached media lose the ticket. An event of the same commit deletes the
+media that were unattached for a day are deleted, and attached media lose the ticket. An event of that commit deletes the
 files.
 """
 

@@ -1,6 +1,6 @@
 """Look up members by user name, email address, or a handle on another network.
 
-User names and email addresses are on shards of their own, which makes them a second commit of every registration. Handles are
+User names and email addresses are on separate shards, which makes them a second commit of every registration. Handles are
 those declared in profile fields, and are not verified. An email hash leads only to members who opted in.
 """
 

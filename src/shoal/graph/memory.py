@@ -86,7 +86,7 @@ class _Lists:
 
 
 class MemoryGraph:
-    """A whole store in memory; `owns` says which shards it keeps (all, by default)."""
+    """A whole store in memory; `owns` selects the shards that it keeps (all, by default)."""
 
     def __init__(self, owns: Owns = every_shard, clock: Callable[[], float] = time.monotonic) -> None:
         self._owns = owns

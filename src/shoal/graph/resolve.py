@@ -30,7 +30,7 @@ from shoal.graph.schema import ASSOC_TYPES
 Triple = tuple[int, int, int]
 KeyName = tuple[str, str]
 Owns = Callable[[int], bool]
-"""Says whether a store keeps a shard."""
+"""Returns whether a store keeps a shard."""
 
 
 def every_shard(_shard: int) -> bool:
@@ -72,7 +72,7 @@ class Resolution:
 class Touched:
     """The keys of all rows that a group of batches reads.
 
-    Decisions from rows in `histories` depend only on what is stored in them: a row that stays unchanged need not be checked.
+    Decisions from rows in `histories` depend only on their stored values: a row that stays unchanged need not be checked.
     """
 
     __slots__ = ("histories", "ids", "keys", "triples")

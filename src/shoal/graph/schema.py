@@ -87,7 +87,7 @@ OWNS = AssocType(19, "owns")  # member -> media
 LOGGED_IN = AssocType(20, "logged_in")  # member -> token
 FOLLOWS_TAG = AssocType(21, "follows_tag", inverse=22)  # member -> tag
 TAG_FOLLOWED_BY = AssocType(22, "tag_followed_by", inverse=21)
-LOUD = AssocType(23, "loud")  # everybody -> high-fan-out source of posts
+LOUD = AssocType(23, "loud")  # `EVERYBODY` -> high-fan-out source of posts
 REQUESTS = AssocType(24, "requests", inverse=25)  # member -> locked member: a follow request
 REQUESTED_BY = AssocType(25, "requested_by", inverse=24)
 NOTES = AssocType(26, "notes")  # member -> member; data: a private note
@@ -113,9 +113,9 @@ NOTIFIED = AssocType(45, "notified")  # member -> notification (id made of its n
 CONVERSES = AssocType(46, "converses")  # member -> thread of direct posts (id made of its root); time: newest post
 MARKED = AssocType(47, "marked")  # member -> timeline (id made of its name); data: last read id, version
 PUBLISHED = AssocType(48, "published", counted=False)  # public list of a data source -> public post that is no comment
-FILED = AssocType(49, "filed", inverse=50)  # report -> everybody
+FILED = AssocType(49, "filed", inverse=50)  # report -> `EVERYBODY`
 REPORTED = AssocType(50, "reported", inverse=49)
-SERVES = AssocType(51, "serves", inverse=52)  # member with a role -> everybody
+SERVES = AssocType(51, "serves", inverse=52)  # member with a role -> `EVERYBODY`
 STAFF = AssocType(52, "staff", inverse=51)
 EXPIRING = AssocType(53, "expiring")  # member -> expiring object: authorization code, browser login
 ATTACHED = AssocType(54, "attached")  # media -> post it was attached to; the post says whether it still is
@@ -127,10 +127,10 @@ THREAD = AssocType(60, "thread", inverse=59, counted=False)
 POSTED_ASIDE = AssocType(58, "posted_aside")  # member -> own direct or hidden post
 HELD = AssocType(64, "held")  # member -> notification held back by their policy; as `NOTIFIED`
 ACCEPTS_NOTICES = AssocType(65, "accepts_notices")  # member -> member whom their policy does not apply to
-BLOCKS_EMAIL_DOMAIN = AssocType(70, "blocks_email_domain")  # everybody -> e-mail domain block
-BLOCKS_EMAIL = AssocType(71, "blocks_email")  # everybody -> canonical e-mail block
-BLOCKS_IP = AssocType(72, "blocks_ip")  # everybody -> IP block
-IP_BLOCKS_CHANGED = AssocType(73, "ip_blocks_changed")  # everybody -> everybody; time: last change of any IP block
+BLOCKS_EMAIL_DOMAIN = AssocType(70, "blocks_email_domain")  # `EVERYBODY` -> e-mail domain block
+BLOCKS_EMAIL = AssocType(71, "blocks_email")  # `EVERYBODY` -> canonical e-mail block
+BLOCKS_IP = AssocType(72, "blocks_ip")  # `EVERYBODY` -> IP block
+IP_BLOCKS_CHANGED = AssocType(73, "ip_blocks_changed")  # `EVERYBODY` -> `EVERYBODY`; time: last change of any IP block
 REACTS = AssocType(74, "reacts", inverse=75)  # member -> post; data: their emoji on it, each with its position
 REACTED_BY = AssocType(75, "reacted_by", inverse=74)
 SHOWS_EMOJI = AssocType(76, "shows_emoji")  # post -> emoji position (own id); data: key number, emoji
@@ -147,14 +147,14 @@ DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> han
 DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
 FOLLOW_TIMES = AssocType(92, "follow_times", inverse=93, counted=False)  # member -> member; data: times of (un)follows
 FOLLOWER_TIMES = AssocType(93, "follower_times", inverse=92, counted=False, ended_listed=True)
-HISTORY_KEPT = AssocType(94, "history_kept", counted=False)  # everybody -> everybody; time: start of histories
-BLOCKS_NAME = AssocType(97, "blocks_name")  # everybody -> name block
+HISTORY_KEPT = AssocType(94, "history_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of histories
+BLOCKS_NAME = AssocType(97, "blocks_name")  # `EVERYBODY` -> name block
 OWNS_ALBUM = AssocType(98, "owns_album")  # member -> album
 COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: the post that shows it, its position
 COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
 PUSHES = AssocType(101, "pushes")  # member -> session token; data: push endpoint and keys
 OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
-TOKEN_USES_KEPT = AssocType(104, "token_uses_kept", counted=False)  # everybody -> everybody; time: start of records
+TOKEN_USES_KEPT = AssocType(104, "token_uses_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of records
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: it, or an IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
@@ -183,7 +183,7 @@ class PostMark(msgspec.Struct, frozen=True):
     verb: str
     """Name of the API routes that set (`bookmark`) and remove (`unbookmark`) the mark."""
     state: str
-    """Field of a status that tells whether the viewer marked it."""
+    """Field of a status that states whether the viewer marked it."""
     noun: str
     """Plural: name of the API list, of the OAuth scopes, of the file in an export and of the count of an account deletion."""
     atype: AssocType
@@ -199,7 +199,7 @@ POST_MARKS = (BOOKMARK,)
 REMEMBERED = frozenset((FOLLOWS.number, FOLLOWED_BY.number, FOLLOWS.history, FOLLOWED_BY.history))
 """Numbers of the types whose tombstones are kept as long as a history."""
 UNSWEPT = REMEMBERED | {atype.number for atype in ASSOC_TYPES.values() if atype.placed}
-"""Numbers of the types whose tombstones `sweep` keeps. Those of `placed` types are kept permanently."""
+"""Numbers of the types whose tombstones `sweep` keeps. Tombstones of `placed` types are kept permanently."""
 
 
 EVERYBODY = named("list", "everybody")
@@ -287,7 +287,7 @@ def email_block_key(digest: str) -> Key:
 
 
 def name_block_key(text: str) -> Key:
-    """Return the key that leads from a text to its user name block (`core.name_blocks`), which is on the same shard."""
+    """Return the key that leads from a text to its user name block (`core.name_blocks`), which is on its shard."""
     return Key(shard_of(EVERYBODY), "name_block", text)
 
 
@@ -328,7 +328,7 @@ def vote_key(member_id: int, shard: int, poll_id: int, turn: int = 0) -> Key:
 
 
 def emoji_place_key(shard: int, post_id: int, number: int) -> Key:
-    """Return the key of one emoji position on a post: there are no more positions than numbers."""
+    """Return the key of an emoji position on a post: there are no more positions than numbers."""
     return Key(shard, "emoji_place", f"{post_id}:{number}")
 
 

@@ -176,7 +176,7 @@ class RowNames:
 
 @dataclass(frozen=True)
 class Digest:
-    """The number of rows of each kind and the sum of their hashes: equal for two stores with the same rows."""
+    """The number of rows of each kind and the sum of their hashes: equal for two stores with equal rows."""
 
     parts: Mapping[RowKind, tuple[int, int]]
 
@@ -197,7 +197,7 @@ class Digest:
 
 
 class Side(Protocol):
-    """One of the two stores of a move. For the marks see `postgres/moves_sql`; other stores report the same names."""
+    """One of the two stores of a move. For the marks see `postgres/moves_sql`; other stores use these names too."""
 
     @property
     def url(self) -> str:
@@ -255,7 +255,7 @@ class Side(Protocol):
         """Publish a map to the processes that use this store."""
 
     async def switch(self, sources: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
-        """Give the data sources away and publish the new map atomically. Returns False if they are not frozen any more."""
+        """Give the data sources away and publish the new map atomically. Returns False if they are no longer frozen."""
 
     async def admit(self, sources: Sequence[int], version: int, seconds: float) -> None:
         """Allow writes to data sources that the newest map assigns to this store, in `seconds` at the latest."""

@@ -83,7 +83,7 @@ class SmtpServer(NamedTuple):
     upgraded: bool | None
     """STARTTLS: always, never, or (None) if the server offers it."""
     ca: str
-    """A file of trusted certificates; empty: those of the system."""
+    """A file of trusted certificates; empty: the system's certificates."""
 
 
 def smtp_server(url: str) -> SmtpServer:

@@ -17,7 +17,7 @@ _LIMITS = ConcurrencyLimits(at_once=4, of_one=4, held=256, held_of_one=256, pati
 _SECONDS = 45.0
 """Timeout of sending a mail: with the wait for a slot, less than the lease of its job."""
 _REMEMBERED = 10_000
-"""Maximum number of mails with a backoff of their own."""
+"""Maximum number of mails with a separate backoff."""
 _SERVER = "server"
 """Key of the mail server's backoff."""
 _FIRST_SECONDS, _LONGEST_SECONDS = 5.0, 120.0

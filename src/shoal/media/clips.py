@@ -102,7 +102,7 @@ class _Probed(msgspec.Struct):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Properties of a clip. `width` is 0 without a video stream; `cover` tells whether a sound has a cover picture."""
+    """Properties of a clip. `width` is 0 without a video stream; `cover` is set for a sound with a cover picture."""
 
     duration: float
     """In seconds; 0 if the file does not specify it."""

@@ -109,7 +109,7 @@ class FairTurns:
             self._give()
 
     async def all_taken(self) -> None:
-        """Take all slots permanently, after those who already wait."""
+        """Take all slots permanently, after the callers that already wait."""
         for _ in range(self._places):
             await self._take("")
 
@@ -148,7 +148,7 @@ class FairTurns:
 
 
 class Decoder:
-    """An async context manager; inside it, `render` and `crop` may be called from any task of one event loop."""
+    """An async context manager; inside it, `render` and `crop` may be called from any task of an event loop."""
 
     def __init__(
         self,

@@ -85,7 +85,7 @@ class PlacedClip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MediaLibrary:
-    """Stores uploads and serves files. Errors are those of `Decoder.render`, of `Clips.made` and of `MediaStore`."""
+    """Stores uploads and serves files. Raises the errors of `Decoder.render`, of `Clips.made` and of `MediaStore`."""
 
     def __init__(
         self, store: MediaStore, decoder: Decoder, limits: UploadLimits | None = None, clips: Clips | None = None
@@ -102,7 +102,7 @@ class MediaLibrary:
         return (*ALLOWED, *(CLIPS if self.clips else ()))
 
     def with_decoder(self, decoder: Decoder) -> MediaLibrary:
-        """Return a library of the same files with another decoder, for imports."""
+        """Return a library of these files with another decoder, for imports."""
         return MediaLibrary(self._store, decoder, self.limits, self.clips)
 
     async def place(self, user_name: str, media_id: int, data: bytes) -> StoredPicture:
@@ -110,7 +110,7 @@ class MediaLibrary:
         `...-small.jpg`.
 
         An original in full resolution is `...-original.jpg`. For smaller copies see `core.media_files`. After an
-        error nothing is stored. Storing an upload twice gives the same keys.
+        error nothing is stored. Storing an upload twice gives equal keys.
         """
         self._check(data)
         made = await self.decoder.render(data, member=media_path(user_name))
@@ -180,7 +180,7 @@ class MediaLibrary:
         return key
 
     async def place_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
-        """Store an uploaded picture as that of a video or sound, under a new key each time.
+        """Store an uploaded picture as the poster of a video or sound, under a new key each time.
 
         It is small, so a lossless one stays lossless.
         """
@@ -188,7 +188,7 @@ class MediaLibrary:
         return await self._poster(f"{media_path(user_name)}/{media_id}-{token_hex(4)}", data, keep_kind=True)
 
     async def place_clip(self, original_key: str) -> PlacedClip:
-        """Convert a stored upload, and store the result. Doing so twice gives the same keys."""
+        """Convert a stored upload, and store the result. Doing so twice gives equal keys."""
         if self.clips is None:
             raise Unavailable("this machine has no programs for clips")
         stem = original_key.removesuffix(SUFFIXES[RAW]).rpartition("-")[0]
@@ -253,7 +253,7 @@ class MediaLibrary:
     async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)
         made = await self.decoder.crop(data, *size, member=media_path(user_name))
-        # The same picture uploaded again gets another key, so that removing one never removes the other.
+        # A picture that is uploaded again gets another key, so that removing one never removes the other.
         stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}{token_hex(4)}"
         if made.still is None:
             key, files = _files(stem, made.picture, made.content_type)

@@ -1,4 +1,4 @@
-"""Limits on the cost of one upload, and the sizes that are produced.
+"""Limits on the cost of an upload, and the sizes that are produced.
 
 One frozen value, read once from the settings and passed to each child as JSON; `in_words` is the text that a rejected
 member reads.

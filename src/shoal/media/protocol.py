@@ -49,7 +49,7 @@ class Crop(msgspec.Struct, frozen=True, tag="crop"):
     picture: Picture
     content_type: Made
     still: Picture | None = None
-    """The first frame, of the same content type, if `picture` is an animation."""
+    """The first frame, with the content type of `picture`, if that is an animation."""
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):

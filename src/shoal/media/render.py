@@ -59,7 +59,7 @@ def encode(rgb: bytes, width: int, height: int, across: int = 4, down: int = 3) 
 
 
 def _transform(values: bytes, width: int, height: int, across: int, down: int) -> list[float]:
-    """Return the cosine coefficients of one channel, by rows. The transform is separable: first along rows, then along columns."""
+    """Return the cosine coefficients of a channel, by rows. The transform is separable: first along rows, then along columns."""
     horizontal, vertical = _cosines(width, across), _cosines(height, down)
     light = [_LINEAR[value] for value in values]
     rows = [light[start : start + width] for start in range(0, width * height, width)]
@@ -117,10 +117,10 @@ _WORTH: Final = 0.9
 """Maximum size of a copy, as a fraction of its original."""
 _COPY: Final = (AVIF, ".avif", 60) if features.check("avif") else (WEBP, ".webp", 78)
 """Type, suffix and quality of copies. The qualities look like JPEG's 82. An AVIF copy has half the bytes of the JPEG, a
-WebP copy two thirds, in the same time; some builds of Pillow lack AVIF.
+WebP copy two thirds, in equal time; some builds of Pillow lack AVIF.
 """
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
-    # Speed 9 takes a sixth of the time of speed 6, at the same size.
+    # Speed 9 takes a sixth of the time of speed 6, at equal size.
     AVIF: {"speed": 9},
     JPEG: {"optimize": True, "progressive": True},
     WEBP: {"method": 4},
@@ -133,14 +133,14 @@ _LOSSLESS: Final[dict[str, dict[str, Any]]] = {
 
 
 class Style(NamedTuple):
-    """The format of all sizes of one picture."""
+    """The format of all sizes of a picture."""
 
     content_type: Made
     lossless: bool
 
 
 def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind: bool = False) -> Style:
-    """Return how to store what was made of the file `data`: lossless if it was lossless and is no photograph.
+    """Return the format of all sizes made from the file `data`: lossless if it was lossless and is no photograph.
 
     Otherwise as JPEG, or as WebP for a picture with transparency.
     """
@@ -397,7 +397,7 @@ def _fitted(image: Image.Image, edge: int) -> Image.Image:
 
 
 def _scaled(image: Image.Image, edge: int) -> Image.Image:
-    """Return the picture no larger than `edge`; the same object if it already fits."""
+    """Return the picture no larger than `edge`; `image` itself if it already fits."""
     scale = edge / max(image.size)
     if scale >= 1:
         return image

@@ -132,7 +132,7 @@ _MP4_BRANDS = frozenset(
         *(b"M4V ", b"M4VH", b"M4VP", b"M4A ", b"M4B ", b"M4P "),
     )
 )
-"""Major brands of MP4 and QuickTime files, without those of 3GPP, which begin with `3g`. Pictures use the same container."""
+"""Major brands of MP4 and QuickTime files, without 3GPP brands, which begin with `3g`. Pictures use this container too."""
 CLIPS: Final = (
     "video/mp4",
     "video/quicktime",

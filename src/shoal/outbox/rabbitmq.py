@@ -2,8 +2,8 @@
 
 It keeps the promises of a store's outbox (`graph/contract.py`). A job is acknowledged after its work; a job put back is published
 and confirmed before the old delivery is acknowledged, so a crash repeats a job and never loses it. A lease lasts as long as the
-connection, and within the process as requested. Queues: `work` has the jobs; `again` those whose workers died twice, run one at a
-time; `wait.<ms>` delays; `buried` keeps parked jobs.
+connection, and within the process as requested. Queues: `work` has the jobs; `again` the jobs whose workers died twice, run one
+at a time; `wait.<ms>` delays; `buried` keeps parked jobs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def write(job: Job, at: int, *, rest: int = 0, error: str = "") -> bytes:
 
 
 class Queues:
-    """The names of the queues of one network; `namespace` separates networks on one broker."""
+    """The names of a network's queues; `namespace` separates networks on one broker."""
 
     def __init__(self, namespace: str) -> None:
         self.work = f"{namespace}.work"
@@ -105,7 +105,7 @@ class Delivery(NamedTuple):
     """One delivered message, with its channel and delivery tag.
 
     `job` is None if this version cannot read it. `at`: when it was first published (Unix ms). `rest`: remaining delay in ms.
-    `before`: number of earlier deliveries. `alone`: it is suspected of killing its workers.
+    `before`: number of earlier deliveries. `alone`: the job is suspected of killing its workers.
     """
 
     channel: AbstractChannel
@@ -253,7 +253,7 @@ _AWAY_SECONDS = 1.0
 
 
 class RabbitOutbox:
-    """The jobs of one network on a broker. With `taking` this process works; without, it relays, lists and replays.
+    """The jobs of a network on a broker. With `taking` this process works; without, it relays, lists and replays.
 
     `prefetch` limits unacknowledged deliveries. `deaths` is how many workers a job may kill before it is parked.
     """
@@ -394,7 +394,7 @@ class RabbitOutbox:
     async def backlog(self) -> int:
         """Count jobs that are queued, delayed, or claimed by any worker. A silent worker counts as one job."""
         before = await self.tally()
-        # In the order in which jobs move, so that a moving one is counted twice rather than not at all.
+        # In the order in which jobs move, so that a moving job is counted twice rather than missed.
         names = [*self._queues.waiting.values(), self._queues.work, self._queues.again]
         waiting = await self._putting.ask(self._count(self._counting, names))
         after = await self.tally()

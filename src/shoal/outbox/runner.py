@@ -1,4 +1,4 @@
-"""Run jobs of an outbox: claim, run a step, checkpoint, retry, park; and report worker figures. It knows no event by name.
+"""Run jobs of an outbox: claim, run a step, checkpoint, retry, park; and report worker figures. Independent of the events.
 
 The consequences of an event run in order. One may stop after a page and resume from its mark, so a large fan-out does not block
 the rest. A failed consequence is retried with growing delays; after `attempts` failures its job is buried. Delivery is at least
@@ -123,10 +123,10 @@ _GRAIN_SECONDS = 0.01
 
 
 class Runner(Generic[E]):
-    """Runs the consequences of one outbox in this process.
+    """Runs the consequences of an outbox in this process.
 
     A consequence that takes longer than `step_seconds` has failed. `finished` counts the jobs that are done, and `done` is called
-    with each; `failed` counts attempts that failed by an error of their own, and `set_aside` the jobs that were buried. The
+    with each; `failed` counts attempts that failed by their own error, and `set_aside` the jobs that were buried. The
     `recorder` records each run of a job, with its outcome.
     """
 
@@ -205,7 +205,7 @@ class Runner(Generic[E]):
 
         If members keep writing, there may never be such a moment. With `busy` it also returns when the current events and the
         events that they emit are done: it waits for several generations, each until the oldest remaining event is newer than
-        those of the previous generation. That polls ages, which only the outbox of a store allows: a broker counts looking at a
+        the previous generation. That polls ages, which only the outbox of a store allows: a broker counts looking at a
         job as a delivery.
         """
         async with asyncio.timeout(patience):
@@ -244,7 +244,7 @@ class Runner(Generic[E]):
             if not more:
                 self._begun = None
         finally:
-            # Also if a job stops the turn: completed jobs are not run again.
+            # Also after an error: completed jobs are not run again.
             await self._acknowledge()
         return len(jobs)
 
@@ -284,7 +284,7 @@ class Runner(Generic[E]):
         # No job is running if the last one ended while earlier ones were acknowledged.
         if self._in_hand:
             await self._wait()
-            # Jobs that end in the same iteration of the event loop are acknowledged together.
+            # Jobs that end in one iteration of the event loop are acknowledged together.
             await asyncio.sleep(0)
         elif self._waiting and not self._finished:
             self._work.clear()
@@ -371,7 +371,7 @@ class Runner(Generic[E]):
                 if isinstance(mark, asyncio.Future):
                     promised.append(mark)
                 elif mark is not None:
-                    # Futures from before a page must be done before the next page: the job does not store where they came from.
+                    # Futures from before a page must be done before the next page: the job does not store their steps.
                     for promise in promised:
                         await asyncio.shield(promise)
                     await self._outbox.put_back(job._replace(mark=mark, attempt=0, at=0))

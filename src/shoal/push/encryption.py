@@ -167,7 +167,7 @@ def read_key(text: str) -> bytes:
 def kept_key(path: Path) -> bytes:
     """Return the private key in a file, creating it with access for the owner only if necessary.
 
-    Concurrent creators get the same key. Raises `InvalidInput` for a file with other contents, and `OSError`.
+    Concurrent creators get one key. Raises `InvalidInput` for a file with other contents, and `OSError`.
     """
     if not path.exists():
         made = path.with_name(f"{path.name}.{os.getpid()}")

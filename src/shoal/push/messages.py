@@ -30,7 +30,7 @@ PushPolicy = Literal["all", "followed", "follower", "none"]
 
 
 class PushSubscription(msgspec.Struct, frozen=True, array_like=True):
-    """The subscription of one session, stored as the data of the association with its token."""
+    """The subscription of a session, stored as the data of the association with its token."""
 
     endpoint: str
     key: bytes
@@ -106,7 +106,7 @@ _TITLES: Mapping[Kind, str] = {
     Kind.VERDICT: "A report of yours was closed",
     Kind.UNPUBLISHED: "A scheduled post of yours could not be published",
 }
-# The same messages as in web pages, for one and for many, so that the catalogues share them.
+# Web pages use these messages too, for one and for many, so the catalogues share them.
 _OF_ONE: Mapping[Kind, tuple[str, str]] = {
     Kind.LIKE: ("%(names)s likes your post", "%(names)s like your post"),
     Kind.SHARE: ("%(names)s shared your post", "%(names)s shared your post"),

@@ -54,7 +54,7 @@ class Remembered(Generic[Key, Answer]):
 class Renewed(Generic[Answer]):
     """A result shared by all viewers, computed once a minute for all concurrent callers.
 
-    A computation finishes even if no caller waits for it any more. Times are Unix milliseconds of the caller's clock.
+    A computation finishes even if all its callers have stopped waiting. Times are Unix milliseconds of the caller's clock.
     """
 
     def __init__(self, keep_ms: int = 60_000, most_ms: int = 600_000) -> None:
@@ -102,7 +102,7 @@ class Suggested(NamedTuple):
     values: NDArray[np.float64]
     """See `core.ranking.people.values`; shape (ids, reasons)."""
     numbers: NDArray[np.float64]
-    """The number shown with each value: followees, followers, kilometers. The same shape."""
+    """The number shown with each value: followees, followers, kilometers. Its shape equals that of `values`."""
     friends: NDArray[np.int64]
     """Up to two followees of the viewer who follow each; 0 for none. Shape (ids, 2)."""
     tags: list[tuple[str, ...]]

@@ -28,7 +28,7 @@ class Conversation(msgspec.Struct, frozen=True):
     last: Entry
     """The newest post in it that still exists."""
     people: tuple[Profile, ...]
-    """The other members in it; the viewer, for a conversation with oneself."""
+    """The other members in it, or only the viewer if there are none."""
 
 
 class ConversationPage(NamedTuple):

@@ -1,7 +1,7 @@
 """Follow history: when two members followed each other, and how a member's number of followers changed.
 
 The history of a follow is visible only to the two members, each from their own side. Moderators cannot read it: past follows
-reveal who fell out with whom and when, and no report is decided by that. Daily follower counts are visible only to the member.
+reveal who ended a relationship and when, which no report depends on. Daily follower counts are visible only to the member.
 They are computed backwards from the current number of followers and every start and end of a follow.
 """
 
@@ -55,7 +55,7 @@ async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
     await get_object(reads.graph, Member, other)
     since = await known_since(reads)
     alive = await reads.lasting.assoc_get(viewer, tuple(_ASIDE), (other,))
-    # Read later, so that a follow that ends in between appears twice rather than not at all.
+    # Read later, so that a follow that ends in between appears twice rather than missing.
     ended = await reads.lasting.assoc_ended(viewer, (*_ASIDE, *_ASIDE.values()), (other,))
     following, followed_by = [
         told_periods(alive[atype].get(other), [*ended[atype].values(), *ended[aside].values()])
@@ -73,7 +73,7 @@ def told_periods(alive: Assoc | None, ended: list[Assoc]) -> list[FollowSpan]:
 
 
 def dated(told: Iterable[FollowSpan], since: int) -> list[FollowPeriod]:
-    """Return periods in Unix milliseconds, without those that ended before `since`."""
+    """Return periods in Unix milliseconds, without periods that ended before `since`."""
     found = map(_dated, told)
     return [period for period in found if period.until is None or period.until >= since]
 

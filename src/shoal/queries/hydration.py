@@ -173,7 +173,7 @@ _MANY = 200
 class Sight:
     """Entries as a viewer sees them, read in two steps.
 
-    `look` reads what decides whether they are shown; `entries` hydrates those that are. Relations and members from one call of
+    `look` reads the data that decides which entries are shown; `entries` hydrates these. Relations and members from one call of
     `look` are kept for the next, so a page may call it several times.
     """
 
@@ -234,7 +234,7 @@ class Sight:
 def sight(graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: Reader | None = None) -> Sight:
     """Return the viewer's `Sight`.
 
-    `unasked` entries are those of a timeline or list, without muted authors; otherwise the viewer requested specific entries.
+    `unasked` entries belong to a timeline or list, without muted authors; otherwise the viewer requested specific entries.
     """
     return Sight(graph, viewer, partial(_visible, viewer, may_list if unasked else may_see), lasting)
 
@@ -418,8 +418,8 @@ async def profiles(
 ) -> dict[int, Profile]:
     """Return members with their counts, as the viewer may see them; one read.
 
-    All viewers see the number of open entries; the member and their followers also that of followers-only ones. Direct and hidden
-    posts are in no count.
+    All viewers see the number of open entries; for the member and their followers it includes followers-only ones. Direct and
+    hidden posts are in no count.
     """
     counts = await graph.assoc_count(list(members), _MEMBER_COUNTS)
     followers, following, posted, aside, reserved = (counts[atype] for atype in _MEMBER_COUNTS)

@@ -4,7 +4,7 @@ The directory contains members who want to be found, ordered by their last post 
 
 Contact discovery returns members who may match an entry of an address book or of a follow list from another network. A member
 matches by the hash of their e-mail address if they allow it (`email`), by an external account that their profile names (`link`),
-or, as weaker evidence, by the same user name (`name`). None of the three proves identity. The list is not stored. Members who do
+or, as weaker evidence, by a matching user name (`name`). None of the three proves identity. The list is not stored. Members who do
 not want to be found, who are silenced or suspended, whom the viewer blocks or mutes, or who block the viewer are left out, as if
 they did not exist.
 """
@@ -279,7 +279,7 @@ MOST_FOUND = 500
 """Members per response."""
 _AT_ONCE = 500
 _EACH = 5
-"""Members found by one account: those who declared it first."""
+"""Members found by one account: the first to declare it."""
 
 MatchKind = Literal["email", "link", "name"]
 
@@ -295,7 +295,7 @@ class ContactMatch(NamedTuple):
 
 
 class ContactsFound(NamedTuple):
-    """Members found: those whom the viewer does not follow first, then by strength of evidence."""
+    """Members found: first members whom the viewer does not follow, then by strength of evidence."""
 
     matches: list[ContactMatch]
     asked: int
@@ -375,7 +375,7 @@ async def _claims(reads: Reads, handles: Sequence[ForeignHandle]) -> list[_Claim
 
 
 def _user_names(handles: Sequence[ForeignHandle]) -> Iterator[tuple[Key, ForeignHandle]]:
-    """Yield the keys of members with the same user name on this server."""
+    """Yield the keys of members with these user names on this server."""
     for handle in handles:
         try:
             yield user_name_key(check_user_name(handle.user_name)), handle

@@ -4,7 +4,7 @@ There is no list of all members. Objects are ordered by id, and therefore by tim
 range of time after another, going back, with longer ranges where there was little activity, and reads a bounded part of the
 network.
 
-The audit log has one list for each data source. The address of an action on one's own account is in a list of that member.
+The audit log has one list for each data source. The address of an action on the member's own account is in a list of that member.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
         here = [node for node in scanned if node.id < high]
         if len(here) == SCANNED:
             if stretch > _MILLISECOND:
-                # The scan did not reach the end of the range, where the newest are: retry with half of it.
+                # The scan did not reach the end of the range, which has the newest: retry with half of it.
                 stretch = max(min(stretch, here[-1].id - low) // 2, _MILLISECOND)
                 continue
             here += await _rest(scanner, here[-1].id, high)

@@ -62,7 +62,7 @@ async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
 
 
 async def pull_entries(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> list[Assoc]:
-    """Return the entries themselves, like `pull`, from lists of one type that share no time."""
+    """Return the entries themselves, like `pull`, from lists of a single type that share no time."""
     found = await _pull(graph, atype, id1s, at)
     return [found[time] for time in sorted(found, reverse=not at.oldest_first)[: at.limit]]
 
@@ -198,7 +198,7 @@ async def entries_page(
 async def objects_page(
     graph: Reader, owner: int, atype: AssocType, kind: type[N], cursor: Cursor
 ) -> tuple[list[N], int | None]:
-    """Return a page of the objects of one kind in a list, and the `before` of the next page; None at the end."""
+    """Return a page of the objects of a kind in a list, and the `before` of the next page; None at the end."""
     page, after = await entries_page(graph, owner, atype, cursor)
     return await objects_of(graph, kind, [entry.id2 for entry in page]), after
 
@@ -256,7 +256,7 @@ Fit = Callable[[Sequence[Item]], int]
 
 
 class Taking(Protocol[Row]):
-    """Rows that are taken in parts."""
+    """Rows that are read in parts."""
 
     async def take(self, n: int) -> list[Row]:
         """Return the next `n` rows; fewer if more would be too expensive, an empty list only at the end."""

@@ -4,7 +4,7 @@ Filters: an entry lists the filters of the viewer that match it, or is left out.
 without filters costs one read, which the cache in front of the graph answers.
 
 Deduplication: a post appears once in a stretch of a home or list timeline. A share is left out if the post itself or an older
-share of it is among the `REACH` entries below it. The entries that count are those the viewer would see without this rule:
+share of it is among the `REACH` entries below it. The counted entries are all that the viewer would see without this rule:
 visible entries that belong to the timeline, including shares that the rule leaves out and entries that a filter hides. Whether an
 entry is shown therefore depends only on its neighbours, and neither on page boundaries nor on how much of the timeline is
 materialized. With a reach of 2, newest first:
@@ -87,7 +87,7 @@ _compiled: Recent[tuple[int, int], Compiled] = Recent(10_000)
 
 
 class Sieve:
-    """The viewer's active filters, applied to the entries of one context.
+    """The viewer's active filters, applied to the entries of a context.
 
     Entries carry the matches of every context, since clients of the Mastodon API select by the filter's `context` themselves.
     """
@@ -128,7 +128,7 @@ class Sieve:
         return answer
 
     async def admitted(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries like `marked`, without those that an irreversible filter matches."""
+        """Return the entries like `marked`, without entries that an irreversible filter matches."""
         if not self._filters:
             return list(entries)
         marked = await self.marked(entries)
@@ -154,7 +154,7 @@ async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext | N
 async def filtered(
     graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext | None = None
 ) -> list[Entry]:
-    """Return the entries, each with the viewer's matching filters: all of them, and those of this context."""
+    """Return the entries, each with the viewer's matching filters: all of them, and the ones for this context."""
     return await (await sieve_of(graph, viewer, context)).marked(entries) if entries else []
 
 
@@ -245,7 +245,7 @@ class Folding:
         self._behind: RowReader[int, Row] | None = None
         self._shares = thorough
         self._rows: list[Row] = []
-        """Rows in the direction of the cursor: those of the page, followed by up to `REACH` others."""
+        """Rows in the direction of the cursor: the page, followed by up to `REACH` others."""
         self._page_rows = 0
         self._earlier: list[Row] = []
         """Rows in front of the page, nearest first."""
@@ -382,7 +382,6 @@ def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
 
 
 async def _folds_shares(graph: Reader, viewer: int) -> bool:
-    """Return whether a member has folding of shares enabled."""
     member = await find_object(graph, Member, viewer)
     return member is not None and member.folds_shares
 
@@ -411,7 +410,6 @@ async def read_folded(folds: Folds, cursor: Cursor, sieve: Sieve, *, thorough: b
 
 
 async def unfolded(folds: Folds, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows that are not folded."""
     repeats = await folds.repeats(rows)
     if not repeats or not await folds.wanted():
         return list(rows)

@@ -35,7 +35,7 @@ class MemberFeedQuery:
     placed: bool = False
 
     def admits(self, row: Row) -> bool:
-        """Return whether an entry matches. A comment on one's own post counts as a post, since it continues it."""
+        """Return whether an entry matches. A comment on the author's own post counts as a post, since it continues it."""
         _, post, share = row
         if self.no_shares and share is not None:
             return False
@@ -63,7 +63,7 @@ async def authored_page(
         return [entry.time for entry in await reads.graph.assoc_range(member, POSTED, at)]
 
     async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
-        # A share of another author's post, whom the viewer mutes.
+        # The shared post is by another author, whom the viewer mutes.
         return [row for row in rows if row[1].author_id == member or not seen.stands[row[1].author_id].muting]
 
     wanted = None if query == ALL else query.admits

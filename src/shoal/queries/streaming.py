@@ -1,7 +1,7 @@
 """Live timelines: entries that arrive, change or leave in a viewer's timeline, as the viewer may see them at that moment.
 
 A stream starts now or after a given position. A viewer who may have missed updates reads the timeline again. An edit is sent to
-viewers who follow the author or a tag of the post; a viewer who has the post as a share sees the edit on the next read. Entries
+viewers who follow the author or a tag of the post; a viewer who received it as a share sees the edit on the next read. Entries
 are read and checked against the viewer's subscription when an update is delivered.
 """
 
@@ -89,7 +89,7 @@ class Edited(_News, frozen=True):
 
 
 class Removed(_News, frozen=True):
-    """The entry with this id is no longer in it, if it ever was."""
+    """The entry with this id is no longer in it, or never was."""
 
     id: int
 
@@ -121,8 +121,8 @@ OfViewer = Notified | Conversed | Refiltered
 async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) -> AsyncGenerator[News, None]:
     """Yield all updates of the viewer's home timeline from now on, or after the `position` of an earlier one.
 
-    Ends when the hub closes, or the viewer is suspended. Updates may be repeated, and those of quick successive actions
-    reordered: each reflects the state when it is read. Raises `Unavailable`.
+    Ends when the hub closes, or the viewer is suspended. Updates may be repeated, and may be reordered after quick successive
+    actions: each reflects the state when it is read. Raises `Unavailable`.
     """
     async with aclosing(everything(reads, hub, viewer, HOME, after)) as told_of:
         async for one in told_of:
@@ -141,7 +141,7 @@ async def everything(
 
 
 async def told(reads: Reads, connection: Connection, heard: Sequence[PlacedUpdate | Missed]) -> list[News | OfViewer]:
-    """Convert pending updates for a viewer, with the same number of reads as for one."""
+    """Convert pending updates for a viewer, with as many reads as for one."""
     viewer, interest = connection.viewer, connection.interest
     updates = [one.update for one in heard if isinstance(one, PlacedUpdate) and isinstance(one.update, OfEntry)]
     shown = [update.entry_id for update in updates if not isinstance(update, PostDeleted | ShareDeleted)]

@@ -8,7 +8,7 @@ more than liked is not a candidate.
 Candidates and the most followed members are cached for a minute. Members whom the viewer follows, requested to follow, blocks,
 mutes or dismissed, who block the viewer, or who do not want to be found are never shown, whatever is cached.
 
-`portfolios` returns the newest photos of several members at once, for a look before following them.
+`portfolios` returns the newest photos of several members at once, as a preview before following them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from shoal.queries.tags import has_media, is_presentable
 from shoal.search.indexing import is_listed
 
 _ACTIVE = 2_000
-"""Members considered, from those who want to be found, by latest post: all members on most servers."""
+"""Members considered, out of all who want to be found, by latest post: all members on most servers."""
 _ASKED = 400
 _ASKED_FOLLOWS = 50
 """Follows read of each of `_ASKED` active members, to find popular members on a larger server."""
@@ -71,7 +71,7 @@ POPULAR = 100
 async def most_followed(reads: Reads) -> list[int]:
     """Return the most followed members, regardless of activity.
 
-    The result is the same for all viewers. Three reads.
+    The result does not depend on the viewer. Three reads.
     """
     return await compared(lambda: reads.popular.get(reads.tags.clock(), partial(_find_most_followed, reads)))
 
@@ -109,11 +109,11 @@ def is_known(stands: Stands, id_: int) -> bool:
 async def likely(reads: Reads, viewer: int, tastes: Tastes) -> Suggested:
     """Return the 200 best suggestions, considering the viewer's feedback, without known and unwanted members.
 
-    At most 22 reads, including those of the viewer's interests.
+    At most 22 reads, including the viewer's interests.
     """
     popular = await most_followed(reads)
     if tastes.off:
-        # Ranking is off for this member: use only what is the same for all.
+        # Ranking is off for this member: use only facts that do not depend on the viewer.
         return await _best(reads, viewer, popular, _Found())
     interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
     found = await _found(reads, viewer, interests)

@@ -1,7 +1,7 @@
 """Tags: followed tags, featured tags on a profile, related tags, and tags that a new member may pick as interests.
 
-Related tags appear in the same posts more often than their frequencies predict. Only public posts are considered, so the result
-is the same for every viewer and reveals no more than the public list of the tag. Tags offered to a new member each have a
+Related tags appear together in posts more often than their frequencies predict. Only public posts are considered, so the result
+does not depend on the viewer and reveals no more than the public list of the tag. Tags offered to a new member each have a
 picture, and are ordered by the number of members who used them today and yesterday.
 """
 

@@ -2,7 +2,7 @@
 
 Candidate posts are the most recently active posts on the server, whatever their age. A post trends if enough different members
 reacted to it within three days, and if its author wants to be found; its score is the weight of the reactions. If few posts
-trend, the most liked of the newest posts follow them. Only public posts are considered. The ranking is the same for every viewer;
+trend, the most liked of the newest posts follow them. Only public posts are considered. The ranking does not depend on the viewer;
 each viewer is shown the posts they may see.
 
 Each member counts once for a post, by their newest like, share, emoji reaction or comment. A reaction weighs 2^-(age /
@@ -95,8 +95,8 @@ _NOTHING = Reactions(*(np.empty(0, np.int64) for _ in range(3)))
 async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reactions:
     """Return the reactions to these posts within the last three days. Six reads.
 
-    Authors' reactions to their own posts, and those of suspended or silenced members, do not count; of comments only those that
-    everyone may find.
+    Authors' reactions to their own posts, and reactions of suspended or silenced members, do not count; of comments only the ones
+    that everyone may find.
     """
     if not posts:
         return _NOTHING
@@ -121,7 +121,7 @@ async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reac
 def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequence[Assoc]]) -> Iterable[Row]:
     """Yield the post, author and time of each comment.
 
-    The list of a post has the comments that everyone may find, and that of the thread has their authors, so no comment is read.
+    The list of a post has the comments that everyone may find, and the list of the thread has their authors, so no comment is read.
     """
     found = {entry.id2 for page in comments.values() for entry in page}
     for page in threads:
@@ -160,7 +160,7 @@ _NEWEST = 1_000
 _HALF_MS = 86_400_000
 """Half-life of a like by the age of the post, for the appended posts.
 
-Scores are logarithms, because those of old posts would underflow to 0.
+Scores are logarithms, because scores of old posts would underflow to 0.
 """
 _LEAST = 2
 """Minimum of distinct members for a post to trend."""
@@ -295,7 +295,7 @@ class _Interest(NamedTuple):
 
 
 async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
-    """Return rising tags; if too few, followed by those of the day, the week and all time; each once."""
+    """Return rising tags; if too few, followed by the top tags of the day, the week and all time; each once."""
     found: dict[str, Word] = {}
     for order in _FALLBACKS:
         if len(found) < offset + limit:
@@ -365,7 +365,7 @@ async def _still_seen(reads: Reads, viewer: int, posts: Sequence[Post]) -> list[
 
 
 async def _alike(reads: Reads, own: Mapping[str, _Interest]) -> dict[str, _Interest]:
-    """Return the tags related to those that interest the member most; three reads."""
+    """Return the tags related to the member's strongest interests; three reads."""
     seeds = sorted(own, key=lambda name: (-own[name].strength, name))[:_SEEDS]
     found: dict[str, _Interest] = {}
     for seed, tags in (await related_to_each(reads, seeds, _SEED_POSTS)).items():

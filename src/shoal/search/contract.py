@@ -1,7 +1,7 @@
 """The contract of search indexes, and the rule that decides whether a row matches a query.
 
-An index is derived data: after it is dropped, it is filled again from the graph. A row describes the current state of one object
-and replaces the previous row. Words are those of `core/tokenizer.py`, so every index returns the same results. Marks are words
+An index is derived data: after it is dropped, it is filled again from the graph. A row describes the current state of an object
+and replaces the previous row. Words come from `core/tokenizer.py`, so all indexes return equal results. Marks are words
 that begin with a colon, which no text contains. A result is a list of ids; the caller checks visibility.
 
 `fits` is the reference for matching in plain Python.
@@ -84,7 +84,7 @@ Making = Callable[[], IndexChange]
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """A query for posts. All of `every` must match and none of `none`; a clause of one word may be a mark.
+    """A query for posts. All of `every` must match and none of `none`; a clause with a single word may be a mark.
 
     A post must have at least one mark of each group in `some`.
     """
@@ -101,9 +101,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     until: int = MAX_TIME
     """Written before this time (Unix ms)."""
     viewer: int | None = None
-    """The member who also finds their own posts and those that mention them."""
+    """The member who also finds their own posts and posts that mention them."""
     public: bool = True
-    """Whether public posts match too, except those of shy authors."""
+    """Whether public posts match too, except for shy authors."""
 
 
 class TagUses(NamedTuple):

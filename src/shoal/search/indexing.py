@@ -53,7 +53,7 @@ def whole_row(post: Post, nodes: Mapping[int, Node]) -> PostRow:
 
 
 def post_row(post: Post, poll: Poll | None = None, media: Iterable[Media] = ()) -> PostRow:
-    """Return the row of a post: its words, and those of its warning, poll options and media descriptions."""
+    """Return the row of a post, with the words of its text, warning, poll options and media descriptions."""
     options = [option.title for option in poll.options] if poll else []
     text = "\n".join((post.spoiler, post.text, *options, *[each.description for each in media]))
     counts = post.visibility is Visibility.PUBLIC and not post.hidden
@@ -119,7 +119,7 @@ AT_ONCE = 2_000
 """Objects that are written together."""
 _FEW = 20
 _PAUSE_SECONDS = 0.2
-"""Pause after a write of more than `_FEW` rows: each write is a sync, and often touches the same pages."""
+"""Pause after a write of more than `_FEW` rows: each write is a sync, and often touches pages of the previous one."""
 _BURST = 50
 _WRITES_A_SECOND = 20
 """Small writes are immediate up to a burst, then limited to this rate, so that pending rows are written together."""
@@ -134,7 +134,7 @@ class _Wanted(NamedTuple):
 
 
 class Filler:
-    """Writes the rows of one process into one index. `written` counts processed objects."""
+    """Writes the rows of a process into one index. `written` counts processed objects."""
 
     def __init__(self, index: SearchIndex) -> None:
         self.index = index
@@ -322,7 +322,7 @@ async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _unto
 
 
 async def refill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _untold) -> int:
-    """Index everything again, delete outdated rows, and return the number of objects. Searches continue meanwhile."""
+    """Index everything again, delete outdated rows, and return the number of objects. Searches continue to work."""
     index: SearchIndex = filler.index
     if (await index.state()).form == FORM:
         await index.keep_state(FillState(FORM))

@@ -52,8 +52,6 @@ LEDGER = VersionLedger("the search index", "search_version", sql.MIGRATIONS)
 
 
 class PostgresIndex(DerivedStore):
-    """A search index in PostgreSQL."""
-
     ledger = LEDGER
     title = "the search index"
     readers = 4

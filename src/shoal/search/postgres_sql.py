@@ -1,6 +1,6 @@
 """Tables and SQL statements of the search index in PostgreSQL. Tables: docs/data-layout.md.
 
-They are in the schema `shoal`, next to the graph's if the database is the same. Rows are passed as one array per column. Words
+They are in the schema `shoal`, next to the graph's if they share a database. Rows are passed as one array per column. Words
 are passed with their positions, so no text search configuration is involved.
 """
 

@@ -3,7 +3,7 @@
     low tide "blue hour" -sunset from:ann has:media before:2026-03-01
 
 `from:me`, `from:name`, `has:media|poll|link`, `is:reply|sensitive`, `language:en`, `before:`, `after:` and `during:` a
-day (UTC), `in:library` (the viewer's own posts, and those that mention them), `in:public`, `in:all`,
+day (UTC), `in:library` (the viewer's own posts, and posts that mention them), `in:public`, `in:all`,
 `near:latitude,longitude` or `near:latitude,longitude,kilometres`. A word with an unknown operator is text; an operator with an
 invalid value finds nothing.
 """

@@ -1,4 +1,4 @@
-"""The search index in an SQLite file of its own, with FTS5.
+"""The search index in a separate SQLite file, with FTS5.
 
 Member search ranks every member whose name matches a rare word. For a common word it ranks the newest members and the most recent
 posters, which the ranking puts first, so the cost does not depend on the number of matches.
@@ -143,8 +143,6 @@ _post_row = msgspec.msgpack.Decoder(PostRow).decode
 
 
 class SqliteIndex(DerivedFile):
-    """A search index in SQLite."""
-
     title = "the search index"
     name = "search"
     migrations = sql.MIGRATIONS
@@ -152,7 +150,7 @@ class SqliteIndex(DerivedFile):
     keeps = True
 
     async def write(self, change: IndexChange | Making) -> None:
-        # Build it in the same thread: each switch waits for the event loop, which may be busy.
+        # Build it in this thread: each switch waits for the event loop, which may be busy.
         await self._write(lambda write: _write(write, change if isinstance(change, IndexChange) else change()))
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:

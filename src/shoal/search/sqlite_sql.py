@@ -114,7 +114,7 @@ POSTS = """
     ORDER BY w.rowid DESC LIMIT :limit"""
 _RANK = """
     ORDER BY substr(m.name, 1, length(:name)) = :name DESC, max(m.active, coalesce(l.post, 0)) DESC, m.id DESC LIMIT :limit"""
-# `{words}` is the table of names or that of notes.
+# `{words}` is the table of names or the table of notes.
 MEMBERS_AMONG = f"""
     SELECT m.id FROM {{words}} AS w CROSS JOIN member AS m ON m.id = w.rowid LEFT JOIN lately AS l ON l.author = m.id
     WHERE {{words}} MATCH :match AND NOT m.suspended AND m.id IN (SELECT value FROM json_each(:among)) {_RANK}"""

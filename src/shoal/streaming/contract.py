@@ -1,9 +1,9 @@
 """The contract of a channel and its in-memory reference implementation.
 
-A channel is one bounded log of messages that every process of a network appends to and follows. Messages have one order, the same
-for every follower, and each follower receives each message once. The log keeps the newest `length` messages or slightly more. A
+A channel is one bounded log of messages that every process of a network appends to and follows. Messages have one order
+for all followers, and each follower receives each message once. The log keeps the newest `length` messages or slightly more. A
 follower gets `Gap` if it falls farther behind, or if the log may have lost messages: it was emptied, it started again, or another
-server took over without the last messages. A channel is a cache: on `Gap`, a process tells its viewers to read their timelines
+server took over without the last messages. A channel is a cache: on `Gap`, a process makes its viewers read their timelines
 again.
 """
 
@@ -35,7 +35,7 @@ class Channel(Protocol):
     async def publish(self, message: bytes) -> None:
         """Append a message. Messages published in one iteration of the event loop are sent together, in order.
 
-        Raises `Unavailable` if the log cannot be reached; then publish again. The message may have been appended all the same:
+        Raises `Unavailable` if the log cannot be reached; then publish again. The message may have been appended nevertheless:
         only in this case can it be in the log twice.
         """
         ...
@@ -48,7 +48,7 @@ class Channel(Protocol):
         ...
 
     def reached(self, mark: Position, at: Position) -> bool:
-        """Return whether `at` is `mark` or a later position; False if they are not of the same log."""
+        """Return whether `at` is `mark` or a later position; False if they belong to different logs."""
         ...
 
     def follow(self, after: Position) -> AsyncGenerator[ChannelMessage, None]:

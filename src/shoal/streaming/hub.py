@@ -1,7 +1,7 @@
 """The hub of a process: follow the channel once, match updates to connected viewers, and replay recent updates.
 
 A viewer's sources are held in memory. They are loaded from the graph after the viewer connects, and read again when an update
-says that they changed. Updates that arrived in between are checked again, so none is missed. A viewer who reconnects after a
+reports that they changed. Updates that arrived in between are checked again, so none is missed. A viewer who reconnects after a
 short interruption gets the recent updates from the hub. The cost of matching grows with the number of viewers an update concerns,
 and does not depend on the number of connected viewers.
 

@@ -4,7 +4,7 @@ The ids of its entries are `<log>-<number>`: numbers are consecutive, so missing
 the log was created (microseconds of the server's clock). A new log is created if the key is missing, after a flush or an
 eviction, or if the server's history differs from the log's, which is the name of the stream's only (otherwise unused) group. So
 losses by a failover or a restart are always detected. Followers read by a script, which checks all of that; a blocking command on
-a separate connection tells them about new messages.
+a separate connection notifies them of new messages.
 """
 
 from __future__ import annotations

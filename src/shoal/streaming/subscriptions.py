@@ -116,7 +116,7 @@ class TagInterest(Interest, frozen=True):
 
 
 class Listed(Interest, frozen=True):
-    """Updates from the members of one of the viewer's lists."""
+    """Updates from the members of a list of the viewer."""
 
     list_id: int
 

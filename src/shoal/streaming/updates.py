@@ -1,7 +1,7 @@
 """Updates on a channel: they report changes by ids only.
 
 Receivers read the objects themselves, so visibility is decided when they are shown, by the one rule. An update may arrive twice,
-and late; it says that something happened, never what the current state is.
+and late; it reports that something happened, never the current state.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ OfMember = NotificationMade | ConversationChanged | FiltersChanged
 ViewerUpdate = OfEntry | OfMember
 """Updates for viewers."""
 SubscriptionChange = FollowChanged | ListChanged | SessionsEnded | MemberSuspended
-"""Updates that change who gets which updates."""
+"""Updates that change the subscriptions of viewers."""
 AnyUpdate = ViewerUpdate | SubscriptionChange
 
 encode = msgspec.msgpack.Encoder().encode

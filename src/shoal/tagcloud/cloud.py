@@ -70,7 +70,7 @@ def entry(row: TagRow) -> CloudEntry:
 
 
 def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
-    """Return a tag combined with those merged into it: uses, heats and days add up, the spelling stays its own."""
+    """Return a tag combined with those merged into it: uses, heats and days add up, and the spelling is the target's."""
     if not others:
         return target
     n, heats, days = target.n, list(target.heats), dict(target.days)
@@ -137,7 +137,7 @@ def weight(shown: CloudEntry | TagRow, order: str, now: int) -> float:
 
 
 def leader(name: str, rules: Mapping[str, TagRule]) -> str:
-    """Return the tag that this one counts as: itself, or the one that it was merged into."""
+    """Return the tag that this one counts as: itself, or its merge target."""
     rule = rules.get(name)
     return rule.target if rule is not None and rule.target else name
 
@@ -190,7 +190,7 @@ class SizedTag(NamedTuple):
 
 
 class Trend(IntEnum):
-    """How today's uses of a tag compare with the pace of its own week."""
+    """How today's uses of a tag compare with the pace of its week."""
 
     DOWN = -2
     LESS = -1
@@ -288,7 +288,7 @@ def likeness(together: int, posts: int, uses: int, other_uses: int) -> float:
     Of `posts` examined posts with the first tag, `together` have the other one too; `uses` and `other_uses` are the total uses of
     either tag. It is the coefficient of Ochiai (1957, "Zoogeographical studies on the soleoid fishes"), as used for tags by
     Cattuto, Benz, Hotho and Stumme (2008, "Semantic Grounding of Tag Relatedness in Social Bookmarking Systems"): a tag that is
-    used everywhere also occurs together with this one, which says little.
+    used everywhere also occurs together with this one, which means little.
     """
     if not together or not posts:
         return 0.0

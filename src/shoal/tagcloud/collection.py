@@ -42,7 +42,7 @@ Send = Callable[[bytes, bytes], Awaitable[None]]
 
 
 class Emitter:
-    """The increments of one process; `send` makes one durable. It is called for `changes` tags, or after `seconds`.
+    """The increments of a process; `send` makes one durable. It is called for `changes` tags, or after `seconds`.
 
     After an increment that is not small, the next one is sent after `busy_seconds`: each is a sync to disk.
     """
@@ -144,7 +144,7 @@ class Inbox:
         return [Parcel(id_, body) for id_, body in await self._store.inbox(_AT_ONCE)]
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
-        # A merge deletes its own increments; those that were sent again after it remain.
+        # A merge deletes its own increments; increments sent again after it remain.
         if parcels:
             with contextlib.suppress(Unavailable):
                 await self._store.discard([parcel.id for parcel in parcels])
@@ -170,9 +170,9 @@ _ACTIVE_MS = 10_000
 class Collector:
     """Merges increments into a store that several collectors may share.
 
-    It merges about `changes` tags or `increments` increments at once, or what is `seconds` old. Between two merges with more work
-    it pauses for `pause` seconds, unless a caller of `settle` waits. A transport that limits unacknowledged increments must allow
-    at least `increments`.
+    It merges about `changes` tags or `increments` increments at once, or increments that are `seconds` old. Between two merges
+    with more work it pauses for `pause` seconds, unless a caller of `settle` waits. A transport that limits unacknowledged
+    increments must allow at least `increments`.
     """
 
     def __init__(

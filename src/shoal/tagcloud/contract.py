@@ -37,7 +37,7 @@ class Day(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class TagRow(msgspec.Struct, frozen=True, array_like=True):
-    """The counts of one tag. The name is canonical; `forms` counts the uses of each spelling."""
+    """The counts of a tag. The name is canonical; `forms` counts the uses of each spelling."""
 
     id: int
     name: str
@@ -81,7 +81,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Merge(msgspec.Struct, frozen=True):
-    """All changes of one version. Rows and numbers are final, not differences; a number may temporarily be below 0, if the
+    """All changes of a version. Rows and numbers are final, not differences; a number may temporarily be below 0, if the
     removal of a use arrived before its addition.
     """
 
@@ -101,7 +101,7 @@ class Merge(msgspec.Struct, frozen=True):
 
 
 class CloudStore(Protocol):
-    """A store of one tag cloud. All methods raise `Unavailable` if it cannot be reached."""
+    """A store of a tag cloud. All methods raise `Unavailable` if it cannot be reached."""
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
         """Take or extend the lock of the cloud; return False while another holder has it. It expires after `seconds`."""
@@ -228,7 +228,7 @@ class TagChange(NamedTuple):
 
 
 class Use(msgspec.Struct, frozen=True, array_like=True):
-    """The change that one event made to the tags of one post."""
+    """The change that one event made to the tags of a post."""
 
     post_id: int
     version: int
@@ -255,7 +255,7 @@ class Use(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Increment(msgspec.Struct, frozen=True, array_like=True):
-    """Uses that one emitter sends together, with an id of its own (16 bytes)."""
+    """Uses that one emitter sends together, with a unique id (16 bytes)."""
 
     id: bytes
     emitter: bytes
@@ -286,7 +286,7 @@ def unpack_marks(data: bytes) -> set[int]:
 Rest = tuple[tuple[Heat, Heat, Heat], dict[str, int], dict[int, Day]]
 
 ORDER_COLUMNS = ("hour", "day", "week", "n")
-"""By the windows of `heat`; the last one is that of window -1."""
+"""By the windows of `heat`; the last one is for window -1."""
 
 _decode_rest = msgspec.msgpack.Decoder(Rest).decode
 

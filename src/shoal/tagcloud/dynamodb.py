@@ -97,7 +97,7 @@ class Intents:
         self._service = service
         self._spread = spread
         self._places = asyncio.Semaphore(_CONCURRENT)
-        # Past days that have no authors any more.
+        # Past days that no longer have authors.
         self._empty: set[int] = set()
 
     async def stored(self) -> StoredVersion:
@@ -151,7 +151,7 @@ class Intents:
         return changes
 
     async def inbox_pieces(self, increments: Sequence[bytes]) -> list[ItemKey]:
-        """Return the keys of all pieces of those of these increments that are in the inbox."""
+        """Return the keys of all pieces in the inbox that belong to these increments."""
         items = await self._service.get([inbox_at(id_) for id_ in increments], "of")
         return [piece_at(item["ID"]["S"], "body", number) for item in items for number in range(typed(item, "of"))]
 
@@ -165,7 +165,7 @@ class Intents:
         ]
 
     async def _store_slices(self, slices: Sequence[Item]) -> None:
-        """Store the slices in a request each, since together they may exceed the limit of one."""
+        """Store the slices in a request each, since together they may exceed the limit of a request."""
         await self._each(lambda item: self._service.write("put_item", Item=item), slices)
 
     async def _propose(self, before: State, intent: str, after: State) -> bool:
@@ -223,7 +223,7 @@ class Intents:
         await self._commit(transaction, is_applied)
 
     async def _commit(self, transaction: Transaction, is_done: Callable[[], Awaitable[bool]]) -> None:
-        """Run a transaction, again and again while others interfere, unless one of them has done the same."""
+        """Run a transaction, again and again while others interfere, unless one of them has already done it."""
         patience = Backoff(self._service.patience)
         while True:
             try:
@@ -352,7 +352,7 @@ class DynamoCloud:
         return True
 
     async def _take_lock(self, holder: bytes, now: int, lasts: int) -> None:
-        """Take the lock, by the clocks of its takers; a lock that was taken in the future is ignored."""
+        """Take the lock, by the clocks of its takers; a lock with a future time is ignored."""
         values: dict[str, Value] = {
             "holder": holder,
             "now": now,
@@ -520,5 +520,5 @@ class DynamoCloud:
             await self._service.close()
 
     async def _all(self, id_: str, beginning: str) -> list[Item]:
-        """Return all items of one `ID` whose sort key has this prefix."""
+        """Return all items with this `ID` whose sort key has this prefix."""
         return await self._service.stretch(ItemKey(id_, f"{beginning}#"), ItemKey(id_, f"{beginning}#{END}"), ALL)

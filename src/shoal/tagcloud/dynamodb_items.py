@@ -38,7 +38,7 @@ STATE = ItemKey("tags", "state")
 LOCK = ItemKey("tags", "lock")
 RULES = (ItemKey("tags", "rule#"), ItemKey("tags", "rule#\U0010ffff"))
 PIECE = 250_000
-"""Maximum bytes of one value in an item; larger values are split into pieces."""
+"""Maximum bytes of a value in an item; larger values are split into pieces."""
 
 _encoder = msgspec.msgpack.Encoder()
 _NUMBERS = ("version", "at", "complete_to", "before_day")
@@ -64,7 +64,7 @@ class StoredVersion(NamedTuple):
 
 
 class ItemChange(msgspec.Struct, frozen=True, array_like=True):
-    """A new state of one item; without values it is deleted."""
+    """A new state of an item; without values it is deleted."""
 
     id: str
     sort: str
@@ -182,7 +182,7 @@ def rule_in(item: Item) -> TagRule:
 
 
 def done_at(id_: bytes) -> ItemKey:
-    """Return the key of the item that says that a version contains an increment."""
+    """Return the key of the item that records that a version contains an increment."""
     return ItemKey(f"tagdone#{id_.hex()}", "done")
 
 

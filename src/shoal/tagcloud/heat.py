@@ -36,7 +36,7 @@ COLD = Heat()
 
 
 def heats_of(written: int) -> tuple[Heat, Heat, Heat]:
-    """Return the heats of one use of a post written at this time (Unix ms), in all windows."""
+    """Return the heats of a use in a post written at this time (Unix ms), in all windows."""
     hour, day, week = (math.modf(written / half_life) for half_life in HALF_LIVES_MS)
     return (
         Heat(math.exp2(hour[0]), int(hour[1])),

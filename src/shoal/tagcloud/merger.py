@@ -2,7 +2,7 @@
 
 The merging process holds the lock; if it was lost, the store refuses the version. Marks of counted uses are written with the
 version, so a use is counted exactly once even if it is repeated, late, or interrupted by a crash. The tally is pure arithmetic
-with the same result in any order.
+whose result does not depend on the order.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ SIZES = Sizes()
 
 
 class MergedTags:
-    """Tags that count together, under the name of the one that the others were merged into."""
+    """Tags that count together, under the name of their merge target."""
 
     def __init__(self, rules: Mapping[str, TagRule]) -> None:
         self._rules = rules
@@ -247,7 +247,7 @@ class Merger:
         try:
             await self._store.write(merge)
         except BaseException:
-            # It may have been written all the same, so the cached marks may be incomplete.
+            # It may have been written nevertheless, so the cached marks may be incomplete.
             self._marks.clear()
             raise
         self._remember(fresh, merge.head.version)

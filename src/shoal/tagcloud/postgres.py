@@ -1,6 +1,6 @@
 """The tag cloud in a PostgreSQL database, in the schema `shoal`: the graph's own or another one.
 
-A merge is one transaction that first locks the row of the newest version, so of two that would write the same one the second
+A merge is one transaction that first locks the row of the newest version, so if two would write one version, the second
 finds it written. Its rows are written in slices, one statement each.
 """
 
@@ -127,7 +127,7 @@ class PostgresCloud(DerivedStore):
 
 
 def _statements(merge: Merge) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Yield the statements of a merge, without those that would change nothing."""
+    """Yield the statements of a merge, without statements that would change nothing."""
     head, parts = merge.head, Parts(merge)
     rules = [(rule.name, rule.denied, rule.target) for rule in parts.rules]
     for statement, rows, width in (

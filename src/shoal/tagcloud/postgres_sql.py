@@ -1,6 +1,6 @@
 """The tables and named SQL statements of the tag cloud in PostgreSQL. Tables: docs/data-layout.md.
 
-They are in the schema `shoal`, next to the graph's if it is in the same database. Rows are passed as arrays, one for each column.
+They are in the schema `shoal`, next to the graph's if they share a database. Rows are passed as arrays, one for each column.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ Deliver = Callable[["QueuePlace", int, bytes], Awaitable[None]]
 
 
 class QueueNames:
-    """The names of one network's exchange and queues. `namespace` separates networks on one broker."""
+    """The names of a network's exchange and queues. `namespace` separates networks on one broker."""
 
     def __init__(self, namespace: str) -> None:
         self.exchange = f"{namespace}.tags"
@@ -117,7 +117,7 @@ class QueueReceipt(NamedTuple):
 
 
 class Deliveries:
-    """Increments by id, with a receipt for each of their deliveries; `arrived` are those not taken yet."""
+    """Increments by id, with a receipt for each of their deliveries; `arrived` are the ones not taken yet."""
 
     def __init__(self) -> None:
         self._parcels: dict[bytes, Parcel] = {}

@@ -76,7 +76,7 @@ class _Held(NamedTuple):
 
 
 class TagCloud:
-    """Reads of one cloud, and the admins' rules. `clock` returns Unix milliseconds; a check is valid for `seconds`."""
+    """Reads of a cloud, and the admins' rules. `clock` returns Unix milliseconds; a check is valid for `seconds`."""
 
     def __init__(
         self, store: CloudStore, *, clock: Callable[[], int] = now_ms, seconds: float = 1.0, sizes: Sizes = SIZES
@@ -162,7 +162,7 @@ class TagCloud:
         return {name: found[lead] for name in names if (lead := leader(name, held.rules)) in found}
 
     async def shown_as(self, names: Collection[str]) -> dict[str, str]:
-        """Return the tag as which each is shown: itself, or the one that it was merged into. Denied ones are absent."""
+        """Return the displayed tag for each: itself, or its merge target. Denied ones are absent."""
         held = await self._latest()
         leads = {name: leader(name, held.rules) for name in names}
         return {name: lead for name, lead in leads.items() if not held.hides(lead)}

@@ -1,4 +1,4 @@
-"""Admin rules on tags: validated against earlier rules and applied as a version of their own.
+"""Admin rules on tags: validated against earlier rules and applied as a separate version.
 
 A change is decided while the lock of the cloud is held, so two admins cannot overwrite each other or create a chain of merged
 tags.
@@ -52,7 +52,7 @@ Decide = Callable[[Rules], TagRule]
 
 
 def denying(name: str) -> Decide:
-    """Return the decision to hide the tag, and those that count as it."""
+    """Return the decision to hide the tag and all tags merged into it."""
     name = check_tag(name)
 
     def decide(rules: Rules) -> TagRule:
@@ -112,7 +112,7 @@ async def set_rule(store: CloudStore, decide: Decide, clock: Callable[[], int], 
 
 
 async def add_folded(store: CloudStore) -> Rules:
-    """Add the rules under the canonical forms of their tags, and return those under former spellings.
+    """Add the rules under the canonical forms of their tags, and return the rules under former spellings.
 
     The latter apply to uses that are still counted under these spellings, until `fold` deletes them. Raises `Unavailable`.
     """
@@ -143,7 +143,7 @@ async def fold(store: CloudStore, former: Rules) -> None:
 def folded(rules: Rules) -> dict[str, TagRule]:
     """Return the rules under the canonical forms of their tags.
 
-    If two rules are about spellings of one tag, a denial takes precedence. No tag counts as one that counts as another.
+    If two rules are about spellings of a tag, a denial takes precedence. No merge target is itself merged into another tag.
     """
     denied = {_canonical(name) for name, rule in rules.items() if rule.denied}
     targets: dict[str, str] = {}
@@ -167,7 +167,7 @@ def _canonical(name: str) -> str:
 
 
 def _former_rules(rules: Rules) -> dict[str, TagRule]:
-    """Return a rule for each former spelling that has one: that of its canonical form, or to count as this form."""
+    """Return a rule for each former spelling that has one: the rule of its canonical form, or to count as this form."""
     after = folded(rules)
     former: dict[str, TagRule] = {}
     for name, rule in rules.items():

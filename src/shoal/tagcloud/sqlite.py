@@ -1,7 +1,7 @@
-"""The tag cloud in an SQLite file of its own, next to the graph's.
+"""The tag cloud in a separate SQLite file, next to the graph's.
 
 A merge is one transaction of a few dozen many-row statements. The version, the head and the rules are read on the event loop, over
-a connection of their own. Several processes may have the file open.
+a separate connection. Several processes may have the file open.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Timelines(Protocol):
     def seat_type(self) -> type[np.signedinteger[Any]]: ...
 
     def seats(self, members: Sequence[int]) -> Seats:
-        """Return the slots of those members that may be warm, unordered."""
+        """Return the slots of the members that may be warm, unordered."""
         ...
 
     async def create(self, member: int) -> None:
@@ -64,7 +64,7 @@ class Timelines(Protocol):
         ...
 
     async def push(self, entry: int, seats: Seats) -> int:
-        """Add an entry to many timelines; return how many were written (those whose floor is above it are skipped)."""
+        """Add an entry to many timelines; return how many were written (timelines whose floor is above it are skipped)."""
         ...
 
     async def remove(self, entry: int, seats: Seats) -> None: ...

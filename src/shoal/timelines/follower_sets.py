@@ -18,7 +18,7 @@ _SERIAL_BITS = 20
 
 
 class Audience:
-    """The slots of one source: a growing array without order."""
+    """The slots of a source: a growing array without order."""
 
     __slots__ = ("_count", "_seats", "complete", "serial", "touched")
 
@@ -37,7 +37,7 @@ class Audience:
     def seats(self, first: int, last: int) -> Seats:
         """Return a range of the slots, as a view that is valid until the next change.
 
-        Process a set in pages from its end to its start: then a slot that replaces one that left (`discard`) has been processed
+        Process a set in pages from its end to its start: then a slot that replaces a removed one (`discard`) has been processed
         already, and new followers get the entry by their merge.
 
         For example, the slots are 10, 11, 12, 13, 14, and a page has two. The first page is 13 and 14. Then 11 leaves, so that
@@ -119,7 +119,7 @@ class Audiences:
         self._held += len(audience) - before
 
     def forget(self, source: int) -> None:
-        """Drop the set of one source, because it is not pushed any more."""
+        """Drop the set of a source, because it is not pushed any more."""
         audience = self._by_source.pop(source, None)
         if audience is not None and audience.complete:
             self._held -= len(audience)

@@ -1,6 +1,6 @@
 """Home timelines in memory: one ring of packed 64-bit ids for each warm member, in one process or shared between processes.
 
-A row has `length` slots. A push writes the same id to one slot of many rows: one gather and one scatter, bound by memory latency.
+A row has `length` slots. A push writes an id to one slot of many rows: one gather and one scatter, bound by memory latency.
 An entry that a write pushes out of a full ring raises the floor, so the guarantee of `contract.Timelines` holds for any order of
 writes. Memory is reserved once and committed page by page as rows come into use, in huge pages where the kernel provides them.
 

@@ -202,7 +202,7 @@ class RedisTimelines:
         return list(found)[:most]
 
     async def _all(self, script: Script, members: Members, *arguments: bytes | int) -> list[PartialAnswer]:
-        """Run a script for many timelines, with the same arguments for all."""
+        """Run a script for many timelines, with identical arguments."""
         keys = keys_of(_PREFIX, members)
         return await self._nodes.each(
             script, shards_of(members), lambda at: (keys[at].tobytes(), *arguments), batch=_PUSHES, bulk=True
@@ -218,7 +218,7 @@ class RedisTimelines:
 
 
 async def _run(nodes: Nodes, script: Script, prefix: str, id_: int, *arguments: bytes | int) -> Any:
-    """Run a script for the key of one id."""
+    """Run a script for the key of a single id."""
     at = np.array([id_], np.int64)
     key = keys_of(prefix, at).tobytes()
     parts = await nodes.each(script, shards_of(at), lambda _: (key, *arguments), batch=1)

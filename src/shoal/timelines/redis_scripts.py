@@ -6,7 +6,7 @@ for created or `f` for filled, and the floor (8). A push appends 8 bytes. Only t
 before them have been pushed out, their maximum is the floor, and they are cut off from time to time. A removed entry leaves a
 zero.
 
-Positive 64-bit integers have the order of the floating-point numbers with the same bits (below 0x7FF0 << 48, which ids reach in
+Positive 64-bit integers have the order of the floating-point numbers with identical bits (below 0x7FF0 << 48, which ids reach in
 2058), so Lua compares them as such, without conversion or rounding.
 """
 

@@ -1,4 +1,4 @@
-"""Comparison of two rankings of the same posts: how another recipe changes what members see first.
+"""Comparison of two rankings: how another recipe changes the first posts that members see.
 
 Each member has two tops, the first posts by either recipe. Some figures are per member (overlap, rank-biased overlap, authors,
 tags) and averaged over members; the others are over all tops together. With the tops
@@ -142,7 +142,7 @@ def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> Rep
 
 
 def overlap(before: Sequence[int], after: Sequence[int]) -> float:
-    """Return the share of posts in both tops, 0 to 1: those in common, relative to the length of the longer top.
+    """Return the fraction of posts in both tops, 0 to 1: the number in common, relative to the length of the longer top.
 
     The agreement at a depth of Webber, Moffat and Zobel (2010). Two empty tops are equal.
     """
@@ -151,7 +151,7 @@ def overlap(before: Sequence[int], after: Sequence[int]) -> float:
 
 
 def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence: float = PERSISTENCE) -> float:
-    """Return the similarity of two tops, 0 to 1, weighted towards the first positions: 1 for the same order, 0 for disjoint tops.
+    """Return the similarity of two tops, 0 to 1, weighted towards the first positions: 1 for equal tops, 0 for disjoint ones.
 
     The extrapolated rank-biased overlap of Webber, Moffat and Zobel, "A similarity measure for indefinite rankings" (2010),
     equation 32. With X(d) posts in common among the first d, s and l the lengths of the shorter and the longer top, p the
@@ -160,7 +160,7 @@ def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence
         (1 - p)/p * (sum over d <= l of X(d)/d p^d  +  sum over s < d <= l of X(s) (d - s)/(s d) p^d)
         + ((X(l) - X(s))/l + X(s)/s) p^l
 
-    Kendall's tau compares orders of the same posts; two tops have different ones. Each post is in a top once.
+    Kendall's tau needs two orders of a single set of posts, but two tops have different posts. Each post is in a top once.
     """
     short, long = sorted((before, after), key=len)
     if not short:

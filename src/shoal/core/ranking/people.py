@@ -1,6 +1,6 @@
 """Ranking of members to follow, as an explainable sum.
 
-As for posts (`terms`), a reason has a value between 0 and 1 and a weight, a contribution is one times the other, and a score is
+As for posts (`terms`), a reason has a value between 0 and 1 and a weight, a contribution is their product, and a score is
 the sum of the contributions. A bond is the evidence of a followee, which is weaker the more members they follow: 1 /
 sqrt(follows). With weights 6 for friends and 0.6 for followers:
 
@@ -93,7 +93,7 @@ REASONS = (
 
 
 class FriendsOfFriends(NamedTuple):
-    """Members whom followees follow, strongest bonds first: columns of one length, 18 bytes per member."""
+    """Members whom followees follow, strongest bonds first: columns of equal length, 18 bytes per member."""
 
     ids: Ids
     friends: npt.NDArray[np.uint16]
@@ -112,7 +112,7 @@ class FriendsOfFriends(NamedTuple):
         return found
 
     def of(self, ids: Ids) -> FriendsOfFriends:
-        """Return the rows of these distinct members; an empty row for one whom no followee follows."""
+        """Return the rows of these distinct members; an empty row for a member whom no followee follows."""
         _, wanted, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
         # The last row is the empty one.
         at = np.full(len(ids), len(self.ids))
@@ -164,7 +164,7 @@ def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int,
 
 
 class PeopleFacts(NamedTuple):
-    """Facts about candidates: a float64 column per reason, of one length, in the order of the reasons."""
+    """Facts about candidates: float64 columns of equal length, one per reason and in the order of the reasons."""
 
     bonds: Column
     """Sum of 1 / sqrt(follows) over the followees who follow the candidate."""

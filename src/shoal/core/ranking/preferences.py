@@ -190,9 +190,9 @@ def fitting(wishes: Wishes) -> Wishes:
 
 
 def folded(wishes: Wishes) -> Wishes:
-    """Return the feedback with tags in canonical form, without those whose canonical form is too long for a tag.
+    """Return the feedback with tags in canonical form, without tags whose canonical form is too long.
 
-    The taps of two spellings of one tag are added.
+    The taps of two spellings of a tag are added.
     """
     picked = tuple(tag for tag in dict.fromkeys(map(canonical_tag, wishes.picked)) if tag)
     taps: dict[str, int] = {}
@@ -234,7 +234,7 @@ class Taste(Node, frozen=True, tag="taste"):
 
     @property
     def recipe(self) -> Recipe | None:
-        """Their own recipe; None for none, and for one that this version of Shoal cannot read."""
+        """Their own recipe; None if there is none, or if this version of Shoal cannot read it."""
         return _decoded(self.document) if self.document else None
 
     @property

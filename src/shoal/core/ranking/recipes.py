@@ -2,14 +2,14 @@
 
     half_life_hours = 24.0    # age at which a post counts half as fresh
     near_km = 25.0            # distance at which a post counts half as near
-    exploration = 0.1         # part of the feed for authors few have met
-    author_most = 3           # posts of one author among any ten
+    exploration = 0.1         # fraction of the feed for little-known authors
+    author_most = 3           # posts per author among any ten
     [weights]                 # between -10 and 10; an omitted term keeps its default
     friends = 4.0
     seen = -6.0
 
-A link names every number (`/recipe?reactions=2&tags=3&...`), so it means the same on every server. Parameters omitted from a
-link get their defaults.
+A link names every number (`/recipe?reactions=2&tags=3&...`), so its meaning does not depend on the server. Parameters omitted
+from a link get their defaults.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Weight = Annotated[float, Meta(ge=-MOST_WEIGHT, le=MOST_WEIGHT)]
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much each term counts; 0 for not at all, below 0 for the opposite."""
+    """The weight of each term. 0 ignores the term, and a negative weight inverts it."""
 
     reactions: Weight = 2.0
     tags: Weight = 3.0
@@ -51,7 +51,7 @@ TERM_NAMES: tuple[str, ...] = Weights.__struct_fields__
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that a member, a server or a preset can choose about a ranked feed."""
+    """The settings of a ranked feed, chosen by a member, a server or a preset."""
 
     weights: Weights = Weights()
     half_life_hours: Annotated[float, Meta(ge=1.0, le=MOST_HALF_LIFE_HOURS)] = 24.0
@@ -59,9 +59,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     near_km: Annotated[float, Meta(ge=1.0, le=20_000.0)] = 25.0
     """Distance at which nearness is a half."""
     exploration: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.1
-    """Part of the feed for the newest public posts that no other source brings, by authors whom few have met."""
+    """Fraction of the feed for the newest public posts that no other source proposes, by little-known authors."""
     author_most: Annotated[int, Meta(ge=1, le=10)] = 3
-    """Posts of one author among any ten that follow each other."""
+    """Posts per author among any ten in sequence."""
 
     def row(self) -> tuple[float, ...]:
         return tuple(getattr(self.weights, name) for name in TERM_NAMES)
@@ -153,7 +153,7 @@ def _document(numbers: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _text(value: float) -> str:
-    """Return the shortest text that parses to the same number."""
+    """Return the shortest text that parses to this number."""
     return repr(value).removesuffix(".0")
 
 

@@ -210,7 +210,7 @@ _DAY_MS = 86_400_000
 
 
 class Chosen(NamedTuple):
-    """Rows of the selected posts: those by quiet friends, and the best of the others."""
+    """Rows of the selected posts: posts by quiet friends, and the best of the others."""
 
     quiet: list[int]
     best: list[int]

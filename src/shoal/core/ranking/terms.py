@@ -1,4 +1,4 @@
-"""Ranking terms: score posts as an explainable weighted sum, and describe the reasons in words.
+"""Ranking terms: score posts as an explainable weighted sum, and describe the reasons as text.
 
 Each term has a value between -1 and 1, computed from facts of the post, and a weight from a recipe. A contribution is value
 times weight; a score is the sum of contributions and does not depend on the other candidates. With weights 2 for reactions and
@@ -38,7 +38,7 @@ _FOLLOWING_FRIEND = 0.5
 
 
 class CandidateFacts(NamedTuple):
-    """Facts about candidates: float64 columns of one length. Unknown is 0, or NaN where stated."""
+    """Facts about candidates: float64 columns of equal length. Unknown is 0, or NaN where stated."""
 
     likes: Column
     """Likes and shares by all members, including friends."""

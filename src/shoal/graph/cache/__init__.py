@@ -12,7 +12,7 @@ From the outside in:
 | what commits have changed, in memory or in shared memory | `change_log` |
 | a bounded LRU cache | `lru` |
 
-A read enters the guard, which invalidates outdated entries; takes what is cached; reads the rest from the store; and stores it
+A read enters the guard, which invalidates outdated entries; takes the cached part; reads the rest from the store; and stores it
 unless the guard has seen a change of the object since. A write invalidates what the batch may change before it is durable and
 again afterwards, then updates the entries from what the store reports.
 

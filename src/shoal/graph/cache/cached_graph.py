@@ -68,7 +68,6 @@ class ShieldedTasks:
         self._tasks: set[asyncio.Future[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the work as a task and return its result."""
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         task = asyncio.ensure_future(_resolve(work, result))
         self._tasks.add(task)
@@ -109,7 +108,7 @@ class CachedGraph:
     list prefixes (250 bytes each), and the counts of twice as many objects (300 bytes each; 40 if they are new and alike).
     Intersections of lists take about as much as the counts, if they are queried.
 
-    - With `stamps`, other processes may write to the same store, which is a round trip away. Lists are then cached whole up to a
+    - With `stamps`, other processes may write to this store, which is a round trip away. Lists are then cached whole up to a
       greater length, and a read of a list prefix reads as many entries as are ever cached.
     - With a shared `log`, this process writes its changes to it, or follows it and changes nothing.
 
@@ -127,7 +126,7 @@ class CachedGraph:
         self.obj_scan = untracked(store.obj_scan)
         self.assoc_scan = untracked(store.assoc_scan)
         self.count_scan = untracked(store.count_scan)
-        # The outbox and maintenance, as the store has them.
+        # The outbox and maintenance, passed on to the store.
         self.claim = store.claim
         self.ack = store.ack
         self.put_back = store.put_back
@@ -250,7 +249,7 @@ class CachedGraph:
             # The lists cannot be cached, or are hardly worth it: read only the requested links.
             return await self._store.assoc_get(id1, atypes, id2s)
         if self._head and len(id2s) <= FEW and self._lacks_counts(id1, atypes):
-            # The counts tell which lists to read whole the next time. Waiting for them now would cost a command a round trip.
+            # The counts determine which lists to read whole the next time. Waiting for them now would cost a command a round trip.
             _, found = await asyncio.gather(
                 self._counts_of((id1,), atypes, ticket), self._store.assoc_get(id1, atypes, id2s)
             )
@@ -389,7 +388,7 @@ class CachedGraph:
         return held
 
     async def _intersection(self, id1: int, atype: AssocType, those: frozenset[int]) -> frozenset[int]:
-        """Intersect a list with a set, reading whichever is shorter: the whole list, or the links to the set."""
+        """Intersect a list with a set, reading the shorter of the two: the whole list, or the links to the set."""
         ticket = await self._guard.enter((id1,))
         n = (await self._counts_of((id1,), (atype,), ticket))[atype].get(id1, 0)
         if not n:
@@ -516,7 +515,7 @@ class CachedGraph:
         """Run a query while the tokens of these ids are read, one of which is `id1`.
 
         Returns its result if the list, or that it is empty, has been cached since before the query: until the caller awaits
-        anything else, `assoc_common` with the list returns what was true then. Returns None if that is unknown, or if there is
+        anything else, `assoc_common` with the list returns the result as of then. Returns None if that is unknown, or if there is
         no token to wait for; then the caller runs the query afterwards.
         """
         guard = self._stamp_guard

@@ -92,8 +92,6 @@ class ChangeLog:
 
 
 class LogMemory(Protocol):
-    """The shared memory of a log."""
-
     words: memoryview
     log_marks: memoryview
     log_ids: memoryview

@@ -58,7 +58,7 @@ class Stamps(Protocol):
     async def begin(self, ids: Sequence[int], *, reading: bool = False) -> MarkedChange:
         """Mark objects that are about to change. A mark expires if its process dies. Raises `Unavailable`.
 
-        With `reading`, the tokens from before are what `read` would have returned at the same moment.
+        With `reading`, the tokens from before are the result that `read` would have returned at that moment.
         """
         ...
 
@@ -129,7 +129,7 @@ def foreseen_change(*ids: int, of: int = 0) -> Iterator[None]:
 
 Settle = Callable[[Collection[int]], None]
 """Invalidates what a commit changed. Its argument is the objects that no other commit was changing concurrently: this commit's
-values of them are current, and what else is cached of them is valid.
+values of them are current, and other cached data of them is valid.
 """
 
 
@@ -286,7 +286,7 @@ class _Ticket(NamedTuple):
 
 
 class StampGuard:
-    """The guard of one process among several that write. `forget` invalidates one object.
+    """The guard of a process among several that write. `forget` invalidates one object.
 
     Example: this process has cached member 7 under the token s1, and another process changes the member:
 
@@ -304,7 +304,7 @@ class StampGuard:
     continues under s1, which was current after it began, with the changed values. Another request of this process that reads
     the token of 7 waits for s2, and reads again if it found the mark, which may then belong to another process.
 
-    A request that is about to change 7, and reads its token to check whether it may, marks 7 with the same query
+    A request that is about to change 7, and reads its token to check whether it may, marks 7 with that query
     (`foreseen_change`): the result is s1, and the mark is set.
     """
 
@@ -417,7 +417,7 @@ class StampGuard:
         return self._accept(ids, stamps)
 
     def _accept(self, ids: Sequence[int], stamps: dict[int, bytes]) -> dict[int, bytes]:
-        """Invalidate what is not cached under these tokens, and return them."""
+        """Invalidate data that is not cached under these tokens, and return them."""
         for id_ in ids:
             stamp = stamps.get(id_)
             if stamp is None or self._seen.get(id_) != stamp:
@@ -440,7 +440,7 @@ class StampGuard:
     async def _read_with_own_changes(
         self, ids: Sequence[int], reading: Coroutine[Any, Any, dict[int, bytes]]
     ) -> dict[int, bytes]:
-        """Return the tokens, including those of objects whose changes by this process are just ending."""
+        """Return the tokens, including tokens of objects whose changes by this process are just ending."""
         ends = {end for id_ in ids if (end := self._ending.get(id_))}
         read = asyncio.ensure_future(reading)
         await asyncio.gather(read, *ends)
@@ -508,7 +508,7 @@ class StampGuard:
             stamp = before.get(id_)
             seen = self._seen.get(id_)
             if stamp and stamp == seen:
-                # Otherwise the token was found only after the change began, and older cached data was of another one.
+                # Otherwise the token was found only after the change began, and older cached data belongs to another token.
                 if token == stamp:
                     exclusive.add(id_)
             else:

@@ -28,7 +28,7 @@ class Dependence(NamedTuple):
 
 
 class ReadSet:
-    """The dependencies of one response."""
+    """The dependencies of a response."""
 
     __slots__ = ("checks", "marks", "stamps", "until", "whole")
 

@@ -13,7 +13,7 @@ from shoal.graph.contract import Assoc, Batch
 from shoal.graph.schema import EVERYBODY, AnyNode
 
 _REST = 0
-"""A key in the counts of an object that was new when it was cached: counts that are absent are 0, except for those of the types
+"""A key in the counts of an object that was new when it was cached: counts that are absent are 0, except for the types
 `~type`. No type has the number 0.
 
 A dictionary of numbers is not examined by the garbage collector; instances of a class are, and for the counts of 45,000 posts
@@ -28,7 +28,7 @@ class _Shared(dict[int, int]):
 class KnownCounts(Recent[int, dict[int, int]]):
     """List lengths, by object and then by list type.
 
-    Most new posts have the same counts, and most keep them, so they share one dictionary until their counts change: separate
+    Most new posts have equal counts, and most keep them, so they share one dictionary until their counts change: separate
     dictionaries for 33,000 posts took 9 MB.
     """
 
@@ -63,7 +63,7 @@ class KnownCounts(Recent[int, dict[int, int]]):
                 held[~atype] = 0
 
     def _own(self, id1: int, held: dict[int, int]) -> dict[int, int]:
-        """Return the counts of an object as a dictionary of its own, which may be modified."""
+        """Return the counts of an object as a separate dictionary, which may be modified."""
         if isinstance(held, _Shared):
             # Without the zeros that were looked up for other objects.
             held = {atype: n for atype, n in held.items() if n or atype <= _REST}
@@ -132,7 +132,7 @@ def _position(assoc: Assoc) -> tuple[int, int]:
 
 
 class ListSet(NamedTuple):
-    """The ids of a list, or its intersection with another list. Sets of one list with the same version are equal."""
+    """The ids of a list, or its intersection with another list. Sets of a list with equal versions are equal."""
 
     version: int
     ids: frozenset[int]
@@ -162,7 +162,7 @@ class NewestSets:
 
 
 class CachedList(NamedTuple):
-    """What is cached of one list; None for parts that are not."""
+    """The cached parts of a list; None for parts that are not cached."""
 
     length: int | None
     entries: dict[int, Assoc] | None
@@ -213,7 +213,7 @@ class CacheEntries:
                     held.pop(atype, None)
 
     def snapshot(self, lists: Iterable[tuple[int, int]]) -> dict[tuple[int, int], CachedList]:
-        """Return what is cached of each of these lists, by object and type."""
+        """Return the cached parts of each of these lists, by object and type."""
         return {
             (id1, atype): CachedList(
                 self.counts.of(id1, atype), (self.lists.get(id1) or {}).get(atype), self.heads.of(id1, atype)

@@ -74,7 +74,7 @@ def parse(url: str) -> TableLocation:
 READ_AT_ONCE = 100
 """Maximum of items in one read request of the service."""
 WRITE_AT_ONCE = 25
-"""Maximum of items in one write request that is no transaction."""
+"""Maximum of items in one write request outside transactions."""
 TRANSACTION_ITEMS = 100
 TRANSACTION_BYTES = 4 * 1024 * 1024
 ITEM_BYTES = 400 * 1024
@@ -129,7 +129,7 @@ class TransactionOvertaken(Exception):
 
 
 class Spent(NamedTuple):
-    """The cost of one request in capacity units. The service does not report the cost of a failed condition."""
+    """The cost of a request in capacity units. The service does not report the cost of a failed condition."""
 
     operation: str
     reads: float
@@ -271,18 +271,18 @@ class Service:
             await patience.pause()
 
     async def stretch(self, first: ItemKey, last: ItemKey, limit: int, *, newest_first: bool = False) -> list[Item]:
-        """Return up to `limit` items of one `ID` between two `sort` values, by a consistent read."""
+        """Return up to `limit` items with an `ID` between two `sort` values, by a consistent read."""
         between = _between("ID", first.id, "sort", first.sort, last.sort)
         answers = await self._query(limit, **between, ScanIndexForward=not newest_first, ConsistentRead=True)
         return [item for answer in answers for item in answer["Items"]]
 
     async def index(self, part: str, above: str, upto: str, limit: int) -> list[Item]:
-        """Return up to `limit` keys of one part of the index between two places, in order, eventually consistent."""
+        """Return up to `limit` keys of a part of the index between two places, in order, eventually consistent."""
         answers = await self._query(limit, **_between("part", part, "place", above, upto), IndexName=INDEX)
         return [item for answer in answers for item in answer["Items"]]
 
     async def number(self, first: ItemKey, last: ItemKey) -> int:
-        """Return the number of items of one `ID` between two keys, inclusive. Costs as much as reading them."""
+        """Return the number of items with an `ID` between two keys, inclusive. Costs as much as reading them."""
         between = _between("ID", first.id, "sort", first.sort, last.sort)
         answers = await self._query(None, **between, Select="COUNT", ConsistentRead=True)
         return sum(answer["Count"] for answer in answers)
@@ -311,7 +311,7 @@ class Service:
         )
 
     async def write(self, operation: str, **parameters: Any) -> Item:
-        """Change one item; return its new state if the operation says so."""
+        """Change one item; return its new state if the operation requests it."""
         answer = await self.call(operation, TableName=self.table, ReturnConsumedCapacity="TOTAL", **parameters)
         item: Item = answer.get("Attributes", {})
         return item

@@ -1,6 +1,6 @@
 """The items of the one DynamoDB table: their keys, attributes, and places in the index. `ITEMS` lists them.
 
-The table's keys are `ID` and `sort`; all items of one object have its id. The one index, `ordered`, is overloaded: `part` and
+The table's keys are `ID` and `sort`; all items of an object have its id. The one index, `ordered`, is overloaded: `part` and
 `place` of an item are its key there, and an item without them is not in it. The index holds keys only, so a change that does not
 move an item costs nothing there. It is eventually consistent: no read of a member uses it, only scans, sweeps, and candidates for
 claims, each looked up again in the table.
@@ -46,7 +46,7 @@ ITEMS = (
 LAYOUT_VERSION = 2
 INDEX = "ordered"
 END = "~"
-"""Sorts after every key with the same prefix."""
+"""Sorts after every key with its prefix."""
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 _TYPES = 999
 
@@ -151,11 +151,11 @@ def list_bounds(pair: Pair, after: int, before: int, *, alive: bool = True) -> t
 
 
 LINK_KINDS = ("link", "dead", "past")
-"""Parts of the index with associations: those that are kept, and the tombstones of the two sweeps."""
+"""Parts of the index with associations: permanent ones, and the tombstones of the two sweeps."""
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Return the index key of an association; tombstones to be swept have parts of their own."""
+    """Return the index key of an association; tombstones to be swept have separate parts."""
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 

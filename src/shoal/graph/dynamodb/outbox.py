@@ -42,12 +42,12 @@ from shoal.graph.dynamodb.items import (
 from shoal.graph.dynamodb.transactions import ABSENT, PRESENT, Condition, Transaction, still
 
 _REMEMBERED = 10_000
-"""How many of its own events a process remembers. It finds the others in the index."""
+"""How many events a process remembers that it committed. It finds the others in the index."""
 _EVERYTHING = 2**31
 
 
 class DynamoOutbox:
-    """The events of one table. Their numbers contain their creation time, so they are roughly in order across processes too."""
+    """The events of a table. Their numbers contain their creation time, so they are roughly in order across processes too."""
 
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service

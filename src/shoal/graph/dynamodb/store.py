@@ -1,4 +1,4 @@
-"""The graph in one DynamoDB table, for networks without servers of their own. Its items: `items`.
+"""The graph in one DynamoDB table, for networks without dedicated servers. Its items: `items`.
 
 A commit is one transaction. The items that the batch touches are read, the batch is decided, and everything is written on the
 condition that it is still as it was read; if not, the batch is decided again. All reads of members are consistent and from the

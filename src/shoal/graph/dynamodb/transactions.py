@@ -1,6 +1,6 @@
 """The writes of a commit as one transaction: each item that the decision relied on must be unchanged since it was read.
 
-An item that the batch changes carries the condition itself; one that it only read gets a check of its own. Counts are incremented
+An item that the batch changes carries the condition itself; one that it only read gets a separate check. Counts are incremented
 without a condition, because the association that changes them has one.
 """
 

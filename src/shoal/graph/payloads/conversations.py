@@ -1,6 +1,6 @@
 """The associations of conversations, which are threads of direct posts: one for each member of a thread.
 
-The association's time is the id of the newest post. Marking it as read sets the time one higher: delivering the same post again
+The association's time is the id of the newest post. Marking it as read sets the time one higher: delivering that post again
 changes nothing, and the next post does. A post that arrives after a newer one is added in its place, and the conversation stays
 read or unread as it is.
 """

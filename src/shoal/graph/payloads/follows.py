@@ -84,7 +84,7 @@ def encode_moments(moments: Collection[int]) -> bytes:
 
 
 def in_order(moments: Iterable[int]) -> list[int]:
-    """Sort times. An end comes after a begin at the same time, as it does for the association."""
+    """Sort times. At equal times an end comes after a begin, as it does for the association."""
     return sorted(moments, key=lambda moment: (abs(moment), moment < 0))
 
 
@@ -121,7 +121,7 @@ def _terms(data: bytes) -> FollowTerms | None:
 def periods(moments: Iterable[int], alive_since: int = 0) -> list[FollowSpan]:
     """Return the periods of these times, newest first; `alive_since` is the begin of a live follow, if any.
 
-    Of consecutive begins the first counts, of consecutive ends the last: they are concurrent acts of the two sides.
+    The first of consecutive begins counts, and the last of consecutive ends: they are concurrent acts of the two sides.
     """
     found: list[FollowSpan] = []
     for moment in in_order({*moments, alive_since} - {0}):

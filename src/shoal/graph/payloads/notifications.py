@@ -1,8 +1,8 @@
 """Notifications of a member, as associations: the act, its actor, its object, and its time.
 
-One act has one association, whose id is made of the act and whose time is that of the act, so writing it twice or late changes
-nothing. Clients identify a notification by its time. It is deleted at the same time with greater data: that wins against every
-repetition of the same act, and against no later act.
+One act has one association, whose id and time are derived from the act, so writing it twice or late changes nothing.
+Clients identify a notification by its time. The deletion has that time and greater data: it wins against every repetition of the
+act, and against no later act.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shoal.graph.contract import Assoc, AssocOp, Batch
 from shoal.graph.schema import HELD, NOTIFIED, AssocType
 
 GROUP_HOURS = 12
-"""Hours (UTC) of one window: notifications of the same kind within a window are one group."""
+"""Hours (UTC) of a window: notifications of a kind within a window are one group."""
 _GROUP_MS = GROUP_HOURS * 3_600_000
 _MOMENT = 1 << 23
 """Number of ids in one millisecond."""
@@ -65,7 +65,7 @@ class Notice(NamedTuple):
     actor_id: int
     about: int = 0
     emoji: str = ""
-    """The emoji of a reaction; a member may put several on a post, and each is an act of its own."""
+    """The emoji of a reaction; a member may put several on a post, and each is a separate act."""
 
     @property
     def id(self) -> int:
@@ -90,13 +90,13 @@ def notice_of(assoc: Assoc) -> Notice | None:
 
 def begun(member: int, notice: Notice, time: int, atype: AssocType = NOTIFIED) -> AssocOp:
     """Notify the member of an act at that time, or hold the notification back (`HELD`)."""
-    # Without an emoji, encode as before reactions existed: between two encodings of one act, the greater would undo a deletion.
+    # Without an emoji, encode as before reactions existed: of two encodings of an act, the greater would undo a deletion.
     data = msgspec.msgpack.encode(notice if notice.emoji else notice[:3])
     return AssocOp(member, atype.number, notice.id, time, alive=True, data=data, plain=True)
 
 
 def ended(member: int, assoc: Assoc, atype: AssocType = NOTIFIED) -> AssocOp:
-    """Delete a notification: the same act never notifies again, the next one does."""
+    """Delete a notification: this act never notifies again, the next one does."""
     return AssocOp(member, atype.number, assoc.id2, assoc.time, alive=False, data=assoc.data + b"\0", plain=True)
 
 
@@ -109,7 +109,7 @@ def release(batch: Batch, member: int, held: Iterable[Assoc]) -> None:
 
 
 class Group(NamedTuple):
-    """Notices that are shown together: of one kind, about one post or none, in one window."""
+    """Notices that are shown together: of a single kind, about one post or none, in one window."""
 
     kind: Kind
     about: int
@@ -137,5 +137,5 @@ def group_of(notice: Notice, time: int) -> Group | None:
 
 
 def end_of_poll(poll_id: int, expires_at: int) -> int:
-    """Return the time of a notice that a poll has closed: it differs for polls that close in the same millisecond."""
+    """Return the time of a notice that a poll has closed: it differs for polls that close in one millisecond."""
     return floor_at(expires_at) | (poll_id ^ poll_id >> 23) % _MOMENT

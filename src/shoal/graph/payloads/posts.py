@@ -7,7 +7,7 @@ Every writer of posts uses these rules, so the length of a list equals the displ
 - The thread root lists every comment below it with parent and author, so a thread is one range read. The list outlives a deleted
   root.
 - Public posts with a place are in the lists of their cells; readers hide posts that the viewer may not see.
-- Activity times have minute precision, so concurrent writers produce the same entry and the latest minute wins.
+- Activity times have minute precision, so concurrent writers produce identical entries and the latest minute wins.
 - An emoji position is an id on the post's shard with one of a fixed number of keys, which limits the emoji of a post.
 """
 
@@ -51,7 +51,7 @@ from shoal.graph.schema import (
 )
 
 WINDOW_MS = 3 * 86_400_000
-"""Age in milliseconds from which a reaction does not count any more."""
+"""Age in milliseconds from which a reaction no longer counts."""
 
 _MINUTE_MS = 60_000
 _PLACE_BITS = SHARD_BITS + SEQUENCE_BITS
@@ -66,7 +66,7 @@ def active_at(post_id: int, reaction: int) -> int:
     """Return the time of a post's entry in the activity list after a reaction, whose time is given as an id.
 
     It is the start of the minute, with 23 bits of a hash of the post in place of shard and sequence. Among a thousand posts in
-    the same minute of a list, two have the same time with a probability of 6 %; a reader whose limit falls between them misses
+    one minute of a list, two have equal times with a probability of 6 %; a reader whose limit falls between them misses
     one.
     """
     moment = milliseconds_of(reaction)
@@ -276,7 +276,7 @@ async def emoji_places(graph: Reader, post_ids: Sequence[int]) -> dict[int, list
 
 
 _MOST = 32
-"""Newest reports by one member of one post that are kept."""
+"""Newest reports of a post by a single member that are kept."""
 _SIZE = 8
 
 
@@ -289,7 +289,7 @@ def reports_of(assoc: Assoc) -> list[int]:
 
 
 def unshare_batch(sharer_id: int, share_id: int, post_id: int, author_id: int, now: int) -> Batch:
-    """Return the commit that deletes a share of a post by this author; it fails with `Missing` if the share is gone."""
+    """Return the commit that deletes one share of a post by this author; it fails with `Missing` if the share is gone."""
     batch = Batch(shard_of(sharer_id))
     batch.obj_del(share_id)
     batch.assoc_del(sharer_id, POSTED, share_id, now)
@@ -308,7 +308,7 @@ def vote_keys(voter_id: int, poll_id: int, options: int) -> list[Key]:
 
 
 def unvote_batch(voter_id: int, poll_id: int, option_ids: Iterable[int], held: Mapping[Key, int], now: int) -> Batch:
-    """Return the commit that deletes a member's votes in a poll; `held` are those of the `vote_keys` that exist."""
+    """Return the commit that deletes a member's votes in a poll; `held` are the existing `vote_keys`."""
     batch = Batch(shard_of(voter_id))
     batch.assoc_del(voter_id, VOTES, poll_id, now)
     for option in option_ids:

@@ -279,7 +279,7 @@ class PostgresSnapshot:
             await _do(self._reading, lambda connection: connection.execute("ROLLBACK"))
 
     async def note(self, row: KeyRow) -> None:
-        """Store the row with a statement of its own, which is journaled for moves like any other write."""
+        """Store the row with a separate statement, which is journaled for moves like any other write."""
         values = (*row, 1, source_of(row.shard))
 
         async def put(connection: asyncpg.Connection) -> None:

@@ -77,7 +77,7 @@ class HistoryEnded(Exception):
 class ConnectionPool:
     """Up to `size` connections, through the pooler if the URL names one. `ask` and `use` may be called from any task.
 
-    `direct` bypasses the pooler, for work that needs sessions. `histories` are those of the network.
+    `direct` bypasses the pooler, for work that needs sessions. `histories` belongs to the network.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class ConnectionPool:
         place = location.pooler if self._pooled else location.server
         self._finder = PrimaryFinder(place, self._histories, url, pooled=self._pooled)
         self._writes = writes
-        """Whether statements make durable changes, unless the caller says that it only reads."""
+        """Whether statements make durable changes, unless the call sets `reads`."""
         self._patience = patience
         self._settings = {**SESSION_SETTINGS, **settings}
         self._local = _local_settings(self._settings)
@@ -123,7 +123,7 @@ class ConnectionPool:
         translate: Callable[[Exception], Exception] | None = None,
         history: int | None = None,
     ) -> list[Any]:
-        """Return the rows of one statement, which is a transaction of its own.
+        """Return the rows of a statement, which is a separate transaction.
 
         Args:
             translate: May replace an error of the server before it is handled here.
@@ -220,7 +220,7 @@ class ConnectionPool:
         except asyncpg.PostgresError as error:
             state = error.sqlstate or ""
             if state.startswith(_LEAVING):
-                # The other idle connections are to the same server.
+                # The other idle connections are to this server.
                 self._give_up(connection)
                 self._finder.forget()
             if state.startswith(_ENDED):

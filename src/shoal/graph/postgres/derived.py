@@ -13,7 +13,7 @@ from shoal.graph.postgres.migrations import VersionLedger, check_version, migrat
 
 
 class DerivedStore:
-    """A store in the schema `shoal` of the graph's or another database, with a version of its own. Create it with `open`."""
+    """A store in the schema `shoal` of the graph's or another database, with its own version. Create it with `open`."""
 
     ledger: ClassVar[VersionLedger]
     title: ClassVar[str]

@@ -184,7 +184,7 @@ _PATIENT: Mapping[str, str] = {
 
 
 class PostgresUpgrade:
-    """The upgrade of one ledger in a database, by default of the graph."""
+    """The upgrade of a ledger in a database, by default of the graph."""
 
     def __init__(self, url: str, ledger: VersionLedger = GRAPH) -> None:
         self._url = url
@@ -203,7 +203,7 @@ class PostgresUpgrade:
             await goodbye(connection)
 
     async def upgrade(self, progress: Progress) -> None:
-        """Apply what is missing while processes read and write. Excludes other upgrades. Raises `Unavailable`."""
+        """Apply missing versions while processes read and write. Excludes other upgrades. Raises `Unavailable`."""
         working, looking = await connect(self._url, _PATIENT), await connect(self._url, _PATIENT)
         try:
             with lost_if_closed(working, looking):

@@ -31,7 +31,7 @@ _MAP_SETTINGS = {"application_name": "shoal map", "synchronous_commit": "off", "
 
 
 class PostgresPost:
-    """The map keeper of a store, on a connection of its own, so that heartbeats do not wait for busy pools."""
+    """The map keeper of a store, on a separate connection, so that heartbeats do not wait for busy pools."""
 
     def __init__(self, url: str, histories: Histories | None = None) -> None:
         self._connections = ConnectionPool(url, 1, _MAP_SETTINGS, _MAP_PATIENCE, histories=histories)

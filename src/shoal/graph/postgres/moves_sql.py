@@ -166,7 +166,7 @@ def _arrays(types: Sequence[str]) -> str:
 
 
 def _digest(name: str, parts: str, rows: str) -> str:
-    # 64 bits of a digest that is the same on every version and machine; a sum does not depend on the order of rows.
+    # 64 bits of a digest that does not depend on the version and machine; a sum does not depend on the order of rows.
     each = f"('x' || substr(md5({parts}), 1, 16))::bit(64)::bigint"
     return f"SELECT count(*), coalesce(sum({each}), 0)::text {rows} /* {name} */"
 

@@ -5,7 +5,7 @@ is delivered again with one more attempt counted. Acknowledged and returned jobs
 next claim at the latest. All this may be lost with the last second of the server: then jobs are delivered again.
 
 A claim whose reply is lost holds jobs that no worker knows of. The next claim releases them first, so they need not wait for the
-end of their lease. The same applies to acknowledged jobs if the standby that takes over lacks the acknowledgment.
+end of their lease. This also applies to acknowledged jobs if the standby that takes over lacks the acknowledgment.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PostgresOutbox:
         self._held: set[int] = set()
         self._astray = False
         self._history = lazy.history
-        # One statement at a time: jobs that are being settled must not be claimed at the same time.
+        # One statement at a time: jobs that are being settled must not be claimed concurrently.
         self._turn = asyncio.Lock()
         self._batching: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()

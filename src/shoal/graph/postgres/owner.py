@@ -36,7 +36,7 @@ _TAKE_SECONDS = 10.0
 
 
 class Owner:
-    """The lock of one opener. Call `check` before every change."""
+    """The lock of an opener. Call `check` before every change."""
 
     def __init__(self, url: str, *, sole: bool, patience: float = PATIENCE, histories: Histories | None = None) -> None:
         self.id = secrets.randbits(62) + 1

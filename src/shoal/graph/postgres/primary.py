@@ -273,7 +273,7 @@ class PrimaryFinder:
         if lasting:
             self._say(logging.ERROR, f"{_MISCONFIGURED}: {told}")
         elif answering:
-            # This may last until a standby is promoted, or forever: an operator knows.
+            # This may last until a standby is promoted, or forever: the operator has to decide.
             wrong = "; ".join(f"{place_of(host)}: {reasons[host]}" for host in sorted(answering))
             self._say(logging.WARNING, f"{_NO_PRIMARY}: {wrong}")
         refused = MisconfiguredEngine(_MISCONFIGURED) if lasting else Unavailable(UNREACHABLE)

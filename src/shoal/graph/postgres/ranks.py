@@ -121,7 +121,7 @@ RANKS = f"""{_ASKED}
             SELECT FROM shoal.association AS e
             WHERE e.id1 = a.id1 AND e.atype = $2 AND e.alive AND e.time > last0 AND e.time <= a.upto LIMIT $4) AS walked)
     FROM asked AS a"""
-"""For each list and time: the entries after the last block before it, and those of them, up to a limit, that are not newer."""
+"""For each list and time: the entries after the last block before it, and how many of them, up to a limit, are not newer."""
 WALKED = """
     SELECT w.id1, t.place, (
         SELECT count(*) FROM shoal.association AS e

@@ -1,6 +1,6 @@
 """The schema of the PostgreSQL store: its tables, and the functions that change many rows in one call.
 
-Everything is in a schema of its own. A `revision` identifies the state of a row that a decision was based on: it starts at a
+Everything is in a separate schema. A `revision` identifies the state of a row that a decision was based on: it starts at a
 random number, so that a row that was deleted and created again has another one, and each change adds 1. The source of a row is
 its data source (`core/placement.py`), from the shard in its id. Tables: docs/data-layout.md.
 """
@@ -102,7 +102,7 @@ _TABLES = """
 """
 
 # A new row has a positive revision; a row that replaces revision r has -(r + 1). So one INSERT serves both, in the order of its
-# rows, and its result tells whether every row was as expected: a new row that existed already is not returned, and one to be
+# rows, and its result shows whether every row was as expected: a new row that existed already is not returned, and one to be
 # replaced that was deleted keeps its negative revision. Rows that were only read are locked last and without waiting: their
 # holders may wait for us.
 #

@@ -1,6 +1,6 @@
 """The graph in a PostgreSQL database, for networks of several processes and servers.
 
-A read is one statement on a pooled connection; a commit is part of a group (`writer`). The tables are in a schema of their own,
+A read is one statement on a pooled connection; a commit is part of a group (`writer`). The tables are in a separate schema,
 so a database may be shared with other applications. Any number of processes may have the store open, unless one has it
 exclusively (`owner`).
 """
@@ -200,7 +200,7 @@ class PostgresGraph:
         self._check()
         if any("\0" in op.key.name for op in batch.keys):
             raise InvalidInput("a name may not have a null character in it")
-        # If the caller is cancelled, the group is committed all the same.
+        # If the caller is cancelled, the group is committed nevertheless.
         return await timed("postgres", "commit", self._writer.submit(batch, settles=settles))
 
     async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
@@ -271,7 +271,7 @@ class PostgresGraph:
 
 
 def _by_list(id1s: Iterable[int], times: int, rows: Iterable[Sequence[int]]) -> dict[int, list[int]]:
-    """Combine rows of a list, the position of a time (from 1), entries after a block, and those of them that are not newer."""
+    """Combine rows of a list, the position of a time (from 1), entries after a block, and how many of them are not newer."""
     found = {id1: [0] * times for id1 in id1s}
     for id1, place, behind, within in rows:
         found[id1][place - 1] = behind - within

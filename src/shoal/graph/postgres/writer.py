@@ -132,7 +132,7 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> Columns:
 
 
 GROUPS = 3
-"""Concurrent groups, each on a connection of its own."""
+"""Concurrent groups, each on a separate connection."""
 _GROUP_BATCHES = 512
 _GROUP_OPERATIONS = 20_000
 _GROUP_ATTEMPTS = 4
@@ -226,7 +226,7 @@ class Writer:
 
     def _take(self) -> list[_Task]:
         """Take the next group, oldest first; batches that share a row with a running group wait, and so do batches after them
-        with the same rows.
+        that share their rows.
         """
         taken: list[_Task] = []
         waiting: list[_Task] = []

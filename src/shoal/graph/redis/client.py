@@ -81,7 +81,7 @@ class Script:
 
 
 class PartialAnswer(NamedTuple):
-    """The result of one call. `at` has the indexes of its keys among all keys."""
+    """The result of a call. `at` has the indexes of its keys among all keys."""
 
     at: NDArray[np.intp]
     result: Any
@@ -437,7 +437,7 @@ class ShardConnection:
         self._client: Client | None = None
 
     async def ask(self, *words: bytes | str | int) -> Any:
-        """Run a command. Raises `Unavailable`, also for an error of the server, which may not be the right one any more."""
+        """Run a command. Raises `Unavailable`, also for an error of the server, which may no longer have the shard."""
         if self._client is None:
             self._client = await self._nodes.apart(self._shard, self._seconds)
         try:
@@ -461,7 +461,7 @@ Answer = TypeVar("Answer")
 
 
 class Batching(Generic[Item, Answer]):
-    """Groups the requests of one event loop iteration into one call of `act`, which returns the results in order.
+    """Groups the requests of an event loop iteration into one call of `act`, which returns the results in order.
 
     An error of `act` is raised for every caller. The trace of each caller records its wait under `name`.
     """

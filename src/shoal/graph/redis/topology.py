@@ -77,7 +77,7 @@ def parse(url: str) -> Url:
     """Parse a Redis URL.
 
     Raises:
-        ValueError: What is wrong, without the password.
+        ValueError: The URL is invalid; the message omits the password.
         InvalidInput: A file cannot be read.
     """
     named, _, query = url.partition("?")
@@ -120,7 +120,7 @@ def _address(text: str) -> ServerAddress:
 def connect(
     url: Url, address: ServerAddress, connections: int, connect_seconds: float, answer_seconds: float
 ) -> Client:
-    """Return a client of one server, without retries: the caller decides about those."""
+    """Return a client of a server, without retries, which are left to the caller."""
     options: dict[str, Any] = {**url.tls_files}
     pool = BlockingConnectionPool(
         connection_class=_OverTls if url.tls else _Plain,

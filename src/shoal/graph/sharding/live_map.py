@@ -1,6 +1,6 @@
 """The live shard map of a process: polled, adopted and acknowledged while data sources move.
 
-Every store is asked a few times a second which map it knows. A process trusts its map of one store for two seconds after that
+Every store is asked a few times a second which map it knows. A process trusts its map of a store for two seconds after that
 store has confirmed it; then it asks before it does anything there. So a process that was cut off or suspended never reads data
 that has moved away, and a move need not wait for it.
 """
@@ -52,7 +52,7 @@ class MapKeeper(Protocol):
         """Return data sources that are moving or have moved, according to the store."""
 
     async def close(self, me: int) -> None:
-        """Report that this process uses no map any more."""
+        """Report that this process no longer uses a map."""
 
 
 class _Away:
@@ -72,7 +72,7 @@ class _Away:
 
 
 class LiveMap:
-    """Keeps `graph` on the newest map (a `sharded_graph.Watch`). The caller closes the stores that `open_store` opened."""
+    """A `sharded_graph.Watch` that keeps `graph` on the newest map. The caller closes the stores that `open_store` opened."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """A graph over several stores: routes by the shard in the id, queries stores concurrently, and merges.
 
-A batch commits on the store of the acting shard. Inverses on another store are recorded as pending in the same commit, then
+A batch commits on the store of the acting shard. That commit records inverses on other stores as pending; they are then
 applied and acknowledged; after a failure the outbox still has them and `settle` applies them later. They keep their times, so
 applying them twice is harmless. Requests that reach a data source during a move are retried with the new map. Rows of data
 sources that a store does not own are never read.
@@ -53,7 +53,7 @@ async def side_by_side(questions: Iterable[Awaitable[T]]) -> list[T]:
 
 
 class Watch(Protocol):
-    """Knows whether the shard map is still valid for a store, by the index of the store."""
+    """Reports whether the shard map is still valid for a store, given by its index."""
 
     def fresh(self, place: int) -> bool:
         """Return whether the store confirmed the map recently."""
@@ -180,7 +180,7 @@ class ShardedGraph:
                 # The other object was deleted concurrently: the worker that handles the job sees it and deletes the association.
                 continue
             except Unavailable:
-                # The batch is stored all the same.
+                # The batch is stored nevertheless.
                 self._outage.warning("%d inverses stay owed to store %d, which is away", len(jobs), target, name=target)
         return []
 

@@ -1,6 +1,6 @@
 """Bulk access to an SQLite store: whole rows, imports, and snapshots read by another process.
 
-An import writes in table order, so consecutive rows go to the same page. A snapshot blocks writers with SQLite's own lock, then
+An import writes in table order, so consecutive rows go to one page. A snapshot blocks writers with SQLite's own lock, then
 reads one state; the WAL cannot restart while it is open, so it grows by everything written.
 """
 
@@ -176,7 +176,7 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, _end, self._reading)
 
     async def note(self, row: KeyRow) -> None:
-        """Store the row with a commit of its own, between commits of the server."""
+        """Store the row with a separate commit, between commits of the server."""
 
         def put(connection: sqlite3.Connection) -> None:
             connection.execute(_PATIENCE.format(_NOTE_SECONDS * 1_000))

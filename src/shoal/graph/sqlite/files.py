@@ -60,7 +60,7 @@ def _bound_log(connection: sqlite3.Connection, log_bytes: int) -> None:
 
 
 def _to_wal(connection: sqlite3.Connection) -> None:
-    """Enable the write-ahead log. SQLite itself does not wait if another process opens the new file at the same time."""
+    """Enable the write-ahead log. SQLite itself does not wait if another process opens the new file concurrently."""
     deadline = time.monotonic() + _WAL_SECONDS
     while True:
         try:

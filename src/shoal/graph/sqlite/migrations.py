@@ -1,7 +1,7 @@
 """Migrations of an SQLite file, in transactions of bounded length; an interrupted upgrade resumes where it stopped.
 
 During an upgrade its progress is in the table `upgrade`, and `PRAGMA user_version` is the new version, which no older Shoal
-opens. When it is done, the table is dropped. `version` says which code may use the file from then on.
+opens. When it is done, the table is dropped. `version` records which code may use the file from then on.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class _Upgrading:
         self._totals: dict[Part, int] = {}
 
     def turn(self, path: Path) -> bool:
-        """Do the work of one transaction, during which other openers wait; return whether anything is left."""
+        """Do the work of a single transaction, during which other openers wait; return whether anything is left."""
         with transaction(self._connection):
             _check_ours(self._connection, path)
             at = own_place(self._connection, path, self._migrations)

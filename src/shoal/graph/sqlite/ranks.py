@@ -2,8 +2,8 @@
 
 A block of level 0 has `BLOCK` consecutive entries, one of a higher level `FAN` blocks of the level below. Its row has the time of
 its last entry and the number of its live entries; it starts where the previous block ends. The newest entries are in no block:
-their number is that of the list minus those of the blocks. So a new post, at the end, changes no block. An entry that is deleted,
-or is inserted late in the middle, changes one row of each level by triggers, in its own commit.
+their number is the length of the list minus the entries in blocks. So a new post, at the end, changes no block. An entry that is
+deleted, or is inserted late in the middle, changes one row of each level by triggers, in its own commit.
 
     level 1   [        4,096 entries        ]
     level 0   [64][64] ... [64][63][64]   [64][64]   and up to 256 entries in no block

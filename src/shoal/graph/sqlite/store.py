@@ -1,7 +1,7 @@
 """The graph in one SQLite file: the embedded default.
 
 WAL with `synchronous=FULL`; one writer thread (`writer`), and readers that never wait for it. Short reads run on the event loop:
-a handful of index lookups cost less than a thread switch. Long ones (scans, many lists) run in a thread of their own. One process
+a handful of index lookups cost less than a thread switch. Long ones (scans, many lists) run in a separate thread. One process
 owns a file; another may read it.
 """
 
@@ -170,7 +170,7 @@ class SqliteGraph:
         return read(self._reading) if inline else await self._aside(read)
 
     async def _divide(self, writer: Writer, id1: int, atype: AssocType) -> None:
-        """Create the blocks of a list, in groups of their own, so that commits can run in between.
+        """Create the blocks of a list, in separate groups, so that commits can run in between.
 
         Blocks only hold counts of entries, so a read that creates them is not announced as a change.
         """
@@ -194,7 +194,7 @@ class SqliteGraph:
         return await self._written(self._writer, work)
 
     async def _written(self, writer: Writer, work: Batch | Callable[[sqlite3.Connection], Any]) -> Any:
-        # If the caller is cancelled, the group is committed all the same.
+        # If the caller is cancelled, the group is committed nevertheless.
         return await timed("sqlite", "commit", writer.submit(work))
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
@@ -227,7 +227,7 @@ class SqliteGraph:
     async def bury(self, job: Job, error: str) -> None:
         def bury(write: sqlite3.Connection) -> None:
             write.execute(sql.BURY, (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error))
-            # In the same commit: a later acknowledgment could delete the job after it was requeued.
+            # In this commit: a later acknowledgment could delete the job after it was requeued.
             write.execute(sql.OUTBOX_DELETE, (sql.json_list([job.seq]),))
 
         await self._write(bury)

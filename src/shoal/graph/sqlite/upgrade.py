@@ -32,7 +32,7 @@ _CACHE_KIB = 65_536
 
 
 class SqliteUpgrade:
-    """Upgrade of one file, by default of a store. `owner`: the store to which another file belongs."""
+    """Upgrade of a file, by default of a store. `owner`: the store to which another file belongs."""
 
     def __init__(self, url: str, migrations: Sequence[Migration] | None = None, *, owner: Path | None = None) -> None:
         self._path = Path(url.removeprefix("sqlite:///"))

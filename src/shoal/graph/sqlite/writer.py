@@ -36,7 +36,7 @@ _BY_ID = frozenset(sql.BY_ID)
 
 
 def put_links(write: sqlite3.Connection, rows: Iterable[Row], displaced: Collection[Triple]) -> None:
-    """Store associations in the open transaction; `displaced` names those that may be in that table now."""
+    """Store associations in the open transaction; `displaced` names the ones that may be in that table now."""
     here: list[sql.Row] = []
     there: list[sql.Row] = []
     # In table order: neighbors share a page.
@@ -142,7 +142,7 @@ class Writer:
                 return
 
     def _gather(self) -> None:
-        """Wait for more tasks if more are likely: a group of one costs about as much as a group of twenty.
+        """Wait for more tasks if more are likely: a group with a single task costs about as much as a group of twenty.
 
         The callers of the last group submit again when they are answered, and the event loop needs a moment for each.
         """

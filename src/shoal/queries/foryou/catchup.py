@@ -1,7 +1,7 @@
 """Catch-up: the best posts and shares of a member's followees since their last visit, on one finite page.
 
-Sources, filters and terms are those of For you, restricted to followees, with the length of the absence as the half-life of
-freshness. `core.ranking.reranking.chosen` selects the posts, those of quiet friends first.
+Sources, filters and terms are shared with For you, but restricted to followees, with the length of the absence as the half-life of
+freshness. `core.ranking.reranking.chosen` selects the posts, starting with posts of quiet friends.
 """
 
 from __future__ import annotations

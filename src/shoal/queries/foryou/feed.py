@@ -7,11 +7,11 @@
 5. Diversification orders the posts and mixes in exploration (`core.ranking.reranking`).
 
 The ranking is cached for an hour. Later pages are parts of it, without posts that may no longer be shown; nothing else changes.
-If a stage fails, or all stages together exceed the deadline, the page is a page of the home timeline and says so.
+If a stage fails, or all stages together exceed the deadline, the page shows the home timeline and states the reason.
 
 The feed is also available as a list, for clients that support only home and lists and page by the last id they have. Each member
-has one ranking for the list. The entries before an id are those that follow it in the ranking. The entries newer than an id are
-those that a new ranking has and the cached one lacks; they are put in front of it. For example, with a ranking of 5, 2, 9:
+has one ranking for the list. A page before an id has the entries that follow it in the ranking. A page after an id has
+the entries of a new ranking that the cached one lacks; they are put in front of it. For example, with a ranking of 5, 2, 9:
 
     first page of two            5 2
     before 2                     9
@@ -79,7 +79,7 @@ class ForYou(NamedTuple):
     entries: list[RankedEntry]
     next: str
     by_time: str = ""
-    """Why the entries are those of the home timeline: `off`, `late` or `failed`; empty for a ranked page."""
+    """Why the page shows the home timeline: `off`, `late` or `failed`; empty for a ranked page."""
 
 
 async def page(
@@ -208,7 +208,7 @@ async def _read(
 
 
 def author_most_for(tastes: Tastes, interests: Interests, recipe: Recipe) -> int:
-    """Return the maximum posts of one author among any ten.
+    """Return the maximum posts per author among any ten.
 
     With unknown interests and no own recipe, the feed shows as many authors as possible.
     """

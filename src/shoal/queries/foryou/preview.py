@@ -1,8 +1,8 @@
 """Previews of the For You feed: compare recipes, and explain the effect of feedback on a post.
 
 `preview` compares a recipe with the member's current one, `first_entries` compares several recipes, and `effect_of` reports how
-"more like this" or "less like this" changes the terms of a post. Recipes with the same distance for nearby posts are compared on
-the same candidates and facts. No ranking is cached, and no post is marked as seen. `first_entries` also neither rebuilds a home
+"more like this" or "less like this" changes the terms of a post. Recipes with equal distances for nearby posts are compared on
+one set of candidates and facts. No ranking is cached, and no post is marked as seen. `first_entries` also neither rebuilds a home
 timeline nor keeps it warm. The deadline of the feed does not apply.
 """
 

@@ -66,7 +66,7 @@ Newest = Callable[[Reads, int, int], Awaitable[list[int]]]
 async def candidates(
     reads: Reads, viewer: int, interests: Interests, near_km: float, newest: Newest = home.newest
 ) -> Candidates:
-    """Return the candidates of a member: eight concurrent reads, plus those of `newest`.
+    """Return the candidates of a member: eight concurrent reads, plus the reads of `newest`.
 
     `near_km`: distance from the member's own place within which a post counts as nearby.
     """
