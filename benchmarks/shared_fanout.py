@@ -276,7 +276,7 @@ async def one_post(bench: Bench, shoal: Shoal, star: Handle, handles: Sequence[H
     finally:
         others.end()
         await posting
-    # Posts that are still missing are lost.
+    # After this nothing is in flight, so missing entries are lost.
     await shoal.network.settle()
     counts = bench.found(post.id, bench.followers)
     quiet = [lag for at, lag in others.arrived if at + lag < committed]

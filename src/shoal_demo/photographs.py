@@ -1,6 +1,6 @@
 """Generated photos of cities, tables and close-ups, and `photograph`, which renders any scene of a plan as a JPEG.
 
-The same scene always gives the same picture.
+Rendering is deterministic.
 """
 
 from __future__ import annotations

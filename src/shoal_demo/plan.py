@@ -1,4 +1,4 @@
-"""The plan of a demo network: people, follows, posts, likes and shares as plain values, the same for the same seed.
+"""The plan of a demo network: people, follows, posts, likes and shares as plain values, deterministic for a seed.
 
 It uses neither the clock nor a store. A few members have most followers, and similar members follow each other.
 """

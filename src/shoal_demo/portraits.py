@@ -1,4 +1,4 @@
-"""Generated portraits: a face for the avatar and a landscape for the header, always the same for the same person.
+"""Generated portraits: a face for the avatar and a landscape for the header, deterministic for a person.
 
 Shapes are in units of 0..400, drawn three times as large and then reduced. Each hair style is a table of shapes behind and
 in front of the head: the right half from top to bottom where `mirrored`, all points otherwise. The head spans x 132..268,

@@ -53,7 +53,7 @@ def held(folder: Path) -> Iterator[Path]:
     folder.mkdir(private_files.FOLDER, parents=True, exist_ok=True)
     folder = folder.resolve()
     if made and os.geteuid() == 0:
-        # As root, engines run as other users, each in a folder of its own below this one.
+        # As root, engines run as other users, each in a subfolder of this one.
         folder.chmod(_ENTERED)
     _check_reachable(folder)
     lock = private_files.open_file(folder / _LOCK, os.O_RDWR)
@@ -107,7 +107,7 @@ def clear(folder: Path) -> int:
 
 
 class Ports:
-    """The ports of a folder's servers by name. They stay the same across restarts unless another program has taken one."""
+    """The ports of a folder's servers by name. They are stable across restarts unless another program has taken one."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _PORTS
@@ -218,7 +218,7 @@ class Cluster:
         self.web = list(web)
         self.workers = list(workers)
         self.settings = settings
-        """For commands on this network; our processes use the same."""
+        """For commands on this network; also the settings of our processes."""
         self._engines = engines
         # When each was last restarted, and how long it must run before the next restart.
         self._tried: dict[Program, tuple[float, float]] = {}

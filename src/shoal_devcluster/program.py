@@ -81,7 +81,7 @@ def hand_over(folder: Path, user: str | None) -> None:
 
 
 class Program:
-    """One process of an engine. It can be started again after `stop` or `kill`, with the same folder."""
+    """One process of an engine. It can be started again after `stop` or `kill`, in its folder."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Program:
 
 
 def _family(pid: int) -> list[int]:
-    """Return a process and all its descendants, including those in process groups of their own."""
+    """Return a process and all its descendants, including those in other process groups."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):

@@ -26,7 +26,7 @@ class Units(NamedTuple):
     members: Numbers
     activity: Amounts
     movable: NDArray[np.bool_]
-    """False for a unit that cannot be moved, such as the members of a range who have no entry of their own."""
+    """False for a unit that cannot be moved, such as the members of a range who have no individual entry."""
 
 
 class Cooled(NamedTuple):
