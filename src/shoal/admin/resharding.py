@@ -237,7 +237,7 @@ class Mover:
                 return touched
 
     async def _compare_all(self, work: Move) -> int:
-        """Compare all rows as of one moment at the old location, except those with pending changes."""
+        """Compare all rows of a snapshot of the old location, except those with pending changes."""
         self.tell("compare", 0, 0)
         here, changing = await work.a.digest(work.sources)
         there = await work.b.digest_but(work.sources, changing)

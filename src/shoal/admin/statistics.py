@@ -54,7 +54,7 @@ class Period(NamedTuple):
 
     @property
     def before(self) -> Period:
-        """The preceding period of the same length."""
+        """The preceding period of equal length."""
         return Period(self.first - len(self.days), self.first - 1)
 
 

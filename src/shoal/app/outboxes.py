@@ -36,7 +36,7 @@ def open_recorder(settings: Settings, stack: AsyncExitStack) -> Recorder:
 
 
 _STEP_SECONDS = 60.0
-"""Timeout of one page of a fan-out, which normally takes well under a second."""
+"""Timeout of a page of a fan-out, which normally takes well under a second."""
 _CONCURRENCY = 64
 """Concurrent jobs of a process with remote stores: their requests are batched."""
 _SEARCH = 3.0

@@ -87,7 +87,7 @@ def offset_links(request_url: str, offset: int, limit: int, *, more: bool) -> st
 
 @lru_cache(maxsize=1_024)
 def _kept(query: str) -> str:
-    """Return the other parameters of the request, encoded and each followed by `&`. Clients repeat the same few."""
+    """Return the other parameters of the request, encoded and each followed by `&`. Clients repeat a few queries."""
     kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] not in _OURS]
     return f"{urlencode(kept)}&" if kept else ""
 

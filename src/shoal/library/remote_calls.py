@@ -127,7 +127,7 @@ class RemoteNetwork:
         return self._values.made(_decode_plain(answer))
 
     async def stream(self, call: Call) -> AsyncGenerator[Any, None]:
-        """Yield what the method yields in the owner. An item is made when it is wanted."""
+        """Yield what the method yields in the owner. Items are computed on demand."""
         async with aclosing(self.client.stream(self._encoded(call))) as items:
             async for item in items:
                 yield self._values.made(_decode_plain(item))

@@ -257,7 +257,7 @@ class Peer:
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._streams: dict[int, asyncio.Task[None]] = {}
         self._wanted: dict[int, asyncio.Event] = {}
-        """For each stream, whether its next item is wanted."""
+        """For each stream, whether its next item was requested."""
         self.link = Link(sock, server.service.most, _decode_from_client, self._received, self._ended)
         with suppress(LinkClosed):
             self.link.send(Hello(PROTOCOL, server.service.fingerprint, server.service.most))
@@ -397,7 +397,7 @@ class Client:
                 self._waiting.pop(id_, None)
 
     async def stream(self, body: bytes) -> AsyncGenerator[msgspec.Raw, None]:
-        """Yield the server's items, each made when it is wanted. Raises as `call`."""
+        """Yield the server's items, each computed on demand. Raises as `call`."""
         id_, waiting = next(self._ids), _Waiting()
         message: Request | Next = Request(id_, msgspec.Raw(body), streams=True)
         over = False
@@ -429,7 +429,7 @@ class Client:
         if self.ended.done():
             raise self._gone(begun=False)
         self._waiting[message.id] = waiting
-        # What has arrived before the link ends tells how far the server came.
+        # Messages that arrived before the link ended show how far the server came.
         with suppress(LinkClosed):
             self.link.send(message)
         return await waiting.reply

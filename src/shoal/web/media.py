@@ -76,7 +76,7 @@ def cards_of(
 
 
 _AT_ONCE = 2
-"""Files of one form that are decoded concurrently."""
+"""Files of a form that are decoded concurrently."""
 
 
 class NewFile(Form, frozen=True, kw_only=True):

@@ -105,7 +105,7 @@ async def answer(visit: Visit, asked: FollowAnswerForm) -> Response:
 
 
 async def follow_all(visit: Visit, ids: Iterable[int]) -> None:
-    """Follow these members, without those who are gone, who block the viewer or are blocked.
+    """Follow these members, except deleted members and members who block the viewer or are blocked.
 
     Raises `InvalidInput` once the viewer follows the maximum; the members before it are followed by then.
     """

@@ -136,7 +136,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _pieces(words: Sequence[tuple[str, str]]) -> tuple[Piece, ...]:
-    """Merge runs of words of the same kind into pieces; between kept pieces, removals come before additions."""
+    """Merge runs of words of a kind into pieces; between kept pieces, removals come before additions."""
     made: list[Piece] = []
     for kept, run in groupby(words, key=lambda word: not word[1]):
         part = list(run)
@@ -221,7 +221,7 @@ async def _saved(visit: Visit, member: Member, said: Writing, *, post: Post) -> 
 
 
 def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | None:
-    """Return the edited poll, or None if nothing changes. Without a new duration it still closes at the same time."""
+    """Return the edited poll, or None if nothing changes. Without a new duration its closing time does not change."""
     if asked is None or old is None:
         return asked
     seconds = asked.seconds or max(1, (old.expires_at - now) // 1_000)

@@ -199,7 +199,7 @@ class PostView(msgspec.Struct, frozen=True):
     shared_by: str = ""
     sharer: Face | None = None
     answers: str = ""
-    """The user name of the author whose post is answered; empty for a reply to oneself."""
+    """The user name of the author whose post is answered; empty for a reply to an own post."""
     edited: When | None = None
     poll: ShownPoll | None = None
     folded: tuple[str, ...] = ()

@@ -61,7 +61,7 @@ class OneMoment(NamedTuple):
 
 
 async def open_all(sources: Sequence[SnapshotSource]) -> OneMoment:
-    """Open snapshots of all stores as of one moment.
+    """Open snapshots of all stores at a single point in time.
 
     A single store is not held: its own transaction fixes the moment. Raises `Unavailable` when a store cannot be held within a
     minute.
