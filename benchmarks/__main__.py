@@ -43,7 +43,7 @@ def run(command: list[str]) -> Iterator[Line]:
 
 
 def measured(name: str, size: str, place: Path | None, *, busy: bool) -> list[Result]:
-    """Return the results of one benchmark. Raises `SystemExit` on a busy machine unless `busy` is set."""
+    """Return the results of a benchmark. Raises `SystemExit` on a busy machine unless `busy` is set."""
     share = busy_share()
     if share > BUSY and not busy:
         raise SystemExit(

@@ -51,7 +51,7 @@ class Costs:
         return (await self.told(name, work))[0]
 
     async def told(self, name: str, work: Awaitable[Outcome]) -> tuple[Outcome, dict[str, float]]:
-        """Do the same as `of`, and return the cost of a request by program, in microseconds."""
+        """Run the load as `of` does, and return the cost of a request by program, in microseconds."""
         before = self._spent()
         outcome = await work
         tell(self._report, name, outcome)

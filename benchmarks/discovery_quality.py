@@ -226,7 +226,7 @@ def _forgetful(reads: Reads, popular: list[int]) -> Reads:
 
 
 async def _on_sqlite(report: Report, path: Path, graph: Split, members: Sequence[int]) -> None:
-    """Check that the library suggests the same members, and measure its cost in a process configured like a server."""
+    """Check that the library suggests these members, and measure its cost in a process configured like a server."""
     popular = graph.ids[graph.popular].tolist()
     spent: list[float] = []
     found: dict[int, list[int]] = {}

@@ -41,7 +41,7 @@ Question = Callable[[Shoal, Handle], Awaitable[Any]]
 
 
 class Asked(NamedTuple):
-    """Requests and read units of one query, and its result."""
+    """Requests and read units of a query, and its result."""
 
     requests: int
     units: float

@@ -98,7 +98,7 @@ def copied(store: Path, path: Path) -> None:
 
 
 def bare_ring(audiences: list[Seats], members: int, length: int) -> float:
-    """Return deliveries per second of one core that only writes the same follower sets to a ring."""
+    """Return deliveries per second of a core that only writes these follower sets to a ring."""
     flat = _reserve(members * length)
     flat[:] = 1
     ring = BareRing(flat, members, length)
@@ -109,7 +109,7 @@ def bare_ring(audiences: list[Seats], members: int, length: int) -> float:
 
 
 def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, rate: float | None) -> None:
-    """Add the rows of one phase; `rate` is the offered rate if it has a target."""
+    """Add the rows of a phase; `rate` is the offered rate if it has a target."""
     lag, whole, answer = spread(phase.lags), spread(phase.whole_lags), spread(phase.answers)
     report.add(f"{name}: durable posts", phase.durable / phase.seconds, "1/s", raw=sqlite)
     report.add(

@@ -41,7 +41,7 @@ class Pair(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Totals of one action by all members."""
+    """Totals of an action by all members."""
 
     cpu: float
     logged: int

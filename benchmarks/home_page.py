@@ -42,7 +42,7 @@ def made_up(members: int, posts: int, readers: int) -> tuple[Ints, Ints, Ints]:
 
 
 async def warm(path: Path, readers: list[int], report: Report, name: str) -> tuple[list[float], list[float], list[int]]:
-    """Return microseconds of the first pages and of later ones, and the post ids of one page."""
+    """Return microseconds of the first pages and of later ones, and the post ids of a page."""
     first: list[float] = []
     later: list[float] = []
     short = authors = 0

@@ -94,7 +94,7 @@ async def seen(server: Server, probe: str, id_: str, patience: float = 60.0) -> 
 
 
 def tell(report: Report, name: str, outcome: Outcome) -> None:
-    """Add the rows of one load."""
+    """Add the rows of a load."""
     times = spread(outcome.latencies)
     report.add(f"{name}: right answers", outcome.right / outcome.seconds, "1/s")
     report.add(f"{name}: p50", times.median * 1e3, "ms")

@@ -88,7 +88,7 @@ def paths(results: Iterable[Result]) -> Iterator[Measured]:
 
 
 def figure_of(limit: Limit, figures: Iterable[Figure]) -> Figure | None:
-    """Return the figure of a path among those of its benchmark."""
+    """Return the figure of a path among the figures of its benchmark."""
     return next((figure for figure in figures if fnmatchcase(figure.what, limit.figure)), None)
 
 

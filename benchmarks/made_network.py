@@ -46,7 +46,7 @@ class Shape(NamedTuple):
     circle: int = 400
 
     def scaled(self, members: int) -> Shape:
-        """Return a proportional network of another size, with the same circle of member 1."""
+        """Return a proportional network of another size, with an equally large circle of member 1."""
         share = members / self.members
         circle = min(self.circle, members // 4)
         return Shape(members, int(self.follows * share), int(self.posts * share), int(self.crowd * share), circle)
@@ -114,7 +114,7 @@ def _write_follows(path: Path, shape: Shape) -> None:
 
 
 def _write_posts(path: Path, shape: Shape) -> None:
-    """Popular members post more; the posts of all members are spread over the same years."""
+    """Popular members post more; all members' posts are spread over the same years."""
     rng = np.random.default_rng(6)
     with path.open("wb") as file:
         for start in range(0, shape.posts, _BLOCK):

@@ -103,7 +103,7 @@ def decode_line(line: str) -> Line:
 
 @dataclass
 class Report:
-    """The figures of one benchmark, printed as a table and as one line of JSON."""
+    """The figures of a benchmark, printed as a table and as a line of JSON."""
 
     benchmark: str
     size: str = FULL

@@ -32,7 +32,7 @@ class Request(NamedTuple):
 
 @dataclass
 class Kind:
-    """Results of the requests of one kind. `latencies` are seconds, one per response."""
+    """Results of the requests of a kind. `latencies` are seconds, one per response."""
 
     latencies: array[float] = field(default_factory=lambda: array("d"))
     wrong: Counter[str] = field(default_factory=Counter)

@@ -224,7 +224,7 @@ def posts_in(path: Path) -> int:
 def tell(
     report: Report, part: Part, posts: int, cost: Cost, files: dict[str, Logged], raw: tuple[float, float]
 ) -> None:
-    """Add the rows of one part."""
+    """Add the rows of a part."""
     name = part.name
     report.add(f"{name}: bytes written, a post", cost.bytes / posts, "B", raw=raw[0])
     report.add(f"{name}: processor time, a post", cost.cpu / posts * 1e6, "us", raw=raw[1])

@@ -52,7 +52,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class Results(msgspec.Struct):
-    """Results of one machine, day and commit."""
+    """Results from one machine, day and commit."""
 
     machine: Machine
     day: str

@@ -71,7 +71,7 @@ def made_up_posts(count: int) -> list[Post]:
 
 
 def questions(posts: Sequence[Post], count: int) -> list[Ask]:
-    """Return random words of these posts: one, or two of one post."""
+    """Return random words of these posts: one, or two of a single post."""
     random = Random(7)
     asked: list[Ask] = []
     while len(asked) < count:

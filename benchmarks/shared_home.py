@@ -48,7 +48,7 @@ _READING: ContextVar[bool] = ContextVar("reading", default=False)
 
 
 class Cost(NamedTuple):
-    """The cost of one page: seconds, CPU seconds of this thread, and round trips to each engine."""
+    """The cost of a page: seconds, CPU seconds of this thread, and round trips to each engine."""
 
     seconds: float
     worked: float
@@ -124,7 +124,7 @@ class Bench:
             self.server.unlink(*keys[first : first + 5_000])
 
     def tell(self, name: str, costs: list[Cost], raw: float | None = None) -> None:
-        """Add the rows of one state."""
+        """Add the rows of a state."""
         times = spread([cost.seconds * 1_000 for cost in costs])
         self.report.add(f"{name}, median", times.median, "ms", raw=raw)
         self.report.add(f"{name}, p99", times.p99, "ms")

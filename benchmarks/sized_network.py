@@ -85,7 +85,7 @@ class SizedNetwork:
         self._rng = np.random.default_rng(11)
         self._made = 0
         self._run = secrets.token_hex(3)
-        """Distinguishes new members from those of an earlier run on these files."""
+        """Distinguishes new members from members of an earlier run on these files."""
         self._warm: list[Handle] = []
         self._circle: list[int] = []
         self._crowd: list[Handle] = []

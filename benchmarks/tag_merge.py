@@ -106,7 +106,7 @@ def tags_in(uses: Iterable[Use]) -> int:
 
 
 def parcels_of(uses: Sequence[Use], changes: int = _INCREMENT) -> Iterator[tuple[int, Parcel]]:
-    """Return increments of one emitter, with the time of the last use in each."""
+    """Return increments of an emitter, with the time of the last use in each."""
     held: list[Use] = []
     numbers = itertools.count(1)
     for use in uses:

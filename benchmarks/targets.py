@@ -14,7 +14,7 @@ class Target(NamedTuple):
     side: Literal["least", "most"]
     value: float
     of_raw: bool = False
-    """The value is a multiple of the raw engine's figure in the same run."""
+    """The value is a multiple of the raw engine's figure in this run."""
 
 
 TARGETS = (

@@ -1,8 +1,8 @@
-"""A reading club: Django with forms and CSRF tokens, Shoal for who reads what.
+"""A reading club: Django handles forms and CSRF tokens, Shoal stores the readings.
 
-The whole site is this file; in a project its parts are `settings.py`, `urls.py`, `views.py` and a template, and Django's own users
-take the place of the name in the session. Run it with `python examples/club.py runserver --noreload`. All threads of one process
-share the network. `guestbook.py` shows how several processes do.
+The whole site is this file; in a project its parts are `settings.py`, `urls.py`, `views.py` and a template, and Django's own
+users take the place of the name in the session. Run it with `python examples/club.py runserver --noreload`. All threads share
+the network. `guestbook.py` shows several processes.
 """
 
 from __future__ import annotations

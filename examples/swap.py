@@ -1,7 +1,7 @@
 """A swap page: Flask shows offers of neighbors, Shoal stores the feed in a file.
 
-A signed cookie identifies the user; a real page would ask for a password first. Run it with `flask --app examples/swap run`. All
-threads of one process share the network. `guestbook.py` shows several processes.
+A signed cookie identifies the user; a real page would ask for a password first. Run it with `flask --app examples/swap run`.
+All threads share the network. `guestbook.py` shows several processes.
 """
 
 from __future__ import annotations

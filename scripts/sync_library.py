@@ -220,7 +220,7 @@ def _parsed_class(text: str) -> ast.ClassDef:
 
 
 def main() -> None:
-    """Write the module in one step: other processes may import it at the same time."""
+    """Write the module in one step: other processes may import it concurrently."""
     unfinished = TARGET.with_suffix(f".{os.getpid()}.tmp")
     unfinished.write_text(generate())
     unfinished.replace(TARGET)

@@ -3,7 +3,7 @@
     python -m scripts.trace_request [--files]
 
 Each request is sent to the server in this process, on a store in memory. A file counts if one of its functions is called for the
-request, on any thread. A warm-up request of the same kind comes first, so that imports and lazily filled tables are not counted.
+request, on any thread. A similar warm-up request comes first, so that imports and lazily filled tables are not counted.
 """
 
 from __future__ import annotations

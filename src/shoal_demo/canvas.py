@@ -51,7 +51,7 @@ def resized(field: Array, height: int, width: int) -> Array:
 
 @lru_cache(4)
 def _grain(size: tuple[int, int], strength: int) -> Image.Image:
-    """Return film grain around middle grey. All photos of one size share it."""
+    """Return film grain around middle grey. All photos of a size share it."""
     speck = np.random.default_rng(7).standard_normal((size[1], size[0]), np.float32) * strength + 128
     sheet = Image.fromarray(speck.astype(np.uint8))
     return Image.merge("RGB", (sheet, sheet, sheet))

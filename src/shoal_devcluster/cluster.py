@@ -1,8 +1,8 @@
 """A small cluster on this machine, from the installed programs: for trials and for tests.
 
 Two PostgreSQL servers that share the shards, Redis Cluster with three primaries and a replica each, RabbitMQ, and web and
-worker processes. Everything is in one folder, on free ports, reachable from this machine only. A restart in the same folder
-keeps members and posts; Redis starts empty, since its content can be rebuilt.
+worker processes. Everything is in one folder, on free ports, reachable from this machine only. A restart in this folder keeps
+members and posts; Redis starts empty, since its content can be rebuilt.
 
 One process holds a folder at a time. If it is killed, its engines survive; the next holder stops them first. They are
 recognized by their working directory and missing terminal, so no list of processes has to be correct.
@@ -112,7 +112,7 @@ class Ports:
     def __init__(self, folder: Path) -> None:
         self._path = folder / _PORTS
         self.known: dict[str, int] = {}
-        """Assigned ports by name, including those of an earlier cluster in the folder."""
+        """Assigned ports by name, including the ports of an earlier cluster in the folder."""
         if self._path.exists():
             try:
                 self.known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
@@ -207,7 +207,7 @@ class Engines(NamedTuple):
 
 
 class Cluster:
-    """A running cluster. Programs can be stopped, killed and started individually; `tend` restarts those that died."""
+    """A running cluster. Programs can be stopped, killed and started individually; `tend` restarts programs that died."""
 
     def __init__(
         self, engines: Engines, settings: Settings, web: Sequence[Program], workers: Sequence[Program]

@@ -1,6 +1,6 @@
 """A calibration: the cost of each elementary operation, measured on one machine (`measuring`) and stored in a file.
 
-Times are seconds, of one core unless stated otherwise; sizes are bytes.
+Times are seconds of a core unless stated otherwise; sizes are bytes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     delivery_far: Seconds
     """A delivery to one of hundreds of thousands of warm timelines, which do not."""
     audience: Seconds
-    """A follower of an author who has not posted recently, whose follower set must be read from the graph."""
+    """A follower of an author without recent posts, whose follower set must be read from the graph."""
     index: Seconds
     """A post's row in the search index."""
     index_write: Seconds

@@ -132,7 +132,7 @@ def store_work(work: BusyCores, size: Size) -> float:
 
 
 def _disks(load: Load, costs: Shared, size: Size) -> tuple[float, float]:
-    """Return the bytes of the databases without the search index, and of its own database (0 if it has none)."""
+    """Return the bytes of the databases without the search index, and of the search database (0 if there is none)."""
     disk, search = stored_bytes(load, costs), load.all_posts * SEARCH_ROW
     return (disk - search, search) if size.own_search else (disk, 0.0)
 

@@ -93,7 +93,7 @@ def _table(first: str, *others: str) -> Table:
 
 
 _HEADINGS = {"p": "chi2 p", "in it": "members"}
-"""Headings that differ from those of the page."""
+"""Headings that differ from the page's."""
 
 
 def _level_table(result: StudyResult, title: str, columns: Sequence[str]) -> Table:

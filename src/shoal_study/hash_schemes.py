@@ -130,7 +130,7 @@ class ServerLoads:
 
 
 VIRTUAL_NODES = 160
-"""Points of one server on the ring: as many as in libketama."""
+"""Points per server on the ring: as many as in libketama."""
 BOUND = 1.1
 """Maximum load of a server as a multiple of the mean."""
 

@@ -92,8 +92,8 @@ def moved_members(before: Owners, after: Owners, members: Numbers) -> int:
 def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
     """Move units until no server exceeds `bound` times the mean activity, or no move helps.
 
-    From the hottest to the coldest server moves the unit with the most activity per member, among those that do not make
-    the coldest server too hot.
+    Each move is from the hottest to the coldest server. It takes the unit with the most activity per member that does not
+    make the coldest server too hot.
     """
     found = owners.copy()
     heat = np.bincount(found, units.activity, minlength=servers)

@@ -77,7 +77,7 @@ class Loads:
 
 
 def joined(outer: NDArray[np.intp], inner: NDArray[np.intp], buckets: int) -> NDArray[np.intp]:
-    """Combine the buckets of a level with those of the level above, numbered from 0; `NO_BUCKET` if either has none."""
+    """Combine the buckets of a level with the buckets of the level above, numbered from 0; `NO_BUCKET` if either has none."""
     found = outer * buckets + inner
     found[(outer < 0) | (inner < 0)] = NO_BUCKET
     return found

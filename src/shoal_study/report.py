@@ -119,7 +119,7 @@ def level_table(result: StudyResult) -> str:
 
 
 def graph_table(level: LevelFigures) -> str:
-    """Return our figures of one graph next to those printed in the paper."""
+    """Return our figures of a graph next to the figures printed in the paper."""
     ours = (f"{level.members:,}", f"{level.mean:,.1f}", f"{level.deviation:,.1f}")
     theirs = PRINTED[level.graph]
     printed = (
