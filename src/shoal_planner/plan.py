@@ -52,7 +52,7 @@ _HOT_DAYS = 30
 SLOTS = 64
 """Jobs that a worker runs concurrently."""
 LINK_SECONDS = 0.0005
-"""Round-trip time in a data centre in seconds, which the calibration on one machine does not include."""
+"""Round-trip time in a data center in seconds, which the calibration on one machine does not include."""
 TRIPS_OF_A_POST, TRIPS_OF_A_PAGE = 8, 4
 CLUSTER_NAME = "PostgreSQL, Redis, web processes and workers"
 

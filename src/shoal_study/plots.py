@@ -1,4 +1,4 @@
-"""The plots of a report as inline SVG in the colours of the page: the graphs of the paper, moves, mapping and cooling."""
+"""The plots of a report as inline SVG in the colors of the page: the graphs of the paper, moves, mapping and cooling."""
 
 from __future__ import annotations
 

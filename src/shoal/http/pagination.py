@@ -1,4 +1,4 @@
-"""Pages of a list: what a client may ask for, and the Link header that leads to its neighbours.
+"""Pages of a list: what a client may ask for, and the Link header that leads to its neighbors.
 
 Cursors are ids. A limit that is missing, 0 or garbage is the default, one that is too high is the maximum: clients send all
 of these and expect a page, so nothing here is ever an error.

@@ -1,7 +1,7 @@
 """Rate limits: the number of requests of a class that one member or address may send in a fixed window.
 
 Windows start at multiples of their length, so the counts of a class are one dictionary that is dropped when its window ends.
-Memory is bounded: past `capacity` callers in one window the oldest is evicted, so the error is towards serving. A class without
+Memory is bounded: past `capacity` callers in one window the oldest is evicted, so the error is toward serving. A class without
 a rule, or with a limit of 0, is not limited.
 
 `SharedLimiter` counts for several processes on one host, in shared memory. Each process writes its own table and reads the

@@ -53,7 +53,7 @@ class SeesPeople(Seeing):
 
 
 class Relates(Acting):
-    """Actions towards other members, and the member's own lists of them."""
+    """Actions toward other members, and the member's own lists of them."""
 
     async def follow(
         self,

@@ -246,7 +246,7 @@ class DrawnWord(NamedTuple):
     place: PlacedWord
     text: str
     colour: int
-    """Index of the colour."""
+    """Index of the color."""
     weight: str
     """Font weight: `s`, `m` or `b`."""
 
@@ -312,7 +312,7 @@ def _frame(placed: Sequence[PlacedWord]) -> tuple[int, int, int, int]:
 
 
 def _colours(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[int, int]:
-    """Assign each word, by index, the colour whose nearest other word is farthest away, to avoid clusters."""
+    """Assign each word, by index, the color whose nearest other word is farthest away, to avoid clusters."""
     chosen: dict[int, int] = {}
     middles: list[list[tuple[float, float]]] = [[] for _ in _LIGHT]
     for one in placed:
