@@ -686,7 +686,7 @@ class Said(NamedTuple):
 
 
 class PlanWriter:
-    """Draws the texts of a plan and keeps track of the used ones."""
+    """A source of the texts of a plan that keeps track of the used ones."""
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice

@@ -1,4 +1,4 @@
-"""An engine's program, run in its own folder on a free port of this machine until it is stopped.
+"""The program of an engine, run in its own folder on a free port of this machine until it is stopped.
 
 The API is synchronous: commands and tests start and stop engines next to the services that they run.
 """

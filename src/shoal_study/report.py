@@ -131,7 +131,7 @@ def graph_table(level: LevelFigures) -> str:
 
 
 def server_table(found: Sequence[ServerFigures], unavailable: Sequence[str], needs: str) -> str:
-    """Return a table of how evenly each scheme fills the servers, and who moves when their number changes.
+    """Return a table of how evenly each scheme fills the servers, and how many members move when their number changes.
 
     Schemes that are `unavailable` get a row with the package that they need.
     """

@@ -321,7 +321,7 @@ async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> t
 
 
 def told(moved: MovedNetwork) -> Iterable[str]:
-    """Describe the move, one line per fact."""
+    """Yield a description of the move, one line per fact."""
     for kind in _KINDS:
         yield f"{moved.sums.rows(kind.name):,} {kind.name}, counts and hashes equal on both sides"
     yield f"{moved.events:,} events, {moved.buried:,} buried"

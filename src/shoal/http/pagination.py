@@ -1,7 +1,7 @@
-"""Pages of a list: what a client may ask for, and the Link header that leads to its neighbors.
+"""Pages of a list: their parameters, and the Link header to the adjacent pages.
 
-Cursors are ids. A limit that is missing, 0 or garbage is the default, one that is too high is the maximum: clients send all
-of these and expect a page, so nothing here is ever an error.
+Cursors are ids. A limit that is missing, 0 or malformed is the default, and one that is too high is the maximum: clients send
+all of these and expect a page, so these are never errors.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Seeing:
 
 
 class Owned:
-    """Things of one kind that a member owns, such as lists."""
+    """Objects of a kind that a member owns, such as lists."""
 
     def __init__(self, network: Network, owner: int) -> None:
         self._network = network

@@ -22,9 +22,9 @@ from shoal.multiprocess.rpc import Client, Service
 from shoal.settings import Settings
 
 SILENCE_SECONDS = 20.0
-"""An owner that has sent nothing for this long is taken to hang; a busy machine is given time."""
+"""Seconds without a message after which an owner counts as hung; long enough for a busy machine."""
 _GRACE_SECONDS = 10.0
-"""How long the end waits for calls of other processes."""
+"""Seconds that the shutdown waits for calls of other processes."""
 _BESIDE_FILES = 8 << 20
 """Bytes of a call in addition to the two files of an upload."""
 
@@ -113,7 +113,7 @@ class Call(NamedTuple):
 
 
 class RemoteNetwork:
-    """The network of another process. Raises `PeerGone` where that process ends before it answers."""
+    """The network of another process. Raises `PeerGone` if that process ends before it answers."""
 
     def __init__(self, client: Client, values: Values) -> None:
         self.client = client

@@ -52,7 +52,7 @@ class Method(NamedTuple):
     paths: frozenset[str]
     """Arguments that are paths."""
     decoder: msgspec.msgpack.Decoder[Any] | None
-    """A decoder of its answers; None where they are sent as plain values (handles, and items of streams)."""
+    """A decoder of its results; None if they are sent as plain values (handles, and items of streams)."""
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
         """Return arguments by name, with absolute paths. Raises `TypeError` for arguments that the method does not take."""

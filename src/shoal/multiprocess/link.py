@@ -34,7 +34,7 @@ _READS = 64
 _MOST_QUEUED = 4_096
 """Messages that wait for the other process to read."""
 _STALL_SECONDS = 30.0
-"""A process that reads nothing for this long is taken to hang."""
+"""Seconds after which a process that reads nothing counts as hung."""
 
 _encode = msgspec.msgpack.Encoder().encode
 

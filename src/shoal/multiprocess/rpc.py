@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 PROTOCOL = 1
 _HEARTBEAT_SECONDS = 2.0
 SILENCE_SECONDS = 60.0
-"""A server that has sent nothing for this long is taken to hang; a busy machine is given time."""
+"""Seconds without a message after which a server counts as hung; long enough for a busy machine."""
 _MOST_CALLS = 256
 _MOST_STREAMS = 1_024
 _MOST_SENT_CALLS = 200
@@ -155,7 +155,7 @@ def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, No
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a server does for its clients. Bodies and answers are MessagePack."""
+    """The service of a server. Bodies and responses are MessagePack."""
 
     answer: Callable[[msgspec.Raw, ServedCall], Awaitable[bytes]]
     items: Callable[[msgspec.Raw, ServedCall], AsyncGenerator[bytes, None]] = _no_items

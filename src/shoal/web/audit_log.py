@@ -1,4 +1,4 @@
-"""The audit log for admins: who did what to whom, when, from where and why, one sentence for each entry.
+"""The audit log for admins: actor, action, target, time, address and reason, one sentence per entry.
 
 The log is read-only.
 """

@@ -432,7 +432,7 @@ async def members(visit: Visit, query: MembersQuery) -> Response:
 
 
 async def member(visit: Visit, path: DonePath) -> Response:
-    """Show a member with all that moderators may see."""
+    """Show a member with the data that moderators may see."""
     visit.staff(Role.MODERATOR)
     found = await members_by_id(visit.graph, (path.id,))
     if path.id not in found:

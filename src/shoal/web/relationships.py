@@ -238,7 +238,7 @@ async def put_on_lists(visit: Visit, asked: ListsForm) -> Response:
 
 
 async def set_terms(visit: Visit, asked: TermsForm) -> Response:
-    """Change which activity of a followee the viewer gets."""
+    """Set whether the viewer gets a followee's shares and notifications about their posts."""
     me = visit.checked(asked)
     stand = await relation(visit.graph, me.id, asked.id)
     if not (stand.following or stand.requested):

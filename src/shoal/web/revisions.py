@@ -89,7 +89,7 @@ def wordings_of(
 
 
 def difference(before: str, after: str, pairs: int = _MOST_PAIRS) -> tuple[Piece, ...]:
-    """Return the text as pieces: which words are kept, added and removed.
+    """Return the text as pieces of kept, added and removed words.
 
     Between the common prefix and suffix, a longest common subsequence is kept, which takes time proportional to the
     product of the word counts.
@@ -112,7 +112,7 @@ def _alike(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the words of both texts with what became of each, from the table of common subsequence lengths."""
+    """Return the words of both texts, marked as kept, added or removed, from the table of common subsequence lengths."""
     lengths = [[0] * (len(new) + 1)]
     for a in reversed(old):
         below, row = lengths[-1], [0]

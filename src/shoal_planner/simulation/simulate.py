@@ -1,4 +1,4 @@
-"""Simulates an assumed network in the shape that a plan selects."""
+"""Simulation of an assumed network in the shape that a plan selects."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class _Counts:
         self.continued = False
 
     def omit(self, kind: str, reason: Omission, example: str) -> None:
-        """See `ArchiveReport.omit`."""
+        """Count an omission: see `ArchiveReport.omit`."""
         self._omitted.append((kind, reason, example))
 
     def cut_to(self, whole: str, kept: str) -> str:

@@ -38,7 +38,7 @@ _TOO_MANY_ATTEMPTS = "this archive was begun several times, and the server ended
 
 
 class ArchiveDesk(BackgroundWorker):
-    """Works in the background between `start` and `stop`. Interrupted imports can be resumed."""
+    """A background worker for archives between `start` and `stop`. Interrupted imports can be resumed."""
 
     task_name = "shoal-archives"
 

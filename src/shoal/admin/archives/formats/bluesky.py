@@ -60,7 +60,7 @@ class Repository:
     """The newest state of a repository in a CAR file, which must stay open while it is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Raises `InvalidInput` for other files."""
+        """Raise `InvalidInput` for other files."""
         self._file = file
         header = _decoded(self._block())
         roots = header.get("roots")
