@@ -83,7 +83,7 @@ def main() -> None:
         try:
             results += measured(name, chosen.size, chosen.keep, busy=chosen.busy)
             if path:
-                # # After each, so that a failure of the last one does not lose the others.
+                # After each, so that a failure of the last one does not lose the others.
                 keep(path, found, whole=not chosen.names)
         except subprocess.CalledProcessError:
             failed.append(name)

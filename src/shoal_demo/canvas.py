@@ -213,7 +213,7 @@ class Canvas:
             np.add.at(self.px, (y + dy, x + dx), light * np.float32(0.32))
 
     def mirror(self, shore: float, tint: Array, *, calm: float = 0.7, dim: float = 0.25) -> None:
-        """Draw still water below `shore` that reflects what is above; `dim` is the strength of the tint."""
+        """Draw still water below `shore` that reflects the part above; `dim` is the strength of the tint."""
         row = round(shore * self.height)
         count = self.height - row
         source = np.clip(row - 1 - np.arange(count) * 0.92, 0, row - 1).astype(int)

@@ -79,7 +79,7 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     change: Seconds
     """A like: its commit (with its part of the group commit), notification and counts."""
     page: Seconds
-    """A warm home page of 20 posts through the library, for a member who has just read one."""
+    """A warm home page of 20 posts through the library, for a member who read one a moment ago."""
     page_fresh: Seconds
     """A warm home page for a member who is not in any cache."""
     request: Seconds

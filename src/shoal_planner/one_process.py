@@ -119,7 +119,7 @@ def delivery(costs: OneProcess, warm: float) -> float:
 
 
 def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
-    """Return the shape of one process on the calibration's machine."""
+    """Return the shape of a single process on the calibration's machine."""
     costs, machine = calibration.one_process, calibration.machine
     load = load_of(of, LOUD_FROM, warm_only=True)
     main, writer = main_thread(load, of, costs), writer_thread(load, costs)

@@ -173,7 +173,7 @@ class Ring:
     def bounded(self, servers: int, bound: float = BOUND) -> list[list[ArcShare]]:
         """Return for each arc how its members are divided if no server has more than `bound` times the mean.
 
-        Members are taken in the order of their hashes, and one whose server is full goes to the next one on the ring with
+        Members are assigned in the order of their hashes, and one whose server is full goes to the next one on the ring with
         capacity, so two processes that know equal sets of members agree.
         """
         total = int(self.arcs.members.sum())

@@ -35,7 +35,7 @@ class Level(NamedTuple):
 
 
 class LevelScheme(Protocol):
-    """A scheme of one to three levels, which depends on the name only."""
+    """A scheme with one to three levels, which depends on the name only."""
 
     @property
     def key(self) -> str: ...

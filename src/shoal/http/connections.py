@@ -183,7 +183,7 @@ _BACKLOG = 2_048
 _SPARE = 32
 """Additional connections for trusted proxies and this machine, so that monitoring works when the server is full."""
 _PER_SITE = 4
-"""The limit of an IPv6 /48, which has 65,536 addresses (/64), as a multiple of that of one address."""
+"""The limit of an IPv6 /48, which has 65,536 addresses (/64), as a multiple of the limit per address."""
 _MADE_ROOM = 64
 """A full server closes 1/64 of its connections at once, which keeps the search cheap for each."""
 _TOLD_EVERY = 60

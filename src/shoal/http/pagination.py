@@ -63,7 +63,7 @@ def page_size(limit: int, default: int = 20, maximum: int = 40) -> int:
 def link_header(request_url: str, first: int | None, last: int | None, *, limit: int, more: bool) -> str:
     """Return the Link header of a page from cursor `first` (newest) to `last` (oldest); "" for an empty page.
 
-    `more` tells whether more items may follow: the page is full, or was cut short by a limit on work. toot expects `rel="next"`
+    `more`: whether more items may follow: the page is full, or was cut short by a limit on work. toot expects `rel="next"`
     at the start of the header, and masto splits it at commas, so next comes first and URLs have no commas.
     """
     if first is None or last is None:

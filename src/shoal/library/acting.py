@@ -20,7 +20,7 @@ from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.queries.hydration import Entry, PollView, Profile
 
 AnyPost: TypeAlias = Entry | Post | Share | int
-"""A post: an entry of a feed, a post, a share of it, or an id."""
+"""A post, given as an entry of a feed, as itself, as a share, or by id."""
 AnyMedia: TypeAlias = Media | int
 AnyPoll: TypeAlias = PollView | Poll | int
 AnyScheduled: TypeAlias = ScheduledPost | int

@@ -57,7 +57,7 @@ class SeesPosts(Seeing):
         return found[0]
 
     async def read_several(self, several: Sequence[AnyPost]) -> list[Entry]:
-        """Return posts in the given order, without those that this viewer may not see."""
+        """Return posts in the given order, omitting posts that this viewer may not see."""
         graph = self._reads.graph
         found = await hydrate(graph, self._viewer, [post_id(post) for post in several], unasked=False)
         return await filtered(graph, self._viewer, found, FilterContext.THREAD)

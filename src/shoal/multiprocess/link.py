@@ -1,4 +1,4 @@
-"""Unix sockets between the processes of one host: socket files that only their owner may open, and framed messages.
+"""Unix sockets between the processes of a host: socket files that only their owner may open, and framed messages.
 
 A frame is a header of four bytes and a message in MessagePack. The header holds the length of the message and a bit that says
 whether a file descriptor is attached, which travels with the first byte of its frame.

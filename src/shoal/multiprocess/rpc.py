@@ -1,4 +1,4 @@
-"""Requests, streams and passed connections between the processes of one host, over the links of `multiprocess.link`.
+"""Requests, streams and passed connections between the processes of a host, over the links of `multiprocess.link`.
 
 The server speaks first: `Hello` states the version of this protocol. A request has an id that its answers repeat. Requests in
 flight are bounded on both sides: the client waits, and the server refuses. A server that ends before it answers leaves one of

@@ -1,4 +1,4 @@
-"""Costs of one process on SQLite: each part of a post, of a page and of a rebuilt timeline, measured separately.
+"""Costs of a process on SQLite: each part of a post, of a page and of a rebuilt timeline, measured separately.
 
 Jobs are run by hand, so that the main thread does one thing at a time; `contention` is the cost of everything together
 compared with the sum of the parts.
@@ -89,8 +89,7 @@ class Posting:
         return costs | await self._together(costs, seconds)
 
     async def _logged(self) -> dict[str, float]:
-        """Return the log size per post of a large group, in a new log, and per group with a single post. Caches the follower
-        sets."""
+        """Return the log size per post of a large group, in a new log, and per single-post group. Caches the follower sets."""
         sizes = [self._size()]
         await self._group(len(self._crowd.circle))
         sizes.append(self._size())

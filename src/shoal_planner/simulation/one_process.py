@@ -1,4 +1,4 @@
-"""Simulation of one process on SQLite, one iteration of the event loop at a time.
+"""Simulation of a process on SQLite, one iteration of the event loop at a time.
 
 An iteration handles all ready work: replies of the finished group commit, then arriving posts, pages and changes. Jobs then
 run for their share of the loop (`outbox.Runner`). A writer thread commits waiting writes as one group and checkpoints its

@@ -1,7 +1,7 @@
 """Import of an archive into a member's account: read by a confined process and then, unless it is a dry run, imported.
 
 Posts and photos are created through `shoal.commands`, with their dates. Each is recognized by its record, and the ids of its
-parts and photos are the same in every run, so a run that was interrupted at any moment, even by `kill -9`, can be run again
+parts and photos are identical in every run, so a run that was interrupted at any moment, even by `kill -9`, can be run again
 and continues. No member is notified: posts mention no member, and enter timelines at their dates.
 
 Follows are created only for members identified with certainty: by an address of this network, by a profile that names the

@@ -1,7 +1,7 @@
 """The plan of an import: the posts of an archive, ordered so that each comes after the post that it replies to.
 
 Posts are in a file; memory holds a digest of each id and a few numbers. The process that reads the archive creates and saves the
-plan, and the server loads and checks it. It is deterministic, so a second run has the same result.
+plan, and the server loads and checks it. It is deterministic.
 """
 
 from __future__ import annotations

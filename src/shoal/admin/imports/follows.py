@@ -3,7 +3,7 @@ lists.
 
 A row of CSV read in blocks costs a third of a separate record. A follow has the date of its row, as posts have theirs
 (`BackdatedIds`). Without a date, row n has the n-th millisecond after the epoch of ids. So lists are in the order of dates
-or of the file, and a second run has the same result.
+or of the file, and a second run has an equal result.
 
 No `FollowChanged` is emitted. Its consumer merges the followee's posts into a *warm* timeline of the follower; an import
 owns the store, so only timelines read by this process are warm, and those are dropped at the end and rebuilt when read.
