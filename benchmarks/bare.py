@@ -27,7 +27,7 @@ Message = MutableMapping[str, Any]
 async def app(
     scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
 ) -> None:
-    """The ASGI application."""
+    """Send the constant response to an ASGI request; ignore lifespan events."""
     if scope["type"] == "http":
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": BODY})
@@ -38,7 +38,7 @@ async def app(
 async def taken(
     _scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
 ) -> None:
-    """The push service."""
+    """Accept a push message and discard it."""
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]})

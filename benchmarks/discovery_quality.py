@@ -219,7 +219,7 @@ def _test(report: Report, graph: Split, members: Sequence[int], connected: Seque
 
 
 def _forgetful(reads: Reads, popular: list[int]) -> Reads:
-    """Return readers without cached data about a member, and the most followed members."""
+    """Return the reads with empty caches, except for the most followed members."""
     fresh = replace(reads, suggested=Remembered(), interests=Remembered(), near=Remembered(), popular=Renewed())
     fresh.popular.keep(popular, reads.tags.clock())
     return fresh

@@ -198,7 +198,7 @@ class Bench:
 
 @asynccontextmanager
 async def open_bench(path: Path, members: Ints, degrees: Ints, authors: Ints) -> AsyncIterator[Bench]:
-    """Open a network in a process configured like that of `shoal serve`, with a runner that reports its progress.
+    """Open a network in a process configured like that of `shoal serve`, but with a runner that reports its progress.
 
     `degrees` are numbers of followers.
     """

@@ -51,7 +51,7 @@ class Counter:
 
 
 async def count(counter: Counter, event: PostCreated, mark: int) -> None:  # noqa: ARG001  # a consequence's signature
-    """The trivial consequence."""
+    """Count the event, as a trivial consequence."""
     counter.done += 1
     if (sent := counter.sent.pop(event.post_id, None)) is not None:
         counter.seconds.append(time.perf_counter() - sent)

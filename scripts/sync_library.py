@@ -184,7 +184,7 @@ def _origin(where: str, name: str) -> str:
 
 
 def _is_mirrored(origin: str) -> bool:
-    """Whether this is a class of the library with methods, unlike its named tuples and the types of other packages."""
+    """Return whether this is a class of the library with methods, unlike its named tuples and the types of other packages."""
     module, _, name = origin.rpartition(".")
     if not module.startswith("shoal.library.") or name not in _classes(module):
         return False
