@@ -30,7 +30,7 @@ _KEEPING = {"end_to_end", "home_page", "http_network", "mixed_load", "post_costs
 
 
 def run(command: list[str]) -> Iterator[Line]:
-    """Yield a benchmark's results and print the rest. Raises `CalledProcessError` when it or a check of it failed."""
+    """Yield a benchmark's results and print its other output. Raises `CalledProcessError` if it fails or one of its checks does."""
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for line in child.stdout:
@@ -43,7 +43,7 @@ def run(command: list[str]) -> Iterator[Line]:
 
 
 def measured(name: str, size: str, place: Path | None, *, busy: bool) -> list[Result]:
-    """The results of one benchmark. Raises `SystemExit` on a machine that is busy, unless it may be."""
+    """Return the results of a benchmark. Raises `SystemExit` on a busy machine unless `busy` is set."""
     share = busy_share()
     if share > BUSY and not busy:
         raise SystemExit(
@@ -63,7 +63,7 @@ def measured(name: str, size: str, place: Path | None, *, busy: bool) -> list[Re
 
 
 def main() -> None:
-    """Run, then sum up; the exit status is 1 when one of them failed."""
+    """Run the benchmarks and print the summary; exit with 1 if one of them failed."""
     options = parser(__doc__, quick={}, smallest={})
     keep_option(options)
     options.add_argument("--json", type=Path, metavar="FILE", help="keep the figures here; those of others stay in it")
@@ -83,7 +83,7 @@ def main() -> None:
         try:
             results += measured(name, chosen.size, chosen.keep, busy=chosen.busy)
             if path:
-                # After each, so that the last one does not take the others with it.
+                # After each, so that a failure of the last one does not lose the others.
                 keep(path, found, whole=not chosen.names)
         except subprocess.CalledProcessError:
             failed.append(name)

@@ -39,7 +39,7 @@ _MIB = 1 << 20
 _PACE_SECONDS = 0.02
 _FILES = 1_024
 _SIZES = {"silent": 1_100, "scattered": 1_100, "heads": 50, "drips": 300, "passwords": 700, "uploads": 30}
-"""How many connections each attack opens. Uploads are last: their videos are still being looked at when it is over."""
+"""Connections that each attack opens. Uploads are last, because their videos are still being probed after the attack."""
 _IN_A_ROW = ("silent", "scattered", "heads", "drips", "uploads", "passwords")
 _APP = b'{"client_name":"attack","redirect_uris":"urn:ietf:wg:oauth:2.0:oob","scopes":"read"}'
 
@@ -50,7 +50,7 @@ class _App(msgspec.Struct):
 
 
 class Watch:
-    """Measurements during an attack: seconds for each answer, wrong answers, peak memory and processor time."""
+    """Measurements during an attack: response times in seconds, wrong responses, peak memory and processor time."""
 
     def __init__(self, child: Child) -> None:
         self.seconds: list[float] = []
@@ -61,7 +61,7 @@ class Watch:
 
     @asynccontextmanager
     async def watching(self, requests: Sequence[bytes]) -> AsyncIterator[None]:
-        """Ask and look until the block ends."""
+        """Send requests and sample the server until the block ends."""
         tasks = [asyncio.create_task(self._ask(requests)), asyncio.create_task(self._look())]
         before = tree_cpu(self._child.pid)
         try:
@@ -90,7 +90,7 @@ class Watch:
 
 
 async def attacked(target: Target, name: str, count: int, seconds: float) -> Mapping[str, int]:
-    """Attack it from another process; return the outcomes of the attackers' connections."""
+    """Attack the server from another process; return the outcomes of the attacker's connections."""
     command = ["-c", "from benchmarks.attackers import main; main()", name, str(count), str(seconds)]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -108,7 +108,7 @@ async def attacked(target: Target, name: str, count: int, seconds: float) -> Map
 
 
 async def measure(child: Child, tokens: list[str], chosen: argparse.Namespace, report: Report) -> None:
-    """Each attack in turn."""
+    """Measure each attack in turn."""
     server = child.server
     app = msgspec.json.decode((await ask(server, _post(server, "/api/v1/apps", _APP)))[1], type=_App)
     target = Target(server.port, tokens[1:], app.client_id, app.client_secret)
@@ -120,7 +120,7 @@ async def measure(child: Child, tokens: list[str], chosen: argparse.Namespace, r
     names = chosen.attacks.split(",")
     for name in names:
         await _watched(child, target, name, [name], requests, chosen, report)
-        # The next one begins in peace: what this one left is closed, and its memory is free.
+        # Wait until the connections of this attack are closed and its memory is freed.
         await asyncio.sleep(min(3.0, chosen.seconds))
     await _watched(
         child, target, "all in a row", [name for name in _IN_A_ROW if name in names], requests, chosen, report
@@ -138,7 +138,7 @@ async def _watched(
     chosen: argparse.Namespace,
     report: Report,
 ) -> None:
-    """Report these attacks, one straight after the other, as one."""
+    """Run these attacks one directly after the other and report them as one."""
     watch = Watch(child)
     found: Counter[str] = Counter()
     counts = [max(5, int(_SIZES[name] * chosen.part)) for name in names]
@@ -170,7 +170,7 @@ def _raise_files() -> None:
 
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Build a small network, serve it, attack it."""
+    """Build a small network, serve it and attack it."""
     keys = await build(place / "attack.db", Shape(chosen.circle, 20, 10, 25 * chosen.circle))
     port = free_port()
     serve = chosen.command.format(store=shlex.quote(url_of(place / "attack.db")), port=port)
@@ -181,7 +181,6 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
 
 
 def main() -> None:
-    """Build, serve, attack, report."""
     options = parser(
         __doc__,
         quick={"seconds": 5.0, "part": 0.3, "circle": 60},

@@ -1,7 +1,7 @@
-"""Clients that mean no good, for `benchmarks.attack` and the tests of faults: only ever against this machine itself.
+"""Hostile clients for `benchmarks.attack` and the fault tests; they only attack servers on this machine.
 
-Each takes a server on the loopback interface, how many connections to open and for how long to go on, and gives back what became
-of them, counted by a word: "open" for connections that the server kept, "closed", or the status of an answer.
+Each function takes a server on the loopback interface, a number of connections and a duration, and returns the number of
+connections by outcome: "open" if the server kept the connection, "closed", or the status of its response.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LATE_SECONDS = 1.0
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A server on this machine, tokens of its members, and an app that may ask for some."""
+    """A server on this machine, tokens of its members, and an app that may request tokens."""
 
     port: int
     tokens: list[str] = []
@@ -38,7 +38,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class _Wire:
-    """A connection from an address of one's own."""
+    """A connection from an address of its choice."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -46,7 +46,7 @@ class _Wire:
 
     @classmethod
     async def open(cls, target: Target, source: str) -> _Wire:
-        # `open_connection` by itself leaves a socket behind that could not be connected.
+        # `open_connection` leaks the socket if it cannot connect.
         made = socket.socket()
         try:
             made.setblocking(False)
@@ -58,7 +58,7 @@ class _Wire:
             raise
 
     async def send(self, pieces: Iterator[bytes], pause: float) -> None:
-        """Send pieces until there are no more, or the peer takes none."""
+        """Send pieces until there are no more, or the peer stops reading."""
         with suppress(OSError):
             for piece in pieces:
                 self._writer.write(piece)
@@ -66,7 +66,7 @@ class _Wire:
                 await asyncio.sleep(pause)
 
     async def status(self) -> str:
-        """Return the status of the answer; "closed" without one."""
+        """Return the status of the response; "closed" without one."""
         with suppress(OSError):
             line = await self._reader.readline()
             if line.startswith(b"HTTP/"):
@@ -74,7 +74,7 @@ class _Wire:
         return "closed"
 
     async def end(self, status: asyncio.Task[str]) -> str:
-        """Close it; return the status if there is one by now, "open" otherwise."""
+        """Close the connection; return the status of the response if there is one by now, else "open"."""
         told = status.result() if status.done() else "open"
         status.cancel()
         await asyncio.gather(status, return_exceptions=True)
@@ -82,7 +82,7 @@ class _Wire:
         return told
 
     async def talk(self, pieces: Iterator[bytes], pause: float, seconds: float) -> str:
-        """Send, and return the status of the answer; "open" when none has come by the end."""
+        """Send pieces and return the status of the response; "open" if there is none before the deadline."""
         sending = asyncio.create_task(self.send(pieces, pause))
         try:
             async with asyncio.timeout(seconds):
@@ -95,7 +95,7 @@ class _Wire:
             self._hang_up()
 
     def _hang_up(self) -> None:
-        """Close it, and forget what the peer has not taken."""
+        """Close the connection and discard what the peer has not read."""
         self._writer.transport.abort()
 
 
@@ -110,11 +110,11 @@ async def _together(count: int, one: Callable[[int], Awaitable[str]]) -> Outcome
 
 
 async def silent(target: Target, count: int, seconds: float, *, sources: int = 1) -> Outcomes:
-    """Connections that say nothing.
+    """Open connections that send nothing.
 
-    They end together, so that one that comes late finds no place that another has left: `seconds` after the last that was refused,
-    for a busy server takes a while to refuse so many. One that was let in by the kernel less than a second before, since there was
-    no room in its queue, is "late": it tells nothing.
+    They end together, so that a late connection does not get the slot of an earlier one: `seconds` after the last refusal, since
+    a busy server takes a while to refuse all of them. A connection that the kernel accepted less than a second before the end,
+    because the accept queue was full, counts as "late".
     """
     loop = asyncio.get_running_loop()
     began = last = loop.time()
@@ -136,12 +136,12 @@ async def silent(target: Target, count: int, seconds: float, *, sources: int = 1
 
 
 async def scattered(target: Target, count: int, seconds: float) -> Outcomes:
-    """Connections that say nothing, from enough addresses to stay under the maximum for each."""
+    """Open connections that send nothing, from enough addresses to stay below the limit per address."""
     return await silent(target, count, seconds, sources=1 + count // 200)
 
 
 async def heads(target: Target, count: int, seconds: float) -> Outcomes:
-    """Heads without an end, sent as fast as they are taken, again and again."""
+    """Send endless request heads as fast as the server reads them, repeatedly."""
     until = asyncio.get_running_loop().time() + seconds
     found: Outcomes = Counter()
 
@@ -159,7 +159,7 @@ async def heads(target: Target, count: int, seconds: float) -> Outcomes:
 
 
 async def drips(target: Target, count: int, seconds: float) -> Outcomes:
-    """Uploads of 31 MB that begin with 1 MB and go on with 4 KB a second: slow, but fast enough not to be cut off."""
+    """Upload 31 MB: 1 MB at once, then 4 KB a second, which is slow but above the minimum rate of the server."""
 
     async def one(number: int) -> str:
         wire = await _Wire.open(target, f"127.0.3.{1 + number % 8}")
@@ -170,7 +170,7 @@ async def drips(target: Target, count: int, seconds: float) -> Outcomes:
 
 
 async def uploads(target: Target, count: int, seconds: float) -> Outcomes:
-    """Whole uploads of 31 MB, all at once."""
+    """Upload 31 MB on all connections concurrently."""
 
     async def one(number: int) -> str:
         wire = await _Wire.open(target, f"127.0.4.{1 + number % 8}")
@@ -183,7 +183,7 @@ async def uploads(target: Target, count: int, seconds: float) -> Outcomes:
 
 
 async def passwords(target: Target, count: int, seconds: float) -> Outcomes:
-    """Wrong passwords, all at once."""
+    """Log in with wrong passwords on all connections concurrently."""
 
     async def one(number: int) -> str:
         form = {
@@ -229,9 +229,9 @@ def _upload_end() -> bytes:
 
 
 def main() -> None:
-    """Attack as the arguments say: a name, a count, seconds, and the target as JSON. Prints the outcomes as JSON."""
+    """Run the attack given by the arguments (name, count, seconds, and the target as JSON), and print the outcomes as JSON."""
     name, count, seconds, target = sys.argv[1:]
     attack = ATTACKS[name](msgspec.json.decode(target, type=Target), int(count), float(seconds))
-    # Real ones have machines of their own.
+    # Real attackers run on other machines.
     os.nice(10)
     print(json.dumps(asyncio.run(attack)))

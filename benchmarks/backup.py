@@ -36,7 +36,7 @@ _RATE = 500.0
 
 
 class Load(NamedTuple):
-    """How much is there, how many commit at the same time, and for how long."""
+    """The number of posts, the number of concurrent callers, and the duration."""
 
     posts: int
     callers: int
@@ -44,7 +44,7 @@ class Load(NamedTuple):
 
 
 class Made(NamedTuple):
-    """One backup: what it says of itself, how long its process took, its most memory, and the longest log beside the store."""
+    """One backup: its own report, the seconds and peak memory of its process, and the largest write-ahead log of the store."""
 
     told: dict[str, Any]
     seconds: float
@@ -53,7 +53,6 @@ class Made(NamedTuple):
 
 
 async def fill(graph: Store, numbers: Iterator[int], posts: int) -> None:
-    """Commit posts."""
     wanted = iter(itertools.islice(numbers, posts))
 
     async def write() -> None:
@@ -68,7 +67,7 @@ async def fill(graph: Store, numbers: Iterator[int], posts: int) -> None:
 async def commit_until(
     graph: Store, numbers: Iterator[int], callers: int, rate: float | None, over: asyncio.Event
 ) -> list[float]:
-    """Seconds that each commit took; without a rate a second, a caller does not rest."""
+    """Return the seconds that each commit took. Without a `rate` (commits per second), callers commit without pauses."""
     took: list[float] = []
 
     async def write() -> None:
@@ -113,7 +112,7 @@ async def back_up(store: str, place: Path) -> Made:
 
 
 async def measure(name: str, store: str | dict[str, str], folder: Path, load: Load, report: Report) -> None:
-    """Commit without a backup, then with one after the other."""
+    """Measure commits without a backup, then with one backup after the other."""
     place = folder / name.replace(" ", "-")
     named = store if isinstance(store, str) else json.dumps(store)
     numbers = itertools.count()
@@ -152,13 +151,13 @@ async def measure(name: str, store: str | dict[str, str], folder: Path, load: Lo
     manifest = await repository.manifest()
     found = await verify(repository, manifest.generation, Throttle(None), nothing)
     report.check(f"{name}: faults that a look through the last one finds", found.faults, 0)
-    # With two stores there are also events of what one owes the other.
+    # With two stores, the outbox also has events between them.
     whole = manifest.rows("events") >= manifest.rows("objects") >= load.posts
     report.check(f"{name}: every post is in the last one with its event", whole, 1)
 
 
 async def run(chosen: Any, report: Report) -> None:
-    """Measure both shapes."""
+    """Measure both setups."""
     load = Load(chosen.posts, chosen.callers, chosen.seconds)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-bench-")))
@@ -168,7 +167,6 @@ async def run(chosen: Any, report: Report) -> None:
 
 
 def main() -> None:
-    """Fill, measure, report."""
     options = parser(
         __doc__, quick={"posts": 5_000, "seconds": 3.0}, smallest={"posts": 300, "seconds": 0.3, "callers": 4}
     )

@@ -1,8 +1,8 @@
-"""Servers that know nothing: the ceilings that HTTP benchmarks are compared with.
+"""Servers without logic: the upper bounds that HTTP benchmarks are compared with.
 
 `python -m benchmarks.bare asgi PORT` is an ASGI application under uvicorn, `protocol` a few lines on uvloop's sockets. Both
-answer every request with the same ready JSON array of 20 objects, 25 KB long. `push PORT CERTIFICATE KEY` is a push service,
-with TLS, which throws away what it takes.
+respond to every request with a constant JSON array of 20 objects, 25 KB long. `push PORT CERTIFICATE KEY` is a push service
+with TLS that discards messages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Message = MutableMapping[str, Any]
 async def app(
     scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
 ) -> None:
-    """The ASGI application."""
+    """Send the constant response to an ASGI request; ignore lifespan events."""
     if scope["type"] == "http":
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": BODY})
@@ -38,7 +38,7 @@ async def app(
 async def taken(
     _scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
 ) -> None:
-    """The push service."""
+    """Accept a push message and discard it."""
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]})
@@ -46,14 +46,13 @@ async def taken(
 
 
 class Bare(asyncio.Protocol):
-    """A connection whose every request is answered the same."""
+    """A connection that sends a constant response to every request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way back."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """One answer for each head that ends here."""
+        """Send one response for each complete request head."""
         for _ in range(data.count(b"\r\n\r\n")):
             self._transport.write(_WIRE)
 
@@ -64,7 +63,6 @@ async def _protocol(port: int) -> None:
 
 
 def main() -> None:
-    """Serve until the process is ended."""
     kind, port = sys.argv[1], int(sys.argv[2])
     if kind == "protocol":
         uvloop.run(_protocol(port))

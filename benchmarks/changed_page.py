@@ -1,4 +1,4 @@
-"""A home page by processor time, in this process: unchanged; with one post that somebody liked; and with everything on it new."""
+"""Processor time of a home page in this process: unchanged, with one post that was liked since, and with cold caches."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _UNTIL_REMEMBERED = 5
 
 
 async def measure_changed_pages(store: Path, keys: Keys, rounds: int, report: Report) -> None:
-    """Ask for the home of a member as it was, after a post on it was liked, and with nothing of it in memory.
+    """Request a member's home page unchanged, after a post on it was liked, and with cold caches.
 
-    Before each of them somebody else's home is read, as on a server.
+    Another member's home page is read before each request, as on a server.
     """
     chosen = configuration.load({}, store=url_of(store), media="memory://", rate_limits=False)
     async with open_network(chosen) as network:
@@ -40,7 +40,7 @@ async def measure_changed_pages(store: Path, keys: Keys, rounds: int, report: Re
         posts = [int(status["id"]) for status in msgspec.json.decode(body)]
 
         async def as_it_was(_round: int) -> None:
-            # A page that has changed before it was asked for again is remembered at the fourth time only.
+            # A page that changed before it was requested again is cached only at the fourth request.
             for _ in range(_UNTIL_REMEMBERED):
                 await ask(_HOME, reader)
 

@@ -1,4 +1,4 @@
-"""Servers as child processes: started on a free port, awaited until they answer, ended at the end."""
+"""Servers as child processes: started on a free port, awaited until they respond, and stopped at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shoal_devcluster.program import free_port
 
 
 class Child(NamedTuple):
-    """A server that answers. `seconds` ran from its start to its first answer with status 200."""
+    """A running server. `seconds` is the time from its start to its first response with status 200."""
 
     server: Server
     pid: int
@@ -28,7 +28,7 @@ class Child(NamedTuple):
 async def serving(
     command: Sequence[str], port: int, first: str, environ: Mapping[str, str] | None = None, patience: float = 30.0
 ) -> AsyncIterator[Child]:
-    """Run a command until the block ends; it must answer the path `first` with status 200 before patience ends."""
+    """Run a command until the block ends. The path `first` must respond with status 200 within `patience` seconds."""
     started = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -65,7 +65,7 @@ async def _answering(process: asyncio.subprocess.Process, server: Server, path: 
 
 @asynccontextmanager
 async def bare_server(kind: str) -> AsyncIterator[Server]:
-    """A server that does nothing (see `benchmarks.bare`): `asgi` or `protocol`."""
+    """Run a server without logic (see `benchmarks.bare`): `asgi` or `protocol`."""
     port = free_port()
     async with serving([sys.executable, "-m", "benchmarks.bare", kind, str(port)], port, "/") as child:
         yield child.server

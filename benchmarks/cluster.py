@@ -31,7 +31,7 @@ from shoal_devcluster.program import free_port
 
 
 class Shown(msgspec.Struct):
-    """The part of a shown post that is read."""
+    """The fields of a post that are read."""
 
     id: str
 
@@ -47,11 +47,11 @@ class Costs:
         self._report = report
 
     async def of(self, name: str, work: Awaitable[Outcome]) -> Outcome:
-        """Do the work, and report how it went and what each of its requests cost."""
+        """Run the load, and report its outcome and the cost of a request."""
         return (await self.told(name, work))[0]
 
     async def told(self, name: str, work: Awaitable[Outcome]) -> tuple[Outcome, dict[str, float]]:
-        """As `of`, and return the cost of a request by program too, in microseconds."""
+        """Run the load as `of` does, and return the cost of a request by program, in microseconds."""
         before = self._spent()
         outcome = await work
         tell(self._report, name, outcome)
@@ -63,7 +63,7 @@ class Costs:
         return outcome, spent
 
     async def at_rest(self, seconds: float) -> None:
-        """Report what the processes cost while nobody asks for anything."""
+        """Report the processor time of idle processes."""
         before = self._spent()
         await asyncio.sleep(seconds)
         spent = {program: (after - before[program]) / seconds * 1e3 for program, after in self._spent().items()}
@@ -75,7 +75,7 @@ class Costs:
 
 
 async def _likes(server: Server, tokens: list[str]) -> Iterator[bytes]:
-    """Likes of the posts of each member's home, of one member after the other, none twice."""
+    """Yield likes of the posts on each member's home page, one member after the other, without duplicates."""
     pages = []
     for token, request in zip(tokens, homes(server, tokens), strict=False):
         _, body = await ask(server, request)
@@ -91,7 +91,7 @@ def _is_ok(status: int, _: bytes) -> str:
 
 
 async def measure(child: Child, keys: Keys, costs: Costs, seconds: float) -> tuple[Outcome, float]:
-    """Load the server in every way; returns the outcome of home pages by sixteen connections, and what one cost it."""
+    """Run every load; return the outcome of home pages over sixteen connections, and the cost of each."""
     server, wanted = child.server, homes(child.server, keys.all)
     for _ in range(2):
         await load(server, itertools.islice(wanted, len(keys.all)), is_page, 16)
@@ -108,7 +108,7 @@ async def measure(child: Child, keys: Keys, costs: Costs, seconds: float) -> tup
 
 
 async def measure_two(child: Child, keys: Keys, costs: Costs, seconds: float) -> float:
-    """Read home pages of two web processes; returns what a page cost both of them together."""
+    """Read home pages of two web processes; return the total cost of a page on both."""
     wanted = homes(child.server, keys.all)
     for _ in range(4):
         await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)
@@ -117,8 +117,7 @@ async def measure_two(child: Child, keys: Keys, costs: Costs, seconds: float) ->
 
 
 async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
-    """Build the network, serve it, load it."""
-    # Without the broker this process does everything that follows from what it builds.
+    # Without the broker, this process runs the consequences of what it builds.
     keys = await build_on(of._replace(broker=None).settings(), Shape.of(chosen.circle))
     report.figures += keys.figures
     settings, port = of.settings(run_consequences=False), free_port()
@@ -136,7 +135,7 @@ async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
         async with serving([*command, "--workers", "2"], port, "/health", environment(settings)) as child:
             costs = Costs({"web": [child.pid], **programs}, report)
             two = await measure_two(child, keys, costs, chosen.seconds)
-        # As many pages as both have time for, where engines and clients have cores of their own.
+        # As many pages as both can serve if engines and clients have separate cores.
         report.add("two: home: capacity of the web processes", 2e6 / two, "1/s", raw=1e6 / one)
     async with bare_server("asgi") as server:
         bare = await load(server, until(homes(server, ["none"]), chosen.seconds), is_page, 16)
@@ -144,7 +143,6 @@ async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
 
 
 def main() -> None:
-    """Start the engines, build, serve, load, report."""
     options = parser(
         __doc__,
         quick={"seconds": 3.0, "circle": 200},

@@ -37,7 +37,7 @@ _DEADLINE = 60.0
 
 
 def matrix(report: Report, calls: int) -> None:
-    """Score a thousand candidates; the raw engine multiplies a matrix of that size."""
+    """Score a thousand candidates, and multiply a matrix of that size as the raw engine."""
     rng = np.random.default_rng(1)
     facts = CandidateFacts(*rng.random((len(CandidateFacts._fields), _CANDIDATES)) * 10)
     scored, plain = [], []
@@ -60,7 +60,7 @@ def matrix(report: Report, calls: int) -> None:
 
 
 def network(path: Path, members: int, posts: int) -> tuple[Ints, Ints, Ints]:
-    """Write the store: ids of the members, the follows as positions, and the author of each post."""
+    """Create the store; return the ids of the members, the follows as positions, and the author of each post."""
     names, follows = (numbered(members), power_law(members, 10 * members)) if members else real_graph(REAL_DATA)
     authors = np.random.default_rng(2).permutation(np.resize(np.arange(len(names)), posts)).astype(np.int64)
     build(path, names, follows, authors)
@@ -68,7 +68,7 @@ def network(path: Path, members: int, posts: int) -> tuple[Ints, Ints, Ints]:
 
 
 def _readers(follows: Ints, most: int) -> Ints:
-    """Positions of members with 50 to 600 followees, or with the most."""
+    """Return the positions of members with 50 to 600 followees, or with the most."""
     who, numbers = np.unique(follows[:, 0], return_counts=True)
     usual = who[(numbers >= 50) & (numbers <= 600)]
     return np.random.default_rng(3).permutation(usual if len(usual) >= most else who[np.argsort(-numbers)[:most]])[
@@ -77,7 +77,7 @@ def _readers(follows: Ints, most: int) -> Ints:
 
 
 class _Pages:
-    """Times of pages that were read, and what was wrong with them."""
+    """Times of the pages read, and errors found in them."""
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
@@ -86,15 +86,15 @@ class _Pages:
         self.later: list[float] = []
         self.lengths: list[int] = []
         self.order: list[int] = []
-        """Posts of the newest reading."""
+        """Posts of the last page."""
         self.sizes: list[int] = []
-        """Bytes of what is remembered of each reader's interests, without whom their followees follow."""
+        """Bytes cached of each reader's interests, without the follows of their followees."""
         self.near: list[int] = []
-        """Bytes of whom the followees of each reader follow."""
+        """Bytes cached of the follows of each reader's followees."""
         self.wrong = self.repeated = 0
 
     async def arrive(self, member: int) -> None:
-        """Read the two first pages of a member of whose interests nothing is remembered."""
+        """Read the first two pages of a member whose interests are not cached."""
         page = await self._timed(self.cold, self._reads, member)
         self.wrong += sum(
             abs(sum(term.contribution for term in why.terms) - why.score) > 1e-6 for _, why in page.entries if why
@@ -115,7 +115,7 @@ class _Pages:
         self.repeated += len({one.entry.id for one in page.entries} & {one.entry.id for one in more.entries})
 
     async def come_back(self, member: int) -> None:
-        """Read a page more than a minute later: what the member did lately is forgotten."""
+        """Read a page more than a minute later, when the member's recent actions are no longer cached."""
         await self._timed(self.warm, replace(self._reads, interests=Remembered()), member)
 
     async def _timed(
@@ -128,9 +128,9 @@ class _Pages:
 
 
 async def measure(path: Path, members: int, posts: int, readers: int, report: Report) -> None:
-    """Read cold pages, those after them, and warm ones."""
+    """Read cold pages, the pages after them, and warm ones."""
     ids, follows, authors = network(path, members, posts)
-    # Half of them come before the others, and are not counted.
+    # The first half is a warm-up and is not counted.
     reading = _readers(follows, 2 * readers)
     written = np.array([post_id(n, int(ids[author])) for n, author in enumerate(authors)], np.int64)
     by_author = {int(author): written[authors == author] for author in np.unique(authors)[:2_000]}
@@ -157,7 +157,7 @@ async def measure(path: Path, members: int, posts: int, readers: int, report: Re
 
 
 def _show(report: Report, pages: _Pages, bare: float) -> None:
-    """Add the figures; the raw engine took so many milliseconds."""
+    """Add the figures; `bare` are the milliseconds of the raw engine."""
     report.add("posts in a reading, median", float(np.median(pages.lengths)), "posts")
     for name, times in (("warm", pages.warm), ("cold", pages.cold)):
         found = spread(times)
@@ -179,7 +179,6 @@ def _bare(path: Path, posts: list[int]) -> float:
 
 
 def main() -> None:
-    """Measure, print, check."""
     options = parser(
         __doc__,
         quick={"readers": 100, "posts": 50_000},

@@ -41,20 +41,20 @@ from shoal.queries.suggestions import FRIENDS_OF_FRIENDS, POPULAR, suggestions
 _DEPTHS = (10, 50)
 _HIDDEN = 0.1
 _MANY = 300
-"""Followees of members on whom the caps bear."""
+"""Minimum followees of members for whom the caps matter."""
 _OLD_CAP = 100
 _SHOWN = 40
 _TURNS = 4
-"""How often the library suggests to each; the first time warms up."""
+"""How often the library computes suggestions for each member; the first time is a warm-up."""
 
 Floats = npt.NDArray[np.float64]
 Ranking = Callable[[int], Ints]
-"""Positions of the members suggested to a member, the likeliest first; those whom they follow may be among them."""
+"""Return the positions of the members suggested to a member, best first; followed members may be among them."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """A graph of mutual follows without those that were hidden. Members are positions; lists are newest first."""
+    """A graph of mutual follows without the hidden ones. Members are positions; lists are newest first."""
 
     ids: Ints
     follows: Ints
@@ -62,7 +62,7 @@ class Split:
 
     @cached_property
     def lists(self) -> list[Ints]:
-        """Whom each member follows."""
+        """Followees of each member."""
         return _by_member(self.follows, len(self.ids))
 
     @cached_property
@@ -72,12 +72,12 @@ class Split:
 
     @cached_property
     def degrees(self) -> Ints:
-        """How many each follows, and by how many they are followed."""
+        """Number of followees of each member, which equals the number of followers."""
         return np.array(list(map(len, self.lists)), np.int64)
 
     @cached_property
     def popular(self) -> Ints:
-        """The most followed, as the feed has them."""
+        """The most followed members, in the form that the feed uses."""
         return np.lexsort((-self.ids, -self.degrees))[:POPULAR]
 
 
@@ -96,7 +96,7 @@ def split(names: Sequence[str], follows: Ints, seed: int) -> Split:
 
 
 def plain(graph: Split, weigh: Callable[[Floats], Floats]) -> Ranking:
-    """Rank by the sum of the weights of all followees who follow a member, by how many these follow; no cap."""
+    """Rank by the sum of the weights of all followees who follow a member, weighted by the size of their lists; no cap."""
     weights = weigh(np.maximum(graph.degrees, 1).astype(np.float64))
 
     def ranked(member: int) -> Ints:
@@ -121,7 +121,7 @@ def _first(graph: Split, member: int, scored: Floats) -> Ints:
 
 
 class Caps(NamedTuple):
-    """How much is read: of so many newest followees, those chosen are asked, and so many follows of each are read."""
+    """Limits on reads: the number of newest followees considered, of those queried, and of follows read from each."""
 
     newest: int = WEIGHED
     choose: Callable[[Sequence[int], dict[int, int]], list[int]] = people.asked
@@ -135,7 +135,7 @@ NO_CAP = Caps(10**9, lambda followees, _: list(followees), 10**9, 10**9)
 
 
 def ours(graph: Split, caps: Caps = AS_THE_FEED, weights: PeopleWeights = WEIGHTS) -> Ranking:
-    """Rank as the feed does."""
+    """Rank by the feed's algorithm."""
     places = {id_: at for at, id_ in enumerate(graph.ids.tolist())}
 
     def ranked(member: int) -> Ints:
@@ -219,14 +219,14 @@ def _test(report: Report, graph: Split, members: Sequence[int], connected: Seque
 
 
 def _forgetful(reads: Reads, popular: list[int]) -> Reads:
-    """The reads of a process that remembers nothing of a member, and the most followed."""
+    """Return the reads with empty caches, except for the most followed members."""
     fresh = replace(reads, suggested=Remembered(), interests=Remembered(), near=Remembered(), popular=Renewed())
     fresh.popular.keep(popular, reads.tags.clock())
     return fresh
 
 
 async def _on_sqlite(report: Report, path: Path, graph: Split, members: Sequence[int]) -> None:
-    """Let the library suggest: the same members, and what that costs a process that is set up as a server is."""
+    """Check that the library suggests these members, and measure its cost in a process configured like a server."""
     popular = graph.ids[graph.popular].tolist()
     spent: list[float] = []
     found: dict[int, list[int]] = {}
@@ -250,7 +250,6 @@ async def _on_sqlite(report: Report, path: Path, graph: Split, members: Sequence
 
 
 def main() -> None:
-    """Measure, print, check."""
     options = parser(
         __doc__,
         quick={"tuned": 300, "tested": 600, "timed": 20},

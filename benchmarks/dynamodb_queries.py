@@ -34,14 +34,14 @@ from shoal.settings import build
 from shoal_devcluster import dynamodb
 
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
-"""DynamoDB Local takes any."""
+"""DynamoDB Local accepts any credentials."""
 _UNIT = 4_096
 
 Question = Callable[[Shoal, Handle], Awaitable[Any]]
 
 
 class Asked(NamedTuple):
-    """The requests and read units of one question, and its answer."""
+    """Requests and read units of a query, and its result."""
 
     requests: int
     units: float
@@ -49,14 +49,13 @@ class Asked(NamedTuple):
 
 
 class CountedScripts:
-    """Counts the scripts that are run on Redis."""
+    """A counter of the scripts that run on Redis."""
 
     def __init__(self) -> None:
         self.count = 0
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Count within this block."""
         run = Nodes._run
 
         async def script(nodes: Nodes, *values: Any, **more: Any) -> Any:
@@ -68,7 +67,7 @@ class CountedScripts:
 
 
 class Filled(NamedTuple):
-    """Ids of a member whom others follow, of a post of theirs, and of somebody who reads it."""
+    """Ids of a member with followers, of one of their posts, and of a reader of that post."""
 
     star: int
     post: int
@@ -76,7 +75,7 @@ class Filled(NamedTuple):
 
 
 async def fill(url: str, people: int) -> Filled:
-    """Make the network: everybody follows the star and is followed, likes and comments."""
+    """Create the network: every member follows the star, is followed back, and likes and comments."""
     async with Shoal.open(url) as shoal:
         star = await shoal.register("star")
         others = [await shoal.register(f"member_{n}") for n in range(people)]
@@ -93,7 +92,7 @@ async def fill(url: str, people: int) -> Filled:
 
 
 def questions(filled: Filled) -> dict[str, Question]:
-    """Return the nine, and how each is asked."""
+    """Return the nine queries by name."""
     star, post = filled.star, filled.post
     return {
         "a profile, by its id": lambda shoal, _: shoal.visitor.profile_of(star),
@@ -109,7 +108,7 @@ def questions(filled: Filled) -> dict[str, Question]:
 
 
 async def ask(url: str, question: Question, reader: int, *, times: int) -> list[Asked]:
-    """Ask in a network that was just opened, so many times behind each other."""
+    """Run a query `times` times in a newly opened network."""
     async with Shoal.open(url, run_consequences=False) as shoal:
         handle = await shoal.member(reader)
         spent, found = _graph(shoal.network.store).capacity, []
@@ -121,19 +120,18 @@ async def ask(url: str, question: Question, reader: int, *, times: int) -> list[
 
 
 def _graph(store: Store) -> DynamoGraph:
-    """Return the graph behind the memory."""
+    """Return the graph below the cache."""
     return cast("DynamoGraph", cast("CachedGraph", store)._store)
 
 
 def size(answer: Any) -> int:
-    """Return about how many bytes an answer has."""
+    """Return the approximate size of a result in bytes."""
     return len(msgspec.json.encode(answer, enc_hook=lambda thing: getattr(thing, "id", str(thing))))
 
 
 async def run(url: str, cache: str, people: int, report: Report) -> None:
-    """Fill, ask, report."""
     filled = await fill(url, people)
-    # The star has written a post more than there are others, and a home has one's own comment too.
+    # The star has one more post than there are other members, and a home page includes its reader's comment.
     pages = {
         "followers": min(people, 25),
         "followees": min(people, 25),
@@ -156,7 +154,7 @@ async def run(url: str, cache: str, people: int, report: Report) -> None:
 
 
 async def among_several(url: str, cache: str, filled: Filled, report: Report) -> None:
-    """Ask for a home in both of two processes that share the table."""
+    """Request a home page in each of two processes that share the table."""
     settings = build(store=url, timelines=cache, media="memory://", rate_limits=False, run_consequences=False)
     async with AsyncExitStack() as stack:
         networks = [await stack.enter_async_context(open_network(settings)) for _ in range(2)]
@@ -177,12 +175,11 @@ async def among_several(url: str, cache: str, filled: Filled, report: Report) ->
 
 
 def _rows(page: Any) -> int:
-    """Return how many posts or members a page has."""
+    """Return the number of posts or members on a page."""
     return len(page.entries if hasattr(page, "entries") else page.profiles)
 
 
 def main() -> None:
-    """Start the engine, measure, report."""
     options = parser(__doc__, quick={"people": 30}, smallest={"people": 5})
     options.add_argument("--people", type=int, default=30, help="who follow, like and comment")
     chosen = options.parse_args()

@@ -44,7 +44,7 @@ class Outcome:
 
 
 def draw_authors(degrees: Ints, count: int, mean: float) -> Ints:
-    """Positions of authors, the better-connected the likelier, so that the mean number of followers is as wanted."""
+    """Draw positions of authors, weighted by connections, so that the mean number of followers is `mean`."""
     low, high = 0.0, 4.0
     weights = np.ones(len(degrees))
     for _ in range(50):
@@ -58,7 +58,7 @@ def draw_authors(degrees: Ints, count: int, mean: float) -> Ints:
 async def run(
     path: Path, members: Ints, degrees: Ints, authors: Ints, chosen: argparse.Namespace, report: Report
 ) -> Outcome:
-    """All phases on one store."""
+    """Run all phases on one store."""
     outcome = Outcome()
     async with open_bench(path, members, degrees, authors) as bench:
         there = counted_posts(path)
@@ -81,7 +81,7 @@ async def run(
 
 
 def counted_posts(path: Path) -> int:
-    """How many posts the file lists."""
+    """Return the number of posts listed in the file."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as store:
         found = store.execute(
             "SELECT count(*) FROM association WHERE alive > 0 AND atype = ?", (POSTED.number,)
@@ -90,7 +90,7 @@ def counted_posts(path: Path) -> int:
 
 
 def copied(store: Path, path: Path) -> None:
-    """Copy a store, and have it on disk: what the copy left to write must not be written while something is measured."""
+    """Copy a store and sync it, so that no writes of the copy are pending during a measurement."""
     for stale in path.parent.glob(f"{path.name}*"):
         stale.unlink()
     shutil.copyfile(store, path)
@@ -98,7 +98,7 @@ def copied(store: Path, path: Path) -> None:
 
 
 def bare_ring(audiences: list[Seats], members: int, length: int) -> float:
-    """Deliveries a second of one core that does nothing but write the same audiences to a ring."""
+    """Return deliveries per second of a core that only writes these follower sets to a ring."""
     flat = _reserve(members * length)
     flat[:] = 1
     ring = BareRing(flat, members, length)
@@ -109,7 +109,7 @@ def bare_ring(audiences: list[Seats], members: int, length: int) -> float:
 
 
 def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, rate: float | None) -> None:
-    """The rows of one phase; `rate` is what was offered, where a target hangs on it."""
+    """Add the rows of a phase; `rate` is the offered rate if it has a target."""
     lag, whole, answer = spread(phase.lags), spread(phase.whole_lags), spread(phase.answers)
     report.add(f"{name}: durable posts", phase.durable / phase.seconds, "1/s", raw=sqlite)
     report.add(
@@ -140,7 +140,6 @@ def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, ra
 
 
 def main() -> None:
-    """Build, run, measure the raw engines, report."""
     options = parser(
         __doc__,
         quick={"members": 2_000, "rate": 1_000, "seconds": 2, "flat_out": 1},

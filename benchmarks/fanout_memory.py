@@ -23,18 +23,18 @@ from shoal.timelines.contract import Seats
 from shoal.timelines.memory import MemoryTimelines
 
 _BLOCK = 2_000
-"""Rows that are filled together: few enough to stay in the processor's cache."""
+"""Rows that are filled together: few enough for the processor's cache."""
 _PHASES = 97
-"""Blocks get up to so many entries more than a row holds, so that their rings stand at different places."""
+"""Blocks get up to this number of entries beyond the capacity of a row, so that the heads of their rings differ."""
 
 
 def member(index: int) -> int:
-    """A member id as large as real ones."""
+    """Return a member id as large as real ones."""
     return (index + 1) * 1_000_003 << 10
 
 
 async def fill(timelines: MemoryTimelines, members: int) -> None:
-    """Make every row warm, and push until each is full."""
+    """Make every row warm and push until each is full."""
     for index in range(members):
         await timelines.create(member(index))
         await timelines.fill(member(index), (), 0)
@@ -45,7 +45,7 @@ async def fill(timelines: MemoryTimelines, members: int) -> None:
 
 
 def audiences(members: int, posts: int, followers: int, seed: int) -> NDArray[np.int32]:
-    """The seats of each post's followers, distinct within a post, in random order."""
+    """Return the slots of each post's followers, distinct within a post, in random order."""
     rng = np.random.default_rng(seed)
     sets = np.empty((posts, followers), np.int32)
     for row in sets:
@@ -58,7 +58,7 @@ def audiences(members: int, posts: int, followers: int, seed: int) -> NDArray[np
 
 
 async def push_all(timelines: MemoryTimelines, sets: NDArray[np.int32], first_entry: int) -> tuple[int, float]:
-    """Push one post to each set; deliveries that were written, and CPU seconds of this thread."""
+    """Push one post to each set; return the number of deliveries written and the CPU seconds of this thread."""
     written = 0
     started = time.thread_time()
     for offset, seats in enumerate(sets):
@@ -67,7 +67,7 @@ async def push_all(timelines: MemoryTimelines, sets: NDArray[np.int32], first_en
 
 
 class BareRing:
-    """The raw engine: gather the heads, scatter the entry, move the heads. No floor, no eviction, no promise."""
+    """The raw engine: gather the heads, scatter the entry, move the heads. It has no floor, eviction or guarantees."""
 
     def __init__(self, flat: NDArray[np.int64], rows: int, length: int) -> None:
         self._flat = flat
@@ -75,7 +75,7 @@ class BareRing:
         self._heads = np.zeros(rows, np.int32)
 
     def push(self, entry: int, seats: Seats) -> None:
-        """One entry to many rows."""
+        """Append an entry to many rows."""
         rows = seats.astype(np.intp)
         slots = self._heads[rows]
         self._flat[rows * self._length + slots] = entry
@@ -84,7 +84,7 @@ class BareRing:
         self._heads[rows] = slots
 
     def push_all(self, sets: NDArray[np.int32], first_entry: int) -> float:
-        """Push one post to each set; CPU seconds."""
+        """Push one post to each set; return the CPU seconds."""
         started = time.thread_time()
         for offset, seats in enumerate(sets):
             self.push(first_entry + offset, seats)
@@ -92,10 +92,10 @@ class BareRing:
 
 
 def scattered(flat: NDArray[np.int64], deliveries: int, followers: int) -> float:
-    """Writes a second to slots drawn anywhere in the memory, each on a line that was not touched before.
+    """Return writes per second to random slots, each on a cache line that was not touched before.
 
-    A ring's next slot lies beside its last one, so 1,000,000 rings keep 64 MB of lines in use at a time, which a large cache
-    may hold. Where this figure is far below the bare ring's, the ring was measured in such a cache.
+    The next slot of a ring is adjacent to its last one, so 1,000,000 rings keep 64 MB of cache lines in use, which a large cache
+    may hold. If this figure is far below that of the bare ring, the ring was measured in such a cache.
     """
     at = np.random.default_rng(6).integers(0, len(flat), (deliveries // followers, followers))
     started = time.thread_time()
@@ -107,7 +107,7 @@ def scattered(flat: NDArray[np.int64], deliveries: int, followers: int) -> float
 async def verified(
     timelines: MemoryTimelines, sets: NDArray[np.int32], first_entry: int, readers: NDArray[np.int32]
 ) -> int:
-    """How many of these readers have all that was pushed to them on top of their timeline, and all of it in order."""
+    """Return how many of these readers have all pushed entries at the top of their timeline, in order."""
     asked = np.zeros(len(timelines), bool)
     asked[readers] = True
     post, at = np.nonzero(asked[sets])
@@ -124,7 +124,6 @@ async def verified(
 
 
 async def run(members: int, length: int, posts: int, followers: int, rounds: int, report: Report) -> None:
-    """Fill, measure in turns, verify."""
     before = rss()
     timelines = MemoryTimelines(members, length)
     started = time.perf_counter()
@@ -155,7 +154,6 @@ async def run(members: int, length: int, posts: int, followers: int, rounds: int
 
 
 def main() -> None:
-    """Measure and report."""
     options = parser(
         __doc__,
         quick={"members": 20_000, "posts": 500, "rounds": 3},

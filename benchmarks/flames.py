@@ -60,7 +60,7 @@ PAGE = REPOSITORY / "docs" / "where-time-goes.md"
 _CONNECTIONS, _POSTING = 16, 32
 _CLUSTERED = Network.of(150)
 _MIXED_RATE, _WARMING_SECONDS = 1_000.0, 10.0
-"""So many requests a second that there is room for the profiler."""
+"""Requests per second, low enough to leave time for the profiler."""
 _RATE = 250
 _BUILD = """
 import pathlib, sys, msgspec, uvloop
@@ -74,12 +74,12 @@ keys = uvloop.run(build(place / "home.db", Shape()))
 _WIDTH, _MARGIN, _ROW, _TOP = 1_800, 20, 20, 92
 _LEAST_WIDTH = 2.0
 _LETTER = 6.2
-"""Width of a letter of 11 points, on the broad side: text never leaves its box."""
+"""Upper estimate of the width of a character at 11 points, so that text stays inside its box."""
 _PALETTE: tuple[Colour, Colour] = ("line", "before")
 
 
 class _Node:
-    """A frame under its callers, and what it calls."""
+    """A frame with its callees."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -87,7 +87,7 @@ class _Node:
 
 
 def chart(flames: Flames) -> Chart:
-    """Return the graph: a box as wide as its share of the samples under the boxes of its callers."""
+    """Return the graph: the width of a box is its fraction of the samples, and it is below its callers."""
     root = _Node()
     for stack, count in flames.stacks.items():
         node = root
@@ -112,7 +112,7 @@ def chart(flames: Flames) -> Chart:
 
 
 def _draw(shapes: list[Shape], node: _Node, left: float, depth: int, scale: float, samples: int) -> int:
-    """Draw what a frame calls, from the left, sorted by name; return the deepest row."""
+    """Draw the callees of a frame from the left, sorted by name; return the deepest row."""
     deepest = depth
     for frame, called in sorted(node.calls.items()):
         width = called.count * scale
@@ -127,7 +127,7 @@ def _draw(shapes: list[Shape], node: _Node, left: float, depth: int, scale: floa
 
 
 def _words(frame: str, share: float, width: float) -> str:
-    """Return what fits of a frame's name and share."""
+    """Return the part of a frame's name and fraction that fits into the width."""
     function = frame.rpartition(":")[2]
     short = function.rpartition(".")[2]
     for words in (f"{frame} {share:.1%}", f"{function} {share:.1%}", f"{short} {share:.1%}", short):
@@ -137,7 +137,7 @@ def _words(frame: str, share: float, width: float) -> str:
 
 
 def table(columns: Mapping[str, Flames], known: Sequence[Stage], whole: str) -> str:
-    """Return the stages of each as a table of Markdown, with a column for each name; the last row is `whole`."""
+    """Return a Markdown table of the stages of each column; the last row is `whole`."""
     told = [stages(flames, known) for flames in columns.values()]
     rows = [[name, *(f"{one[name]:.0f}" for one in told)] for name in told[0]]
     rows.append([f"**{whole}**", *(f"**{flames.unit_us:.0f}**" for flames in columns.values())])
@@ -146,7 +146,7 @@ def table(columns: Mapping[str, Flames], known: Sequence[Stage], whole: str) -> 
 
 
 def with_tables(page: str) -> str:
-    """Return the text of the page with the tables of the samples that are kept."""
+    """Return the text of the page with tables of the stored samples."""
     home = {name: read(FOLDER / f"home-{name}.folded") for name in ("before", "after")}
     writes = {name: read(FOLDER / f"{kind}.folded") for name, kind in (("a post", "post"), ("mixed load", "mixed"))}
     tables = {
@@ -175,7 +175,7 @@ def draw() -> None:
 
 
 _Load = Callable[[float], Awaitable[int]]
-"""Loads a server for so many seconds; says how many requests it answered. Ends the command where an answer was wrong."""
+"""Loads a server for a number of seconds and returns how many requests it served. Exits on a wrong response."""
 
 
 def _right(right: int, wrong: Mapping[str, int]) -> int:
@@ -185,7 +185,7 @@ def _right(right: int, wrong: Mapping[str, int]) -> int:
 
 
 async def _load_of(kind: str, server: Server, keys: Keys) -> _Load:
-    """Return the load of a graph, on a server that is warm."""
+    """Return the load for a graph, against a warm server."""
     wanted = homes(server, keys.all)
     await load(server, itertools.islice(wanted, 2 * len(keys.all)), is_page, _CONNECTIONS)
 
@@ -223,7 +223,7 @@ _TITLES = {
 
 @asynccontextmanager
 async def _alone(name: str, checkout: Path) -> AsyncIterator[tuple[Child, Keys]]:
-    """Serve the network on SQLite, by one process."""
+    """Serve the network on SQLite with one process."""
     path = _python_path(checkout)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -239,7 +239,7 @@ async def _alone(name: str, checkout: Path) -> AsyncIterator[tuple[Child, Keys]]
             *("serve", "--port", str(port)),
         ]
         environ = {**path, "SHOAL_RATE_LIMITS": "false", "SHOAL_MEDIA": "memory://"}
-        # Older checkouts have the response cache in `graph/cache`, and those before them have none.
+        # Older checkouts have the response cache in `graph/cache`; the oldest have none.
         files = ("response_cache.py", "graph/cache/responses.py", "graph/cache/answers.py")
         if _UNITS[name] == "page" and any((checkout / "src" / "shoal" / file).exists() for file in files):
             environ["SHOAL_ANSWER_CACHE"] = "0"
@@ -249,7 +249,7 @@ async def _alone(name: str, checkout: Path) -> AsyncIterator[tuple[Child, Keys]]
 
 @asynccontextmanager
 async def _in_a_cluster(checkout: Path) -> AsyncIterator[tuple[Child, Keys]]:
-    """Serve the network on the engines of `shoal bench cluster`, by one web process and one worker."""
+    """Serve the network on the engines of `shoal bench cluster` with one web process and one worker."""
     with engines(2, broker=True) as of:
         keys = await build_on(of._replace(broker=None).settings(), _CLUSTERED)
         settings, port = of.settings(run_consequences=False), free_port()
@@ -265,7 +265,6 @@ def _python_path(checkout: Path) -> dict[str, str]:
 
 
 async def record(name: str, checkout: Path, profiler: str, seconds: float, title: str) -> None:
-    """Serve, load, take samples, keep them."""
     unit = _UNITS[name]
     served = _in_a_cluster(checkout) if name == _CLUSTER_POST else _alone(name, checkout)
     with tempfile.TemporaryDirectory() as folder:
@@ -289,7 +288,6 @@ async def record(name: str, checkout: Path, profiler: str, seconds: float, title
 
 
 def main() -> None:
-    """Take samples, or draw."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     acts = options.add_subparsers(dest="act", required=True)
     acts.add_parser("draw")

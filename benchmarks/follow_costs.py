@@ -34,14 +34,14 @@ _ACTS = ("follow", "unfollow", "follow again", "unfollow again")
 
 
 class Pair(NamedTuple):
-    """A member, and another whom they do not follow."""
+    """A member, and one whom they do not follow."""
 
     member: int
     other: int
 
 
 class Cost(NamedTuple):
-    """Totals of one act by all members."""
+    """Totals of an action by all members."""
 
     cpu: float
     logged: int
@@ -50,7 +50,7 @@ class Cost(NamedTuple):
 
 
 def strangers(follows: Ints, members: int, wanted: int) -> list[Pair]:
-    """Draw pairs that do not follow each other yet; who is followed by many is drawn as often as they are followed."""
+    """Draw pairs without a follow; a member is drawn as followee in proportion to the number of followers."""
     rng = np.random.default_rng(5)
     held = set(map(tuple, follows.tolist()))
     popular = follows[:, 1]
@@ -63,7 +63,7 @@ def strangers(follows: Ints, members: int, wanted: int) -> list[Pair]:
 
 
 def rows_in(path: Path) -> int:
-    """How many associations and tombstones the store has, without its counts."""
+    """Return the number of associations and tombstones in the store, without its counts."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as store:
         return int(store.execute("SELECT count(*) FROM association WHERE alive >= 0").fetchone()[0])
 
@@ -71,7 +71,7 @@ def rows_in(path: Path) -> int:
 async def acted(
     network: Network, path: Path, pairs: Sequence[Pair], act: Callable[[Pair], Awaitable[object]], writers: int
 ) -> Cost:
-    """Let every pair do one thing, several at a time, and wait for what follows from it."""
+    """Run one action for every pair, several concurrently, and wait for its consequences."""
     for connection in writers_of(network):
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -89,7 +89,7 @@ async def acted(
 
 
 async def run(path: Path, pairs: Sequence[Pair], ids: Sequence[int], writers: int) -> dict[str, Cost]:
-    """Each act in turn, by all pairs."""
+    """Run each action in turn for all pairs."""
     process.prepare()
     memory = "memory://"
     async with open_network(Settings(store=url_of(path), media=memory, search=memory, tags=memory)) as network:
@@ -110,7 +110,7 @@ async def run(path: Path, pairs: Sequence[Pair], ids: Sequence[int], writers: in
 
 
 def tell(report: Report, runs: Sequence[dict[str, Cost]], acts: int) -> None:
-    """The rows of each act: processor time is the least of all runs, all else is that of the first."""
+    """Add the rows of each action: the least processor time of all runs, and the other figures of the first run."""
     for name, cost in runs[0].items():
         least = min(costs[name].cpu for costs in runs)
         report.add(f"{name}: processor time", least / acts * 1e6, "us")
@@ -120,7 +120,6 @@ def tell(report: Report, runs: Sequence[dict[str, Cost]], acts: int) -> None:
 
 
 def main() -> None:
-    """Build, act, report."""
     options = parser(
         __doc__,
         quick={"members": 2_000, "acts": 2_000, "runs": 2},
@@ -140,7 +139,7 @@ def main() -> None:
 
 
 def measure(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """All runs, each in a network of its own."""
+    """Run everything several times, each in a new network."""
     made_up = chosen.members
     names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
     store, path = place / f"follow-costs-{len(names)}.db", place / "follow_costs.db"

@@ -28,7 +28,7 @@ _ROUNDS = 5
 
 
 def made_up(members: int, posts: int, readers: int) -> tuple[Ints, Ints, Ints]:
-    """Positions of the readers, their follows, and the author of each post: about ten posts an author."""
+    """Return positions of the readers, their follows, and the author of each post: about ten posts per author."""
     rng = np.random.default_rng(members + posts)
     authors = rng.choice(members, min(members // 2, max(_FOLLOWS, posts // 10)), replace=False)
     those = np.setdiff1d(np.arange(members), authors)
@@ -37,12 +37,12 @@ def made_up(members: int, posts: int, readers: int) -> tuple[Ints, Ints, Ints]:
     follows = np.concatenate(
         [np.column_stack((np.full(wanted, reader), rng.choice(authors, wanted, replace=False))) for reader in reading]
     )
-    # Everybody writes as often as everybody else, so that a page holds as many authors in a small network as in a large one.
+    # All authors post equally often, so pages of small and large networks have equally many authors.
     return reading, follows.astype(np.int64), rng.permutation(np.resize(authors, posts)).astype(np.int64)
 
 
 async def warm(path: Path, readers: list[int], report: Report, name: str) -> tuple[list[float], list[float], list[int]]:
-    """Microseconds of the first pages and of the later ones, and the post ids of one page."""
+    """Return microseconds of the first pages and of later ones, and the post ids of a page."""
     first: list[float] = []
     later: list[float] = []
     short = authors = 0
@@ -66,7 +66,7 @@ async def warm(path: Path, readers: list[int], report: Report, name: str) -> tup
 
 
 def raw(path: Path, ids: list[int]) -> float:
-    """Median microseconds of a bare cursor for these rows."""
+    """Return the median microseconds of a bare cursor for these rows."""
     times: list[float] = []
     with closing(sqlite3.connect(path)) as store:
         cursor = store.cursor()
@@ -79,7 +79,6 @@ def raw(path: Path, ids: list[int]) -> float:
 
 
 def warm_sizes(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Every size in turn."""
     medians: list[float] = []
     for members in chosen.members:
         for posts in chosen.posts:
@@ -98,7 +97,7 @@ def warm_sizes(place: Path, chosen: argparse.Namespace, report: Report) -> None:
 
 
 async def cold(path: Path, reader: int, repeats: int) -> tuple[list[float], list[float], int]:
-    """Milliseconds of a first page right after opening, and with nothing but the timeline dropped; entries of the page."""
+    """Return milliseconds of a first page after opening the store and after dropping only the timeline, and its entries."""
     opened: list[float] = []
     dropped: list[float] = []
     entries = 0
@@ -114,7 +113,7 @@ async def cold(path: Path, reader: int, repeats: int) -> tuple[list[float], list
 
 
 def cold_pages(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """One who follows 200 and the one who follows most."""
+    """Measure a member with 200 followees and the member with the most followees."""
     made_up = chosen.cold_members
     names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
     path = place / f"network-{len(names)}.db"
@@ -132,7 +131,6 @@ def cold_pages(place: Path, chosen: argparse.Namespace, report: Report) -> None:
 
 
 def main() -> None:
-    """Build, measure, report."""
     options = parser(
         __doc__,
         quick={

@@ -1,7 +1,7 @@
-"""A very cheap HTTP/1.1 client: one request at a time on each of some connections, no look at more of an answer than is needed.
+"""A low-overhead HTTP/1.1 client: one request at a time per connection, reading no more of a response than necessary.
 
-Plain HTTP only; put a server with TLS behind its own proxy to measure it. One core offers well over 8,000 requests/s of
-25 KB answers (`python -m benchmarks.http_load ceiling`).
+Plain HTTP only; put a server with TLS behind its own proxy to measure it. One core offers well over 8,000 requests/s with
+responses of 25 KB (`python -m benchmarks.http_load ceiling`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import cast
 from urllib.parse import urlsplit
 
 Check = Callable[[int, bytes], str]
-"""Looks at the status and the body of an answer; says what is wrong with it, or nothing."""
+"""Checks the status and body of a response; returns a description of the error, or an empty string."""
 
 
 @dataclass
 class Outcome:
-    """Results of a load. `latencies` are seconds, one for each answer."""
+    """Results of a load. `latencies` are seconds, one per response."""
 
     latencies: list[float] = field(default_factory=list)
     wrong: Counter[str] = field(default_factory=Counter)
@@ -29,12 +29,12 @@ class Outcome:
 
     @property
     def right(self) -> int:
-        """Answers that were as they should be."""
+        """The number of correct responses."""
         return len(self.latencies) - self.wrong.total()
 
 
 class Server:
-    """Where requests go."""
+    """The address of the server under load."""
 
     def __init__(self, base_url: str) -> None:
         parts = urlsplit(base_url)
@@ -44,7 +44,7 @@ class Server:
         self.prefix = parts.path.rstrip("/")
 
     def request(self, method: str, path: str, token: str = "", body: bytes = b"", kind: str = "") -> bytes:
-        """A request as it goes over the wire."""
+        """Return the bytes of a request."""
         lines = [f"{method} {self.prefix}{path} HTTP/1.1", f"Host: {self.host}:{self.port}", "Accept: application/json"]
         lines += [f"Authorization: Bearer {token}"] if token else []
         lines += [f"Content-Type: {kind}", f"Content-Length: {len(body)}"] if method != "GET" else []
@@ -52,7 +52,7 @@ class Server:
 
 
 class AnswerReader(asyncio.BufferedProtocol):
-    """A connection that sends one request at a time; `answered` is called with each answer, `lost` when it closes."""
+    """A connection that sends one request at a time; calls `answered` for each response, `lost` when it closes."""
 
     def __init__(self) -> None:
         self._buffer = bytearray(1 << 17)
@@ -63,18 +63,18 @@ class AnswerReader(asyncio.BufferedProtocol):
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def answered(self, status: int, body: bytes, size: int) -> None:
-        """Take an answer; `size` is that of its head and body as they came."""
+        """Handle a response; `size` includes its head and body in bytes."""
         raise NotImplementedError
 
     def lost(self, reason: str) -> None:
-        """Take the end of a connection that the client has not finished."""
+        """Handle a connection that closed before `finish`."""
         raise NotImplementedError
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
     def send(self, request: bytes) -> None:
-        """Send a request; the answer to the one before has come."""
+        """Send a request, once the previous response has arrived."""
         self._used, self._head = 0, -1
         self._transport.write(request)
 
@@ -105,7 +105,7 @@ class AnswerReader(asyncio.BufferedProtocol):
         return True
 
     def _body(self) -> bytes | None:
-        """The whole body, once it is there."""
+        """Return the whole body once it has arrived."""
         if self._length >= 0:
             end = self._head + self._length
             return bytes(memoryview(self._buffer)[self._head : end]) if self._used >= end else None
@@ -130,7 +130,7 @@ class AnswerReader(asyncio.BufferedProtocol):
             self.finish()
 
     def finish(self) -> None:
-        """Close the connection: there is nothing more to send."""
+        """Close the connection after the last request."""
         if not self.over.done():
             self.over.set_result(None)
         self._transport.close()
@@ -172,7 +172,7 @@ class _Connection(AnswerReader):
 
 
 async def load(server: Server, requests: Iterator[bytes], check: Check, connections: int) -> Outcome:
-    """Send all requests over so many connections, each taking the next one as soon as it has its answer."""
+    """Send all requests over `connections` connections, each taking the next request after its response."""
     outcome = Outcome()
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
@@ -186,7 +186,7 @@ async def load(server: Server, requests: Iterator[bytes], check: Check, connecti
 
 
 async def ask(server: Server, request: bytes) -> tuple[int, bytes]:
-    """One request on a connection of its own; the status and the body. Status 0 when the server hung up."""
+    """Send one request over a new connection; return the status and the body, or status 0 if the server closed the connection."""
     answers: list[tuple[int, bytes]] = [(0, b"")]
 
     def keep(status: int, body: bytes) -> str:
@@ -198,7 +198,7 @@ async def ask(server: Server, request: bytes) -> tuple[int, bytes]:
 
 
 def until(requests: Iterator[bytes], seconds: float) -> Iterator[bytes]:
-    """The requests, as long as there is time."""
+    """Yield requests until the time is up."""
     end = time.perf_counter() + seconds
     for request in requests:
         if time.perf_counter() > end:

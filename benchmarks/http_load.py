@@ -33,7 +33,7 @@ _array = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Posted(msgspec.Struct):
-    """The part of the answer to a new post that is read."""
+    """The fields of the response to a new post that are read."""
 
     id: str
 
@@ -43,7 +43,7 @@ _page = msgspec.json.Decoder(list[Posted])
 
 
 def is_page(status: int, body: bytes) -> str:
-    """Whether an answer is a page of 20 posts."""
+    """Return whether a response is a page of 20 posts."""
     if status != 200:
         return f"status {status}"
     try:
@@ -53,19 +53,19 @@ def is_page(status: int, body: bytes) -> str:
 
 
 def homes(server: Server, tokens: list[str]) -> Iterator[bytes]:
-    """Home pages of all members in turn, without end."""
+    """Yield home page requests of all members in turn, endlessly."""
     return itertools.cycle([server.request("GET", _HOME.format(20), token) for token in tokens])
 
 
 def posts(server: Server, tokens: list[str]) -> Iterator[bytes]:
-    """New posts of all members in turn, no two alike, without end."""
+    """Yield unique new posts of all members in turn, endlessly."""
     for number, token in enumerate(itertools.cycle(tokens)):
         text = f"status={quote_plus(_TEXT.format(number))}&visibility=public".encode()
         yield server.request("POST", "/api/v1/statuses", token, text, _FORM)
 
 
 async def post_and_drain(server: Server, tokens: list[str], probe: str, connections: int, seconds: float) -> Outcome:
-    """Post for so long, then wait for the probe; the seconds of the outcome run until the probe has seen the last post."""
+    """Post for some seconds, then wait for the probe; the seconds of the outcome include the time until it has the last post."""
     last: list[str] = [""]
 
     def note(status: int, body: bytes) -> str:
@@ -83,7 +83,7 @@ async def post_and_drain(server: Server, tokens: list[str], probe: str, connecti
 
 
 async def seen(server: Server, probe: str, id_: str, patience: float = 60.0) -> bool:
-    """Wait until the member of this token has a post at home; False when patience ends."""
+    """Wait until the member with this token has a post on the home page; return False on a timeout."""
     end = time.perf_counter() + patience
     while time.perf_counter() < end:
         status, body = await ask(server, server.request("GET", _HOME.format(40), probe))
@@ -94,7 +94,7 @@ async def seen(server: Server, probe: str, id_: str, patience: float = 60.0) -> 
 
 
 def tell(report: Report, name: str, outcome: Outcome) -> None:
-    """The rows of one load."""
+    """Add the rows of a load."""
     times = spread(outcome.latencies)
     report.add(f"{name}: right answers", outcome.right / outcome.seconds, "1/s")
     report.add(f"{name}: p50", times.median * 1e3, "ms")
@@ -109,7 +109,7 @@ def tell(report: Report, name: str, outcome: Outcome) -> None:
 
 
 async def run(chosen: argparse.Namespace, report: Report) -> None:
-    """One scenario."""
+    """Run one scenario."""
     if chosen.scenario == "ceiling":
         async with bare_server("protocol") as server:
             outcome = await load(server, until(homes(server, ["none"]), chosen.seconds), is_page, chosen.connections)
@@ -127,7 +127,6 @@ async def run(chosen: argparse.Namespace, report: Report) -> None:
 
 
 def main() -> None:
-    """Load and report."""
     options = parser(__doc__, quick={"seconds": 2.0}, smallest={"seconds": 0.3})
     options.add_argument("scenario", choices=("home", "post", "ceiling"), nargs="?", default="ceiling")
     options.add_argument("--base-url", default="http://127.0.0.1:8500", help="http://host:port of the server")

@@ -34,14 +34,14 @@ _MIB = 1 << 20
 
 
 async def measure(child: Child, keys: Keys, seconds: float, report: Report) -> dict[str, Outcome]:
-    """Idle, home, post, and what memory it took."""
+    """Measure startup, memory, home pages and posts."""
     await asyncio.sleep(1.0)
     report.add("start to first answer", child.seconds, "s")
     report.add("memory when idle", tree_rss(child.pid) / _MIB, "MiB")
     wanted = homes(child.server, keys.all)
     await load(child.server, iter([next(wanted)]), is_page, 1)
     loads = {"home, cold": await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)}
-    # An answer is remembered when it is asked for the second time.
+    # A response is cached when it is requested for the second time.
     await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)
     loads["home"] = await load(child.server, until(wanted, seconds), is_page, 16)
     having = await _asked_again(child.server, keys.all)
@@ -54,7 +54,7 @@ async def measure(child: Child, keys: Keys, seconds: float, report: Report) -> d
 
 
 async def _asked_again(server: Server, tokens: Sequence[str]) -> Iterator[bytes]:
-    """Home pages of all members in turn, without end, as clients ask for them that have them."""
+    """Yield conditional requests of home pages of all members in turn, endlessly."""
     wanted = []
     async with httpx.AsyncClient(base_url=f"http://{server.host}:{server.port}") as client:
         for token, plain in zip(tokens, homes(server, list(tokens)), strict=False):
@@ -70,13 +70,13 @@ def _is_had(status: int, body: bytes) -> str:
 
 
 async def ceiling(server: Server, seconds: float) -> float:
-    """Answers a second of the server that does nothing."""
+    """Return responses per second of the server without logic."""
     outcome = await load(server, until(homes(server, ["none"]), seconds), is_page, 16)
     return outcome.right / outcome.seconds
 
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Build the network if it is not there, serve it, load it."""
+    """Build the network if it does not exist, serve it and load it."""
     store, keys = await kept(place, Shape.of(chosen.circle))
     (place / "tokens.txt").write_text("\n".join(keys.all), "utf-8")
     report.figures += keys.figures
@@ -99,7 +99,6 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
 
 
 def main() -> None:
-    """Build, serve, load, report."""
     options = parser(
         __doc__,
         quick={"seconds": 2.0, "circle": 100, "rounds": 100},

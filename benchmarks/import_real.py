@@ -24,13 +24,13 @@ from shoal.graph.schema import FOLLOWS, POSTED
 
 _COMMAND = f"{shlex.quote(sys.executable)} -m shoal.cli --store {{store}} import {{data}}"
 _MADE_UP = 30_000
-"""Members of the network that stands in for the real data where that is absent."""
+"""Members of the generated network that replaces the real data if it is absent."""
 _EVERY_SECONDS = 0.25
 Counts = dict[int, int]
 
 
 def counts(path: Path) -> Counts:
-    """How many follows and posts the store has at this moment."""
+    """Return the current numbers of follows and posts in the store."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)) as store:
             found = store.execute(
@@ -50,7 +50,7 @@ _NUMBERS = (FOLLOWS.number, POSTED.number)
 
 
 def watched(command: list[str], path: Path) -> tuple[float, int, int, dict[int, tuple[float, float]]]:
-    """Run the import; seconds, exit status, peak memory, and when each count first and last moved."""
+    """Run the import; return seconds, exit status, peak memory, and the times of the first and last change of each count."""
     started = time.perf_counter()
     moved: dict[int, tuple[float, float]] = {}
     before: Counts = {}
@@ -69,7 +69,7 @@ def watched(command: list[str], path: Path) -> tuple[float, int, int, dict[int, 
 
 
 def made(folder: Path, members: int) -> Path:
-    """A made-up network in the files that an import reads: ten follows a member, and as many posts as members."""
+    """Generate a network in the files that an import reads: ten follows per member, and as many posts as members."""
     (folder / "graph").mkdir(parents=True)
     (folder / "posts").mkdir()
     names, follows = numbered(members), power_law(members, 10 * members)
@@ -88,7 +88,7 @@ def made(folder: Path, members: int) -> Path:
 
 
 def imported(place: Path, data: Path, form: str, follows: int, report: Report) -> None:
-    """Import the data, and say how fast each part went."""
+    """Import the data, and report the rate of each part."""
     path = place / "import.db"
     command = shlex.split(form.format(data=shlex.quote(str(data)), store=shlex.quote(url_of(path))))
     seconds, status, peak, moved = watched(command, path)
@@ -105,7 +105,6 @@ def imported(place: Path, data: Path, form: str, follows: int, report: Report) -
 
 
 def main() -> None:
-    """Import, measure the raw engine, report."""
     options = parser(__doc__, quick={"members": 2_000}, smallest={"members": 100})
     options.add_argument(
         "--members", type=int, default=0, help="of a made-up network that is imported; 0: the real data"

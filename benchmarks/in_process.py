@@ -1,4 +1,4 @@
-"""Requests to the front end of a network in this process, as a server would pass them on: their processor time is the front's."""
+"""Requests to the application of a network in this process, called as a server would: the processor time is the application's."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ BASE = "http://shoal.test"
 
 Headers = tuple[tuple[bytes, bytes], ...]
 Ask = Callable[[str, Headers], Awaitable[tuple[int, bytes]]]
-"""Asks for a path (GET); its status and body."""
+"""Sends a GET request for a path; returns its status and body."""
 
 
 def front_in(network: Network, **settings: object) -> Front:
-    """Return a front end of this network, with caches of its own, and other settings where they are given."""
+    """Return an application of this network with its own caches, and with changed settings if given."""
     parts = (
         structs.replace(network.settings, **settings),
         network.store,
@@ -32,7 +32,7 @@ def front_in(network: Network, **settings: object) -> Front:
 
 
 def asking(front: Front) -> Ask:
-    """Return how a page of this front end is asked for."""
+    """Return a function that requests pages of this application."""
     app = application(front, https=False)
 
     async def ask(path: str, headers: Headers) -> tuple[int, bytes]:

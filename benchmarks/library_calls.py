@@ -22,7 +22,7 @@ _SMALLEST, _HOME = "the smallest question", "a page of home"
 
 
 def without_await(calls: int, threads: int, report: Report) -> None:
-    """One caller, then several threads at once."""
+    """Measure one caller, then several threads."""
     with SyncShoal.open(_URL) as shoal:
         ann, bob = shoal.register("ann"), shoal.register("bob")
         bob.follow(ann)
@@ -54,7 +54,7 @@ def _repeat(call: Callable[[], object], times: int) -> None:
 
 
 async def awaited(calls: int, report: Report) -> None:
-    """Measure the calls awaited one after the other."""
+    """Measure awaited calls, one after the other."""
     async with Shoal.open(_URL) as shoal:
         ann, bob = await shoal.register("ann"), await shoal.register("bob")
         await bob.follow(ann)
@@ -76,7 +76,6 @@ async def awaited(calls: int, report: Report) -> None:
 
 
 def main() -> None:
-    """Measure, print, check."""
     options = parser(__doc__, quick={"calls": 1_000}, smallest={"calls": 50})
     options.add_argument("--calls", type=int, default=10_000, help="calls of each kind, and of each thread")
     options.add_argument("--threads", type=int, default=8, help="threads that call at the same time")

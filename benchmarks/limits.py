@@ -1,10 +1,10 @@
-"""Paths of Shoal beside a bare engine that does the least that such a path needs, in the same run: their limit.
+"""Paths of Shoal next to their limit: a bare engine that does the minimum that such a path needs, in the same run.
 
     docs/limits.svg     python -m benchmarks.page      one chart of all paths, from docs/figures.json
-    docs/ratios.json    make bench-ratios              shares of the limit that a release has reached, in quick runs
-    make bench-check    the same again; fails where a path has come more than a tenth further from its limit
+    docs/ratios.json    make bench-ratios              fractions of the limit that a release reached, in quick runs
+    make bench-check    the same runs; fails if the fraction of a path decreased by more than a tenth
 
-Shares are compared, not times: so they hold for machines that are faster or slower, if not for ones that are busy.
+Fractions are compared instead of times, so they hold for faster and slower machines, but not for busy ones.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from shoal_planner.plots import PlotBar, bars
 CHART = REPOSITORY / "docs" / "limits.svg"
 ACROSS = "acts a second; dots are what peers published of themselves, on other machines and under other loads"
 MOST_WORSE = 0.1
-"""Share by which a path may come further from its limit."""
+"""Fraction by which a path may move away from its limit."""
 
 _A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 class Limit(NamedTuple):
-    """A path, the figure that tells of it (a pattern; the first match), and what stands beside it as the raw engine."""
+    """A path, a pattern of its figure (the first match counts), and the raw engine that it is compared with."""
 
     path: str
     benchmark: str
@@ -56,7 +56,7 @@ LIMITS = (
 
 
 class Measured(NamedTuple):
-    """Both sides of a path, as acts a second."""
+    """Both sides of a path, in operations per second."""
 
     limit: Limit
     ours: float
@@ -64,12 +64,12 @@ class Measured(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Ours by the limit's."""
+        """Our rate divided by the limit."""
         return self.ours / self.raw
 
 
 def rate(value: float, unit: str) -> float:
-    """Return a figure as acts a second; times are turned round. Raises `ValueError` for a unit that is neither."""
+    """Return a figure as operations per second; times are inverted. Raises `ValueError` for a unit that is neither."""
     if "/s" in unit:
         return value
     if unit in _A_SECOND:
@@ -78,7 +78,7 @@ def rate(value: float, unit: str) -> float:
 
 
 def paths(results: Iterable[Result]) -> Iterator[Measured]:
-    """Yield the paths that these results tell of, in the order of `LIMITS`."""
+    """Yield the paths that these results contain, in the order of `LIMITS`."""
     told = [(result.benchmark, result.figures) for result in results]
     for limit in LIMITS:
         mine = (figure for name, figures in told if name == limit.benchmark for figure in figures)
@@ -88,12 +88,12 @@ def paths(results: Iterable[Result]) -> Iterator[Measured]:
 
 
 def figure_of(limit: Limit, figures: Iterable[Figure]) -> Figure | None:
-    """Return the figure that tells of a path, of those of its benchmark."""
+    """Return the figure of a path among the figures of its benchmark."""
     return next((figure for figure in figures if fnmatchcase(figure.what, limit.figure)), None)
 
 
 def chart(measured: Sequence[Measured], below: str) -> Chart:
-    """Return all paths as bars on one scale, each above its limit and the dots of its peers."""
+    """Return all paths as bars on one scale, each above its limit and the marks of its peers."""
     drawn: list[PlotBar] = []
     for path in measured:
         drawn += [
@@ -114,7 +114,7 @@ def _beside(share: float) -> str:
 
 
 def shown(number: float) -> str:
-    """Return a number with three digits that count: 12.3 k."""
+    """Return a number with three significant digits: 12.3 k."""
     for size, letter in ((1e6, " M"), (1e3, " k")):
         if number >= size:
             return re.sub(r"\.0$", "", f"{number / size:.1f}") + letter

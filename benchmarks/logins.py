@@ -45,7 +45,7 @@ _SECONDS = 30.0
 
 @contextmanager
 def mail_server() -> Iterator[str]:
-    """The URL of an SMTP server, which throws away what it takes."""
+    """Yield the URL of an SMTP server that discards mail."""
     port = free_port()
     command = [sys.executable, "-m", "aiosmtpd", "-n", "-l", f"127.0.0.1:{port}", "-c", "aiosmtpd.handlers.Sink"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
@@ -70,7 +70,7 @@ def _wait_for(port: int) -> None:
 
 
 async def timed(acts: int, act: Callable[[int], Awaitable[object]]) -> tuple[float, float]:
-    """Do something so often; the median in milliseconds, and the processor time of each."""
+    """Repeat an operation; return the median in milliseconds and the mean processor time."""
     took, cpu = [], time.process_time()
     for n in range(acts):
         began = time.perf_counter()
@@ -80,7 +80,7 @@ async def timed(acts: int, act: Callable[[int], Awaitable[object]]) -> tuple[flo
 
 
 async def proof(writes: Writes, n: int) -> str:
-    """The text that the link of a mail would carry."""
+    """Return the token that the link of a mail would carry."""
     member = await _member(writes, n)
     login = await members.login_of(writes, member)
     assert login is not None
@@ -89,7 +89,7 @@ async def proof(writes: Writes, n: int) -> str:
 
 
 async def run(path: Path, mail: str, acts: int, report: Report) -> None:
-    """Measure each in turn."""
+    """Measure each operation in turn."""
     process.prepare()
     memory = "memory://"
     settings = Settings(store=url_of(path), media=memory, search=memory, tags=memory, mail=mail)
@@ -125,7 +125,7 @@ async def run(path: Path, mail: str, acts: int, report: Report) -> None:
         )
         await network.settle(300)
         assert network.effects.postman is not None
-        # Each member: the address to confirm, the second factor, the password forgotten twice, the changed one.
+        # Mails per member: address confirmation, second factor, forgotten password twice, changed password.
         report.check("mails taken", network.effects.postman.sent, 5 * acts)
 
 
@@ -136,7 +136,7 @@ async def _member(writes: Writes, n: int) -> Member:
 
 
 async def _guard(writes: Writes, n: int) -> str:
-    """Give a member a second factor, with the code before the one that the app shows now, and return the key."""
+    """Enable a second factor for a member, with the previous code of the authenticator app, and return the key."""
     key = new_key()
     code = pyotp.TOTP(key).at(int(time.time()) - STEP_SECONDS)
     await second_factor.turn_on(writes, (await _member(writes, n)).id, _PASSWORD, key, code)
@@ -166,7 +166,6 @@ async def _forgotten(network: Network, acts: int, report: Report) -> None:
 
 
 def main() -> None:
-    """Measure, report."""
     options = parser(__doc__, quick={"acts": 40}, smallest={"acts": 3})
     options.add_argument("--acts", type=int, default=200, help="how often each is done")
     chosen: argparse.Namespace = options.parse_args()

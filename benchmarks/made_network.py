@@ -1,6 +1,6 @@
-"""Files of a network of any size, as `shoal import` reads them: names that look real, follows with a power law, posts.
+"""Files of a generated network of any size for `shoal import`: plausible names, follows with a power law, posts.
 
-They are written a block at a time, so ten million members take no more memory than ten thousand.
+They are written in blocks, so memory does not depend on the number of members.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ class Shape(NamedTuple):
     circle: int = 400
 
     def scaled(self, members: int) -> Shape:
-        """A network of so many members that is like this one, member 1 as in this one."""
+        """Return a proportional network of another size, with an equally large circle of member 1."""
         share = members / self.members
         circle = min(self.circle, members // 4)
         return Shape(members, int(self.follows * share), int(self.posts * share), int(self.crowd * share), circle)
 
 
 def person(at: int) -> tuple[str, str]:
-    """Return the user name and the display name of the member at a position, with a number where names are used up."""
+    """Return the user name and display name of the member at a position, with a number once names are used up."""
     rest, given = divmod(at * 7919 % 10_000_019, len(GIVEN))
     rest, family = divmod(rest, len(FAMILY))
     number, sign = divmod(rest, len(_SIGNS))
     name = f"{GIVEN[given]}{_SIGNS[sign]}{FAMILY[family]}{number or ''}"
-    # The first and the third sign are none.
+    # Neither the first nor the third character is an underscore.
     return f"{name}_" if sign == 2 else name, f"{GIVEN[given].title()} {FAMILY[family].title()}"
 
 
 def followees_of(shape: Shape, seed: int = 5) -> Iterator[tuple[Ints, Ints]]:
-    """Followers and followees, block by block: a follow may come twice.
+    """Yield blocks of followers and followees; a follow may occur twice.
 
-    Popularity falls with the power 0.75 of a member's place, beside the crowd of member 0 and the circle of member 1.
+    Popularity is proportional to the power -0.75 of a member's rank, besides the crowd of member 0 and the circle of member 1.
     """
     rng = np.random.default_rng(seed)
     n = shape.members
     for followee, size in ((0, shape.crowd), (1, shape.circle)):
-        # Spread over all, so that every shard has its share of them.
+        # Spread over all members, so that every shard has followers.
         chosen = 2 + np.arange(size, dtype=np.int64) * ((n - 2) // max(1, size))
         for start in range(0, size, _BLOCK):
             part = chosen[start : start + _BLOCK]
@@ -78,7 +78,7 @@ def followees_of(shape: Shape, seed: int = 5) -> Iterator[tuple[Ints, Ints]]:
     left = shape.follows - shape.crowd - shape.circle
     while left > 0:
         size = min(left, _BLOCK)
-        # A place whose share of all falls with its power 0.75: the inverse of the cumulative share, x ** 0.25.
+        # The probability of a rank decreases with its power 0.75; this is the inverse of the cumulative distribution, x ** 0.25.
         followees = 2 + ((n - 2) * rng.random(size) ** 4).astype(np.int64)
         followers = rng.integers(2, n, size)
         yield followers, followees
@@ -86,7 +86,7 @@ def followees_of(shape: Shape, seed: int = 5) -> Iterator[tuple[Ints, Ints]]:
 
 
 def write(folder: Path, shape: Shape) -> None:
-    """Write `members.csv`, `follows.csv` and `posts.jsonl` into a directory, unless they are there."""
+    """Write `members.csv`, `follows.csv` and `posts.jsonl` to a directory, unless they exist."""
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "done"
     if done.exists():
@@ -114,7 +114,7 @@ def _write_follows(path: Path, shape: Shape) -> None:
 
 
 def _write_posts(path: Path, shape: Shape) -> None:
-    """The popular write more than others, as they do; everybody's posts are spread over the same years."""
+    """Popular members post more; all members' posts are spread over the same years."""
     rng = np.random.default_rng(6)
     with path.open("wb") as file:
         for start in range(0, shape.posts, _BLOCK):

@@ -1,14 +1,14 @@
-"""Photos that members would like: how often does For you find one that its author made, without knowing who made it.
+"""Recommendation quality: how often For you finds a photo of an author that a viewer likes, without knowing its author.
 
-Of the real posts' authors with twenty or more, each becomes a viewer. The older four fifths of what they wrote are posts that they
-like; the newest fifth is hidden. Who wrote a post, its votes and everything else is masked: the ranking has tags, words and
-moments. One hidden post is ranked among 99 by others from the same month (or those nearest in time where the month has fewer), and
-is a hit where it is among the first ten. By chance that is 0.1. Popularity ranks by the votes of the data, recency by time; the raw
-engine is the cosine of the tags, weighted by inverse frequency (TF-IDF).
+Each author of the real data with at least twenty posts becomes a viewer, who likes the older four fifths of their own posts; the
+newest fifth is hidden. The author, the votes and all other data of a post are masked: the ranking has tags, words and times. One
+hidden post is ranked among 99 by others from the same month (or the nearest in time if the month has fewer), and is a hit if it
+is among the first ten; random ranking yields 0.1. Popularity ranks by the votes in the data, recency by time; the raw engine is
+the cosine of the tags, weighted by inverse frequency (TF-IDF).
 
 "Ours" is `core.ranking`: strengths of likes, affinities to tags, the terms, and the balanced recipe. Half-lives of a like are
-compared on half of the authors (tuned), everything else is measured on the other half (tested). Some of them like the same posts
-through the library, which must derive the same affinities.
+compared on half of the authors (tuned), everything else is measured on the other half (tested). Some of them like these posts
+through the library, which must derive equal affinities.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ from shoal.core.text import check_tag
 from shoal.queries.foryou.interests import interests_of
 
 _LEAST = 20
-"""Posts of an author who becomes a viewer."""
+"""Minimum posts of an author who becomes a viewer."""
 _OTHERS = 99
 _DEPTH = 10
 _NEAREST = 300
-"""Posts by others, nearest in time, of which those 99 are drawn where the month has fewer."""
+"""Posts by others, nearest in time, from which the 99 are drawn if the month has fewer."""
 _EACH = 5
-"""Hidden posts of each viewer that are ranked, at most."""
+"""Maximum hidden posts per viewer that are ranked."""
 _HALF_LIVES = (1.0, 1 / 3, 1 / 12)
-"""Parts of the usual forgetting: half-lives of 30, 90 and 360 days."""
+"""Fractions of the usual decay rate: half-lives of 30, 90 and 360 days."""
 _THROUGH_THE_LIBRARY = 40
-"""Likes of a viewer that are given through the library, at most."""
+"""Maximum likes per viewer that are given through the library."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
 class Photo(NamedTuple):
-    """A post as it is known to the ranking, besides `author`, which is masked, and `votes`, by which popularity ranks."""
+    """A post as the ranking sees it, with `author`, which is masked, and `votes`, by which popularity ranks."""
 
     author: str
     moment: int
-    """Milliseconds since the first one, on the clock of the ids."""
+    """Milliseconds since the first post, on the clock of the ids."""
     tags: tuple[str, ...]
     words: int
     votes: int
@@ -70,7 +70,7 @@ class Photo(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A hidden post, the first, among others; what their viewer liked before."""
+    """A hidden post (the first) among others, and the posts that its viewer liked before."""
 
     liked: Ints
     candidates: Ints
@@ -80,12 +80,12 @@ _POSTS = Path("posts", "photos_cc0_pdm.jsonl.gz")
 
 
 def are_in(data: Path) -> bool:
-    """Return whether a directory has the real posts."""
+    """Return whether a directory contains the real posts."""
     return (data / _POSTS).exists()
 
 
 def photos(data: Path) -> list[Photo]:
-    """Return the real posts, the oldest first."""
+    """Return the real posts, oldest first."""
     with gzip.open(data / _POSTS) as lines:
         rows = sorted(map(msgspec.json.decode, lines), key=lambda row: str(row["created_at"]))
     moments = [datetime.fromisoformat(row["created_at"]) for row in rows]
@@ -93,7 +93,7 @@ def photos(data: Path) -> list[Photo]:
     return [
         Photo(
             author=str(row["user_id"]),
-            # Ids begin in 2024: all moments are moved by the same time, so that what lies between them stays.
+            # Ids begin in 2024: all times are shifted by a constant, which preserves the intervals.
             moment=EPOCH_MS + int((at.timestamp() - first) * 1_000),
             tags=_tags(row["tags"]),
             words=len(f"{row['name'] or ''} {row['description'] or ''}".split()),
@@ -107,7 +107,7 @@ def photos(data: Path) -> list[Photo]:
 def _tags(given: Sequence[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for tag in given:
-        # Some are no tags here: too long, or without a letter.
+        # Some are invalid tags: too long, or without a letter.
         with suppress(InvalidInput):
             found[check_tag(tag)] = None
     return tuple(found)
@@ -143,7 +143,7 @@ Scorer = Callable[[Case], Floats]
 
 
 def ours(all_: Sequence[Photo], uses: Mapping[str, int], forgetting: float = 1.0) -> Scorer:
-    """Score by the terms and the balanced recipe, as the feed does, with what is not masked."""
+    """Score by the terms and the balanced recipe of the feed, using unmasked data only."""
 
     def scored(case: Case) -> Floats:
         found = [all_[at] for at in case.candidates.tolist()]
@@ -164,13 +164,13 @@ def ours(all_: Sequence[Photo], uses: Mapping[str, int], forgetting: float = 1.0
 
 
 def affinities_of(likes: Sequence[Photo], uses: Mapping[str, int], now: int, forgetting: float) -> dict[str, float]:
-    """Return affinities to tags, as the feed derives them from likes that were given when the posts were made."""
+    """Return affinities to tags, derived by the feed's formula from likes given when the posts were created."""
     strengths = tag_strengths((photo.tags, decay(floor_at(photo.moment), now) ** forgetting) for photo in likes)
     return strongest({tag: tag_affinity(strength, uses[tag]) for tag, strength in strengths.items()})
 
 
 def cosine(all_: Sequence[Photo], uses: Mapping[str, int]) -> Scorer:
-    """Score by the cosine of the tags of a post with those of all that were liked, weighted by inverse frequency."""
+    """Score by the cosine of a post's tags with the tags of all liked posts, weighted by inverse frequency."""
     weights = {tag: math.log(len(all_) / count) for tag, count in uses.items()}
 
     def scored(case: Case) -> Floats:
@@ -184,7 +184,7 @@ def cosine(all_: Sequence[Photo], uses: Mapping[str, int]) -> Scorer:
 
 
 def hit_rate(cases: Sequence[Case], scorer: Scorer) -> float:
-    """Return the part of the cases in which the hidden post is among the first ten; of equal scores any may be first."""
+    """Return the fraction of cases whose hidden post is among the first ten; ties are broken at random."""
     hits = []
     for case in cases:
         scored = scorer(case)
@@ -194,7 +194,7 @@ def hit_rate(cases: Sequence[Case], scorer: Scorer) -> float:
 
 
 async def other_affinities(all_: Sequence[Photo], liking: Sequence[Case]) -> int:
-    """Return for how many viewers the library derives other affinities from the same likes, given now."""
+    """Return for how many viewers the library derives different affinities from likes given now."""
     other = 0
     for case in liking:
         liked = [photo for photo in (all_[at] for at in case.liked.tolist()) if photo.tags][:_THROUGH_THE_LIBRARY]

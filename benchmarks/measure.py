@@ -1,8 +1,8 @@
-"""Shared parts of all benchmarks: percentiles, the memory and the CPU time of processes, and a report with targets.
+"""Shared parts of all benchmarks: percentiles, memory and CPU time of processes, and a report with targets.
 
-A report says what was measured, how that compares with the raw engine of the same run, and whether the target is met or by
-how much it is missed. A missed target is no failure. A benchmark that has not done what it says it measures is one: each checks
-that, and ends with status 1 otherwise.
+A report contains the measurements, their ratio to the raw engine of the same run, and whether each target is met or by how much
+it is missed. A missed target is not a failure. Each benchmark verifies that it did the work that it claims to measure, and exits
+with 1 otherwise.
 
 A benchmark is a module with a `main` that takes its options from `parser`. It has three sizes: the full one, whose figures are
 published, `--quick`, and `--smallest`, a second or two, in which `make test` runs all of them.
@@ -37,7 +37,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One measured number. `least` or `most` is its target; `raw` is what the raw engine did in the same run."""
+    """One measured number. `least` or `most` is its target; `raw` is the figure of the raw engine in this run."""
 
     what: str
     value: float
@@ -68,14 +68,14 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{sign} {_shown(self.target)}: " + ("met" if met else f"missed by {self.missed_by:.0%}")
 
     def cells(self) -> tuple[str, ...]:
-        """The row of a table: figure, value, unit, raw engine, ratio to it, target."""
+        """Return the cells of a table row: figure, value, unit, raw engine, ratio to it, target."""
         raw = "" if self.raw is None else _shown(self.raw)
         ratio = f"{self.value / self.raw:.2f}" if self.raw else ""
         return self.what, _shown(self.value), self.unit, raw, ratio, self.verdict
 
 
 class Check(msgspec.Struct, frozen=True):
-    """Whether the benchmark did what it says: `found` is what `wanted` should be."""
+    """A verification of the benchmark's work: `found` must equal `wanted`."""
 
     what: str
     found: float
@@ -83,7 +83,6 @@ class Check(msgspec.Struct, frozen=True):
 
     @property
     def right(self) -> bool:
-        """Whether it did."""
         return self.found == self.wanted
 
 
@@ -104,7 +103,7 @@ def decode_line(line: str) -> Line:
 
 @dataclass
 class Report:
-    """The figures of one benchmark, printed as a table and as one line of JSON."""
+    """The figures of a benchmark, printed as a table and as a line of JSON."""
 
     benchmark: str
     size: str = FULL
@@ -113,7 +112,7 @@ class Report:
 
     @property
     def quick(self) -> bool:
-        """Whether it runs in less than its full size."""
+        """Whether this is a quick or smallest run."""
         return self.size != FULL
 
     def add(
@@ -124,7 +123,7 @@ class Report:
         *,
         raw: float | None = None,
     ) -> None:
-        """Add a row. Targets are those of the full size: a smaller run has none."""
+        """Add a row. Targets apply to the full size only."""
         target = None if self.quick else target_of(self.benchmark, what)
         least = most = None
         if target is not None:
@@ -133,11 +132,11 @@ class Report:
         self.figures.append(Figure(what, float(value), unit, least, most, raw))
 
     def check(self, what: str, found: float, wanted: float) -> None:
-        """Compare what was done with what the figures stand for."""
+        """Compare the work done with the work that the figures assume."""
         self.checks.append(Check(what, float(found), float(wanted)))
 
     def show(self) -> NoReturn:
-        """Print everything, and end the program: with status 1 when a check failed, or when nothing was checked.
+        """Print everything and exit; the status is 1 if a check failed or there was none.
 
         A process that waited long for a core was measured on a busy machine, and its rates mean little.
         """
@@ -159,7 +158,7 @@ class Report:
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as their widest cell; numbers to the right."""
+    """Print columns as wide as their widest cell, with numbers aligned to the right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     right = {at for at, name in enumerate(head) if name in {"value", "raw engine", "ratio"}}
     for row in (head, ["-" * width for width in widths], *rows):
@@ -177,7 +176,7 @@ def _shown(value: float) -> str:
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """How a set of measurements is spread, in the unit they came in; all 0 when there are none."""
+    """Percentiles of measurements, in their unit; all 0 if there are none."""
 
     median: float = 0.0
     p90: float = 0.0
@@ -186,14 +185,14 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The percentiles of some measurements."""
+    """Return the percentiles of some measurements."""
     if not len(values):
         return Spread()
     return Spread(*(float(value) for value in np.percentile(np.asarray(values), (50, 90, 99, 100))))
 
 
 def host_line() -> str:
-    """The machine, the versions, and how busy it is at this moment: a load above the benchmark's own makes figures worthless."""
+    """Describe the machine, the versions and the current load: a load above the benchmark's own makes figures worthless."""
     model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "?")
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return (
@@ -210,19 +209,19 @@ def _lines(path: str | Path) -> list[str]:
 
 
 def rss(pid: int | None = None) -> int:
-    """Resident bytes of one process (this one by default); 0 when it is gone."""
+    """Return the resident bytes of a process (default: this one); 0 if it has ended."""
     return _statm(pid or os.getpid())[1]
 
 
 def _statm(pid: int) -> tuple[int, int]:
-    """Bytes of a process's address space, and those of them that are resident; zeros when it is gone."""
+    """Return the bytes of a process's address space and of its resident part; zeros if it has ended."""
     found = _lines(f"/proc/{pid}/statm") or ["0 0"]
     size, resident = map(int, found[0].split()[:2])
     return size * _PAGE, resident * _PAGE
 
 
 def held_bytes(value: object) -> int:
-    """Bytes of an object and of what its tuples, sets and maps hold: each object once."""
+    """Return the bytes of an object and of the contents of its tuples, sets and maps, each object counted once."""
     seen: set[int] = set()
     waiting, size = [value], 0
     while waiting:
@@ -239,18 +238,18 @@ def held_bytes(value: object) -> int:
 
 
 def huge_pages() -> int:
-    """Bytes of this process that lie in huge pages."""
+    """Return the bytes of this process in huge pages."""
     lines = _lines("/proc/self/smaps_rollup")
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("AnonHugePages"))
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all that descend from it."""
+    """Return a process and all its descendants."""
     return [pid, *_descendants(pid)]
 
 
 def _descendants(pid: int) -> dict[int, int]:
-    """Return the parent of each process that descends from one."""
+    """Return the parent of each descendant of a process."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (stat := _lines(entry / "stat")):
@@ -264,10 +263,10 @@ def _descendants(pid: int) -> dict[int, int]:
 
 
 def tree_rss(pid: int) -> int:
-    """Resident bytes of a process and its descendants; pages that they share count once for each.
+    """Return the resident bytes of a process and its descendants; shared pages count once for each.
 
-    A child that has not begun its own program yet runs in the memory of its parent (vfork) and counts nothing. It is
-    known by the size of its address space.
+    A child that has not executed its own program yet shares the memory of its parent (vfork) and does not count. It is recognized
+    by the size of its address space.
     """
     parents = _descendants(pid)
     sizes = {member: _statm(member) for member in (pid, *parents)}
@@ -276,30 +275,30 @@ def tree_rss(pid: int) -> int:
 
 
 def tree_cpu(pid: int) -> float:
-    """CPU seconds of a process and its descendants so far."""
+    """Return the CPU seconds of a process and its descendants so far."""
     return sum(_cpu(Path(f"/proc/{member}/stat")) for member in tree(pid))
 
 
 def main_thread_clock(pid: int) -> Clock:
-    """Return the processor time and the waiting time of the main thread of a process so far; zeros when it is gone."""
+    """Return the processor time and waiting time of the main thread of a process so far; zeros if it has ended."""
     return next((_clock(line) for line in _lines(f"/proc/{pid}/task/{pid}/schedstat")), Clock())
 
 
 def process_cpu(pid: int) -> float:
-    """CPU seconds of the threads that a process has now, so far, to the nanosecond: `tree_cpu` goes by ticks of 10 ms."""
+    """Return the CPU seconds of the current threads of a process, to the nanosecond: `tree_cpu` has ticks of 10 ms."""
     found = [_lines(task / "schedstat") for task in Path(f"/proc/{pid}/task").iterdir()]
     return sum(int(lines[0].split()[0]) for lines in found if lines) / 1e9
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """Seconds that a thread ran, and seconds that it was ready to run but others had the cores."""
+    """Seconds that a thread ran, and seconds that it was ready to run but waited for a core."""
 
     ran: float = 0.0
     waited: float = 0.0
 
 
 def thread_clocks() -> dict[str, Clock]:
-    """Return the processor time and the waiting time of each thread of this process so far, by its name in Python."""
+    """Return the processor time and waiting time of each thread of this process so far, by its name in Python."""
     found: dict[str, Clock] = {}
     for thread in threading.enumerate():
         for line in _lines(f"/proc/self/task/{thread.native_id}/schedstat"):
@@ -318,7 +317,7 @@ def _cpu(stat: Path) -> float:
 
 
 def device_bytes(path: Path) -> int:
-    """Bytes written so far to the disk that holds a path, by everybody: what a process alone wrote, Linux does not say exactly."""
+    """Return the bytes written so far to the disk of a path by all processes: Linux has no exact figure per process."""
     device = path.stat().st_dev
     for line in _lines("/proc/diskstats"):
         fields = line.split()
@@ -328,7 +327,7 @@ def device_bytes(path: Path) -> int:
 
 
 class Options(argparse.ArgumentParser):
-    """Options whose defaults depend on the size that is chosen; what is given wins over any size."""
+    """Options whose defaults depend on the chosen size; explicit values override these."""
 
     def __init__(self, about: str | None, sizes: Mapping[str, Mapping[str, Any]]) -> None:
         super().__init__(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -341,25 +340,25 @@ class Options(argparse.ArgumentParser):
             chosen.add_argument(f"--{size}", dest="size", action="store_const", const=size, default=FULL, help=about_it)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As of `argparse`, with the defaults of the size."""
+        """Parse like `argparse`, with the defaults of the size."""
         size = super().parse_known_args(args, argparse.Namespace())[0].size
         self.set_defaults(**self._sizes.get(size, {}))
         return super().parse_known_args(args, namespace)
 
 
 def parser(about: str | None, *, quick: Mapping[str, Any], smallest: Mapping[str, Any]) -> Options:
-    """The options that every benchmark has; `quick` and `smallest` are the values of its own options in these sizes."""
+    """Return the options of every benchmark; `quick` and `smallest` are the values of its own options in these sizes."""
     return Options(about, {QUICK: quick, SMALLEST: {**quick, **smallest}})
 
 
 def keep_option(options: argparse.ArgumentParser) -> None:
-    """`--keep`, for benchmarks that build a store."""
+    """Add `--keep`, for benchmarks that build a store."""
     options.add_argument("--keep", type=Path, metavar="DIR", help="keep built stores here and use them again")
 
 
 @contextmanager
 def workplace(keep: Path | None) -> Iterator[Path]:
-    """A directory for stores: the one that is kept, or one that goes away at the end."""
+    """Yield a directory for stores: the given one, or a temporary one."""
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         yield keep
@@ -369,7 +368,7 @@ def workplace(keep: Path | None) -> Iterator[Path]:
 
 
 def benchmarks() -> list[str]:
-    """The names of all benchmarks: the modules beside this one that take their options from `parser`."""
+    """Return the names of all benchmarks: the modules in this folder that take their options from `parser`."""
     here = Path(__file__)
     modules = sorted(path for path in here.parent.glob("[a-z]*.py") if path != here)
     return [path.stem for path in modules if re.search(r"= parser\(\s*__doc__", path.read_text("utf-8"))]

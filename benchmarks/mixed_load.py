@@ -40,7 +40,7 @@ _MIB = 1 << 20
 _TEXT = "Spring tide, number {}: the quay is under water, and the ferry waits outside until the wall can be seen again."
 _FORM = "application/x-www-form-urlencoded"
 _NEWEST = 500
-"""Posts that may be liked, and follows that were made and will be taken back."""
+"""Number of recent posts that may be liked, and of recent follows that will be undone."""
 _LOOK_SECONDS = 20.0
 _MINUTE = 60.0
 _SHARES = {"home": 90.0, "post": 5.0, "like": 2.5, "follow": 2.5}
@@ -49,7 +49,7 @@ _posted = msgspec.json.Decoder(Posted)
 
 
 class Mixture:
-    """Requests without end, of the members of the network; answers to posts say what may be liked."""
+    """An endless mixture of requests by members of the network; responses to posts provide the ids to like."""
 
     def __init__(self, server: Server, keys: Keys, ids: list[str], seed: int) -> None:
         self._server = server
@@ -61,10 +61,10 @@ class Mixture:
         self._posts: deque[str] = deque(maxlen=_NEWEST)
         self._follows: deque[tuple[str, str]] = deque()
         self.last = ""
-        """The newest post of one of the authors whom the probe follows."""
+        """The newest post by an author whom the probe follows."""
 
     def requests(self) -> Iterator[Request]:
-        """Yield them, drawn by their shares."""
+        """Yield requests, drawn by their frequencies."""
         kinds, weights = list(_SHARES), list(_SHARES.values())
         while True:
             kind = self._random.choices(kinds, weights)[0]
@@ -83,7 +83,7 @@ class Mixture:
         wire = self._server.request("POST", "/api/v1/statuses", token, text, _FORM)
         return Request("post", wire, self._noting(token in self._authors))
 
-    def _noting(self, by_author: bool) -> Check:  # a plain fact of the token
+    def _noting(self, by_author: bool) -> Check:
         def note(status: int, body: bytes) -> str:
             if status != 200:
                 return f"status {status}"
@@ -96,7 +96,7 @@ class Mixture:
         return note
 
     def _follow(self) -> Request:
-        """Follow somebody; once there are many such follows, take the oldest back."""
+        """Follow a random member; once there are many such follows, undo the oldest."""
         if len(self._follows) >= _NEWEST:
             token, id_ = self._follows.popleft()
             return self._act("unfollow", f"accounts/{id_}/unfollow", token)
@@ -115,7 +115,7 @@ def _is_done(status: int, _body: bytes) -> str:
 
 
 async def ids_of(server: Server, tokens: list[str]) -> list[str]:
-    """Return the ids of the members of these tokens."""
+    """Return the ids of the members with these tokens."""
     async with httpx.AsyncClient(base_url=f"http://{server.host}:{server.port}", timeout=30) as client:
         ids = []
         for token in tokens:
@@ -127,7 +127,7 @@ async def ids_of(server: Server, tokens: list[str]) -> list[str]:
 
 
 class Pauses:
-    """The pauses of the server, as its metrics tell them while it is under load."""
+    """The pauses of the server under load, from its metrics."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}/metrics"
@@ -136,14 +136,14 @@ class Pauses:
         self._last: dict[tuple[str, str], float] = {}
 
     async def watch(self) -> None:
-        """Look now, and again and again until cancelled."""
+        """Sample repeatedly until cancelled."""
         self._first = await self._look()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             await self.look()
 
     async def look(self) -> None:
-        """Look once more."""
+        """Sample once."""
         self._last = await self._look()
         for name, longest in self._longest.items():
             self._longest[name] = max(longest, self._last[f"shoal_{name}_longest_seconds", ""])
@@ -155,7 +155,7 @@ class Pauses:
         return {(sample.name, sample.labels.get("le", "")): sample.value for sample in samples}
 
     def tell(self, report: Report, workers: int) -> None:
-        """The rows of both."""
+        """Add the rows of both kinds of pauses."""
         for name, said in (("loop_delay", "the loop stood still"), ("garbage_pause", "garbage was collected")):
             words = f"{workers}: {said}"
             report.add(f"{words}: longest", self._longest[name] * 1e3, "ms")
@@ -166,14 +166,14 @@ class Pauses:
         return self._last[name, edge] - self._first[name, edge]
 
     def _percentile(self, name: str, share: float) -> float:
-        """Return the end of the step of the histogram in which it lies."""
+        """Return the upper bound of the histogram bucket that contains the percentile."""
         wanted = share * self._grown(f"{name}_count", "")
         edges = sorted(float(edge) for (of, edge) in self._last if of == f"{name}_bucket" and edge != "+Inf")
         return next((edge for edge in edges if self._grown(f"{name}_bucket", str(edge)) >= wanted), float("inf"))
 
 
 def tell(report: Report, workers: int, outcome: OpenOutcome, bare: OpenOutcome) -> None:
-    """The rows of the load on so many processes."""
+    """Add the rows of the load on this number of processes."""
     report.add(f"{workers}: requests", outcome.answers / outcome.seconds, "1/s")
     raw = spread(bare.latencies())
     for kind_, latencies in [
@@ -194,14 +194,14 @@ def tell(report: Report, workers: int, outcome: OpenOutcome, bare: OpenOutcome) 
 
 
 def _warming(seconds: float) -> float:
-    """Return for how long the load runs before it is measured: a tenth, or a minute, as the longest pauses are of the last one."""
+    """Return the seconds of load before the measurement: a tenth, or a minute, the period of the longest reported pauses."""
     return max(1.0, seconds / 10, _MINUTE if seconds > _MINUTE else 0.0)
 
 
 async def measure(
     child: Child, port: int, keys: Keys, chosen: argparse.Namespace, report: Report, workers: int
 ) -> OpenOutcome:
-    """Load the server; tell its memory, and the pauses of the process that makes the changes."""
+    """Load the server; report its memory, and the pauses of the process that writes."""
     server = child.server
     mixture = Mixture(server, keys, await ids_of(server, keys.all), chosen.seed)
     requests = mixture.requests()
@@ -229,7 +229,7 @@ async def measure(
 
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Build the network if it is not there, serve it, load it; then load the server that does nothing."""
+    """Build the network if it does not exist, serve and load it; then load the server without logic."""
     store, keys = await kept(place, Shape.of(chosen.circle))
     report.figures += keys.figures
     outcomes = {}
@@ -251,7 +251,6 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
 
 
 def main() -> None:
-    """Build, serve, load, report."""
     options = parser(
         __doc__,
         quick={"seconds": 20.0, "circle": 200},

@@ -1,8 +1,8 @@
 """The network that GoToSocial was measured with: 1,001 members, 49,136 follows, one member followed by all, 5,000 posts.
 
-It is made through the commands, so the store is what a server would have written. Members 0 to 999 each follow the 48 at the
-same distances from them, and the celebrity, member 1,000; each of 68 authors gets two followers more, the probe among them,
-so that a post of theirs goes to exactly 50.
+It is created through the commands, so the store has the rows that a server would write. Members 0 to 999 each follow the 48 at
+fixed distances from them, and the celebrity, member 1,000. Each of 68 authors gets two additional followers, one of them the
+probe, so that their posts go to exactly 50.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SCOPES = ("read", "write", "follow")
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """How large the network is; `circle` members stand in a ring, and one celebrity beside it."""
+    """The size of the network: `circle` members in a ring, and one celebrity."""
 
     circle: int = 1_000
     each: int = 48
@@ -41,12 +41,12 @@ class Shape(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, circle: int) -> Shape:
-        """The shape for a circle of this size, in which every home is a full page."""
+        """Return the shape for a circle of this size, in which every home page is full."""
         return cls() if circle == cls().circle else cls(circle, circle // 5, circle // 3, 25 * circle)
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """Tokens for a client: of every member, of the authors with 50 followers, and of one who follows them."""
+    """Tokens for a client: of every member, of the authors with 50 followers, and of a member who follows these authors."""
 
     all: list[str]
     authors: list[str]
@@ -55,7 +55,7 @@ class Keys(msgspec.Struct, frozen=True):
 
 
 def follows_of(shape: Shape) -> tuple[list[tuple[int, int]], list[int]]:
-    """Follower and followee positions, and the authors with two followers more than the others."""
+    """Return follower and followee positions, and the authors with two additional followers."""
     steps = [1 + 19 * step % (shape.circle - 1) for step in range(shape.each)]
     pairs = {(member, (member + step) % shape.circle) for member in range(shape.circle) for step in steps}
     pairs |= {(member, shape.circle) for member in range(shape.circle)}
@@ -68,12 +68,12 @@ def follows_of(shape: Shape) -> tuple[list[tuple[int, int]], list[int]]:
 
 
 async def build(path: Path, shape: Shape) -> Keys:
-    """Make the network in a new store."""
+    """Create the network in a new store."""
     return await build_on(Settings(store=url_of(path), media="memory://"), shape)
 
 
 async def kept(place: Path, shape: Shape) -> tuple[Path, Keys]:
-    """Return the store in a folder, and who is there; they are made where no earlier run has left them."""
+    """Return the store in a folder and its tokens; both are created if no earlier run did."""
     store, told = place / f"http-{shape.circle}.db", place / f"http-{shape.circle}.json"
     if told.exists():
         return store, msgspec.json.decode(told.read_bytes(), type=Keys)
@@ -83,7 +83,7 @@ async def kept(place: Path, shape: Shape) -> tuple[Path, Keys]:
 
 
 async def build_on(settings: Settings, shape: Shape) -> Keys:
-    """Make the network on empty stores."""
+    """Create the network in empty stores."""
     async with open_network(settings) as network:
         return await _fill(network, shape)
 
@@ -95,7 +95,7 @@ async def _fill(network: Network, shape: Shape) -> Keys:
     pairs, authors = follows_of(shape)
     await _many(relationships.follow(writes, ids[one], ids[other]) for one, other in pairs)
     texts = [Draft(text=_TEXT.format(number)) for number in range(shape.posts)]
-    # The celebrity follows nobody: only with 20 posts of their own is their home a full page.
+    # The celebrity follows no member, so only 20 own posts make their home page full.
     await _many(
         posts.create(writes, ids[number % len(ids) if number % 100 else -1], draft)
         for number, draft in enumerate(texts)
@@ -112,7 +112,7 @@ async def _fill(network: Network, shape: Shape) -> Keys:
 
 
 async def _many(work: Iterable[Awaitable[T]]) -> Sequence[T]:
-    """All of it, a few hundred at a time, in order."""
+    """Await everything in order, some hundreds at a time."""
     done: list[T] = []
     waiting: list[Awaitable[T]] = []
     for one in work:

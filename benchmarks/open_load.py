@@ -1,8 +1,7 @@
-"""A load that comes when it comes: requests are due at moments of their own, whether or not the server is done with others.
+"""An open-loop load: requests are due at fixed times, independent of earlier responses.
 
-The moments are those of a Poisson process. A request that is due takes a free connection, or opens one. Its latency runs from
-the moment at which it was due to the end of its answer, so a server that stops for a while is charged with every request that
-was due meanwhile.
+The times are those of a Poisson process. A due request takes a free connection or opens one. Its latency is measured from its due
+time to the end of its response, so a pause of the server counts for every request that was due during it.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from typing import NamedTuple
 from benchmarks.http_client import AnswerReader, Check, Server
 
 _MOST_CONNECTIONS = 1_000
-"""Beyond that a request is an error: the server is so far behind that a client would have gone."""
+"""Above this number of connections a request is an error: a real client would have given up."""
 _PATIENCE_SECONDS = 30.0
 
 
 class Request(NamedTuple):
-    """A request on the wire, its kind, and what looks at the answer."""
+    """A request on the wire, its kind, and the check of its response."""
 
     kind: str
     wire: bytes
@@ -33,7 +32,7 @@ class Request(NamedTuple):
 
 @dataclass
 class Kind:
-    """Results of the requests of one kind. `latencies` are seconds, one for each answer."""
+    """Results of the requests of a kind. `latencies` are seconds, one per response."""
 
     latencies: array[float] = field(default_factory=lambda: array("d"))
     wrong: Counter[str] = field(default_factory=Counter)
@@ -41,7 +40,7 @@ class Kind:
 
 @dataclass
 class OpenOutcome:
-    """Results of a load, by kind. `late` are the seconds by which the client itself sent each request too late."""
+    """Results of a load, by kind. `late` are the seconds by which the client sent each request late."""
 
     kinds: dict[str, Kind] = field(default_factory=dict)
     late: array[float] = field(default_factory=lambda: array("d"))
@@ -50,21 +49,21 @@ class OpenOutcome:
 
     @property
     def answers(self) -> int:
-        """Answers of all kinds."""
+        """The number of responses of all kinds."""
         return sum(len(kind.latencies) for kind in self.kinds.values())
 
     @property
     def wrong(self) -> Counter[str]:
-        """Problems of all kinds, those of requests without an answer among them."""
+        """Errors of all kinds, including requests without a response."""
         return sum((kind.wrong for kind in self.kinds.values()), Counter[str]())
 
     def latencies(self) -> array[float]:
-        """Return those of all kinds."""
+        """Return the latencies of all kinds."""
         return array("d", [latency for kind in self.kinds.values() for latency in kind.latencies])
 
 
 class _OpenConnection(AnswerReader):
-    """A connection that is free, or waits for one answer."""
+    """A connection that is idle or waits for one response."""
 
     def __init__(self, load: _OpenLoad) -> None:
         super().__init__()
@@ -73,7 +72,7 @@ class _OpenConnection(AnswerReader):
         self._request: Request | None = None
 
     def ask(self, request: Request, due: float) -> None:
-        """Send a request that was due at this moment."""
+        """Send a request with this due time."""
         self._request, self._due = request, due
         self.send(request.wire)
 
@@ -94,19 +93,19 @@ class _OpenConnection(AnswerReader):
             self._request = None
 
     def give_up(self, reason: str) -> None:
-        """Close the connection at the end of the load; an answer that is missing is told as wrong."""
+        """Close the connection at the end of the load; a missing response is reported as an error."""
         if self._request is not None:
             self.lost(reason)
         self.finish()
 
     @property
     def waits(self) -> bool:
-        """Whether an answer is missing."""
+        """Whether a response is missing."""
         return self._request is not None
 
 
 class _OpenLoad:
-    """A load that runs."""
+    """A running load."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -119,7 +118,7 @@ class _OpenLoad:
         return self.outcome.kinds.setdefault(name, Kind())
 
     def begin(self, request: Request, due: float) -> None:
-        """Send it over the connection that was free last, or over a new one."""
+        """Send a request over the most recently used idle connection, or over a new one."""
         self.outcome.late.append(time.perf_counter() - due)
         if self.free:
             self.free.pop().ask(request, due)
@@ -141,7 +140,7 @@ class _OpenLoad:
         made[1].ask(request, due)
 
     async def end(self) -> None:
-        """Wait for the answers that are missing, then close all connections."""
+        """Wait for missing responses, then close all connections."""
         deadline = time.perf_counter() + _PATIENCE_SECONDS
         while (self._opening or any(one.waits for one in self._all)) and time.perf_counter() < deadline:  # noqa: ASYNC110  # many may end
             await asyncio.sleep(0.01)
@@ -152,7 +151,7 @@ class _OpenLoad:
 
 
 async def open_load(server: Server, requests: Iterator[Request], rate: float, seconds: float, seed: int) -> OpenOutcome:
-    """Send `rate` requests a second, on average, for so many seconds; then wait for what has not been answered."""
+    """Send `rate` requests per second, on average, for `seconds`; then wait for missing responses."""
     load, random_ = _OpenLoad(server), random.Random(seed)
     started = due = time.perf_counter()
     while (due := due + random_.expovariate(rate)) < started + seconds:

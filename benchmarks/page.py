@@ -31,7 +31,7 @@ README = REPOSITORY / "README.md"
 FIGURES = REPOSITORY / "docs" / "figures.json"
 
 BUSY_FIGURE, SECONDS_FIGURE = "share of the machine that others had", "the whole run"
-"""Figures by which a long run tells what is otherwise told beside it."""
+"""Figures of a long run that are otherwise stored next to the results."""
 LONG = REPOSITORY / "docs" / "figures-long.json"
 
 
@@ -87,7 +87,7 @@ HEADLINES = (
     Headline("Memory of a server with 1,001 members under load", "http_network", "memory after posting"),
 )
 IN_README = (0, 3, 4, 5, 7)
-"""Rows of `HEADLINES` that the README shows."""
+"""Rows of `HEADLINES` in the README."""
 
 _README_BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- /figures -->)", re.DOTALL)
 _BLOCK = re.compile(r"```figures ([\w ]+)\n(.*?)```\n", re.DOTALL)
@@ -95,7 +95,7 @@ _LONG_BLOCK = re.compile(r"```long figures ([\w ]+)\n(.*?)```\n", re.DOTALL)
 
 
 def rendered(prose: str, results: Results, long: Sequence[Results] = ()) -> str:
-    """The page. `long` are runs of their own."""
+    """Return the page. `long` contains separate long runs."""
     by_name = {result.benchmark: result for result in results.results}
     page = _LONG_BLOCK.sub(lambda block: _long_table(block[1], long, block[2].splitlines()), prose)
     page = _BLOCK.sub(lambda block: _table(block[1], by_name.get(block[1]), block[2].splitlines()), page)
@@ -200,7 +200,7 @@ def _chosen(figures: Sequence[Figure], patterns: Sequence[str]) -> Iterator[Figu
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of each page, from the figures that are kept."""
+    """Return the text of each page, from the stored figures."""
     results, long = load(FIGURES), load_long()
     written = {
         REPOSITORY / "docs" / name: rendered((TEMPLATES / name).read_text("utf-8"), results, long) for name in PAGES
@@ -210,7 +210,7 @@ def pages() -> dict[Path, str]:
 
 
 def write_page() -> None:
-    """Write the pages of the figures that are kept, and the chart in them."""
+    """Write the pages and the chart from the stored figures."""
     for path, text in pages().items():
         path.write_text(text, "utf-8")
     results = load(FIGURES)
@@ -218,17 +218,17 @@ def write_page() -> None:
 
 
 def chart_of(results: Results) -> Chart:
-    """The chart of all paths beside their limits."""
+    """Return the chart of all paths and their limits."""
     return chart(list(paths(results.results)), f"{results.day}, commit {results.commit}, {results.machine.shown()}")
 
 
 def load_long() -> list[Results]:
-    """Read the long runs that are kept."""
+    """Load the stored long runs."""
     return msgspec.json.decode(LONG.read_bytes(), type=list[Results]) if LONG.exists() else []
 
 
 def keep_long(printed: Path, command: str, mark: str, day: str) -> None:
-    """Keep what a long run printed, in place of an earlier one of the same benchmark. `mark` and `day` are of the run."""
+    """Store the printed result of a long run, replacing an earlier one of that benchmark. `mark` and `day` are of the run."""
     told = printed.read_text("utf-8").splitlines()
     line = decode_line(next(line for line in reversed(told) if line.startswith('{"benchmark"')))
     busy = next((figure.value for figure in line.figures if figure.what == BUSY_FIGURE), 0.0)
@@ -240,7 +240,6 @@ def keep_long(printed: Path, command: str, mark: str, day: str) -> None:
 
 
 def main() -> None:
-    """Take in a long run, if there is one, and write the page."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--long", type=Path, metavar="FILE", help="what a benchmark printed in a long run")
     options.add_argument("--command", default="", help="the command of that run, as the page shows it")

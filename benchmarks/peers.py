@@ -1,8 +1,7 @@
-"""Figures that makers of feed servers and of their stores published about themselves, each with the document that says it.
+"""Figures published by the makers of feed servers and of their stores, each with its source.
 
-They are printed on the page as a table (`table`), and stand on the chart of the limits beside the path that does a like thing
-(`marks`). Machines, loads and promises are theirs and differ from ours, and from each other: they give the size of a thing, not a
-ranking.
+They appear on the page as a table (`table`), and on the chart of the limits next to the path with a similar operation (`marks`).
+Machines, loads and guarantees differ from ours and from each other: they indicate an order of magnitude, not a ranking.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _MINUTE, _DAY, _MONTH = 60, 86_400, 30 * 86_400
 
 
 class Document(NamedTuple):
-    """A document to cite. `account` names who wrote it down, where that is not the maker: then it is an account of their words."""
+    """A document to cite. `account` names its author if that is not the maker; the document then reports the maker's statements."""
 
     title: str
     by: str
@@ -24,16 +23,16 @@ class Document(NamedTuple):
     account: str = ""
 
     def cited(self) -> str:
-        """Return the document as the page cites it."""
+        """Return the citation of the document."""
         told = f", as told by {self.account}" if self.account else ""
         return f"{self.by}, [{self.title}]({self.address}), {self.year or 'undated'}{told}"
 
 
 class PeerFigure(NamedTuple):
-    """A figure as its document has it.
+    """A figure from a document.
 
-    `rate` is in acts a second. `machines` is their number if the document has one, and 0 if not; `each` is the name of one of them.
-    `path` is the path of `benchmarks.limits` that it stands beside on the chart; empty where none does a like thing.
+    `rate` is in operations per second. `machines` is their number if the document has one, else 0; `each` is the term for one of
+    them. `path` is the comparable path of `benchmarks.limits` on the chart; empty if there is none.
     """
 
     peer: str
@@ -46,11 +45,11 @@ class PeerFigure(NamedTuple):
     path: str = ""
 
     def rate_of_one(self) -> float:
-        """Return acts a second of one machine, or of all of them where their number is not told."""
+        """Return operations per second of one machine, or of all if their number is unknown."""
         return self.rate / (self.machines or 1)
 
     def label(self) -> str:
-        """Return the name of the figure's dot: peer, year, and what the rate is of."""
+        """Return the label of the figure's mark: peer, year, and the operation."""
         return f"{self.peer} {self.document.year}, {f'a {self.each}' if self.machines else 'all of it'}"
 
     def cells(self) -> tuple[str, str, str, str, str]:
@@ -60,7 +59,7 @@ class PeerFigure(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A figure on the chart: its label, and acts a second."""
+    """A mark on the chart: its label, and operations per second."""
 
     label: str
     rate: float
@@ -328,14 +327,14 @@ PEERS = (
 
 
 def marks(path: str) -> Iterator[Mark]:
-    """Yield what stands on the chart beside a path, the highest first."""
+    """Yield the marks of a path on the chart, highest first."""
     beside = [figure for figure in PEERS if figure.path == path]
     for figure in sorted(beside, key=PeerFigure.rate_of_one, reverse=True):
         yield Mark(figure.label(), figure.rate_of_one())
 
 
 def table() -> str:
-    """Return the figures as a table in Markdown, a line each."""
+    """Return the figures as rows of a Markdown table."""
     lines = ["| | published | on | for each machine | document |", "|---|---|---|---|---|"]
     lines += [f"| {' | '.join(figure.cells())} |" for figure in PEERS]
     return "\n".join(lines) + "\n"

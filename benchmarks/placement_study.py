@@ -26,7 +26,7 @@ _MIB = 1 << 20
 
 
 def real_names(folder: Path, count: int) -> Path:
-    """A file with the first of the real names, or with made-up ones where those are absent."""
+    """Return a file with the first real names, or with generated ones if those are absent."""
     path = folder / "names.txt"
     if _REAL.exists():
         with gzip.open(_REAL) as lines:
@@ -38,13 +38,13 @@ def real_names(folder: Path, count: int) -> Path:
 
 
 def made_up(count: int) -> Iterable[bytes]:
-    """So many made-up names, a line each."""
+    """Return `count` generated names, one per line."""
     for batch in generated_batches(count, 1, lambda _done, _total: None):
         yield from (name + b"\n" for name in batch.encoded())
 
 
 def studied(*arguments: str) -> tuple[StudyResult, float]:
-    """Run the command. Returns its figures, and the seconds from its start to its end."""
+    """Run the command. Return its figures, and its wall-clock seconds."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "shoal.cli", "placement", "study", "--json", *arguments]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=True)
@@ -52,7 +52,7 @@ def studied(*arguments: str) -> tuple[StudyResult, float]:
 
 
 def real(report: Report, path: Path) -> None:
-    """Measure the study of real names: MD5 alone, then everything."""
+    """Measure the study of real names: MD5 alone, then all schemes."""
     names = path.read_bytes().split()
     timed(report, path, "MD5", len(names), "--only", "md5")
     result = timed(report, path, "every scheme", len(names))
@@ -64,7 +64,7 @@ def real(report: Report, path: Path) -> None:
 
 
 def timed(report: Report, path: Path, told: str, names: int, *arguments: str) -> StudyResult:
-    """Run a study of a file, and report what it took."""
+    """Study a file, and report the duration."""
     result, seconds = studied(str(path), *arguments)
     report.add(f"real names, {told}: all of it", seconds, "s")
     report.add(f"real names, {told}: memory", result.peak_bytes / _MIB, "MiB")
@@ -73,7 +73,7 @@ def timed(report: Report, path: Path, told: str, names: int, *arguments: str) ->
 
 
 def generated(report: Report, count: int) -> None:
-    """Measure the placing of made-up names at three levels."""
+    """Measure the placement of generated names at three levels."""
     result, seconds = studied("--generated", str(count), "--only", "md5")
     (md5,) = result.schemes
     raw = result.bare_loop.nanoseconds
@@ -87,7 +87,6 @@ def generated(report: Report, count: int) -> None:
 
 
 def main() -> None:
-    """Measure."""
     options = parser(
         __doc__,
         quick={"names": 631_154, "generated": 10_000_000},

@@ -31,7 +31,7 @@ _MINUTE_MS = 60_000
 
 
 async def _commit(ann: Handle, ids: Sequence[int]) -> float:
-    """Commit posts a hundred at a time; return the processor seconds of all threads that one took."""
+    """Commit posts in groups of a hundred; return the processor seconds per post, of all threads."""
     store = ann._network.store
     began = time.process_time()
     for at in range(0, len(ids), _GROUP):
@@ -44,7 +44,7 @@ async def _commit(ann: Handle, ids: Sequence[int]) -> float:
 
 
 async def _timed(times: int, call: Callable[[], Awaitable[object]]) -> float:
-    """Median seconds of a call."""
+    """Return the median seconds of a call."""
     took = []
     for _ in range(times):
         began = time.perf_counter()
@@ -54,7 +54,7 @@ async def _timed(times: int, call: Callable[[], Awaitable[object]]) -> float:
 
 
 def _bare(path: Path, member: int, before: int, times: int) -> float:
-    """Median seconds in which bare SQLite reads 20 entries from a known place, and their posts."""
+    """Return the median seconds in which bare SQLite reads 20 entries from a known position, and their posts."""
     took = []
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as read:
         for _ in range(times):
@@ -67,7 +67,7 @@ def _bare(path: Path, member: int, before: int, times: int) -> float:
 
 
 async def _walk(ann: Handle, position: int) -> None:
-    """Go to a position by cursors."""
+    """Advance to a position by cursors."""
     cursor, left = Cursor(), position + _PAGE
     while left > 0:
         page = await post_queries.authored_page(ann._reads, ann.id, ann.id, cursor.of(min(200, left)))
@@ -124,7 +124,6 @@ async def measure(path: Path, posts: int, calls: int, report: Report) -> None:
 
 
 def main() -> None:
-    """Measure, print, check."""
     options = parser(__doc__, quick={"posts": 10_000, "calls": 100}, smallest={"posts": 2_000, "calls": 5})
     options.add_argument("--posts", type=int, default=100_000, help="entries of the list")
     options.add_argument("--calls", type=int, default=300, help="reads of each position")

@@ -39,12 +39,12 @@ from shoal.settings import Settings
 
 _TEXT = "Low tide at harbour wall {}: the boats lie on the sand and wait, and the light goes grey at six."
 _TAGS = 2_000
-"""Different tags, some far more common than others."""
+"""Number of distinct tags, some far more common than others."""
 _WAL_HEAD, _FRAME_HEAD = 32, 24
 
 
 class Part(NamedTuple):
-    """A part of the work, which one run adds to the last. Stores that are not files are in memory."""
+    """A part of the work, which one run adds to the previous ones. Stores that are not files are in memory."""
 
     name: str
     search: bool = False
@@ -81,7 +81,7 @@ class Logged(NamedTuple):
 
 
 def written_bytes(path: Path) -> int:
-    """Bytes written to the disk of a file so far, after a sync of all that waits for its folder."""
+    """Return the bytes written so far to the disk of a path, after a sync of pending writes below its folder."""
     for file in path.parent.iterdir():
         if file.is_file():
             handle = os.open(file, os.O_RDONLY)
@@ -110,7 +110,7 @@ def logged(path: Path) -> Logged:
 
 
 def writers_of(network: Network) -> list[Any]:
-    """The connections that write, of the stores that are files."""
+    """Return the write connections of the stores that are files."""
     stores: tuple[Any, ...] = (network.store, network.search.index, network.counting.store)
     found = [getattr(getattr(store, "_store", store), "_writing", None) for store in stores]
     return [connection for connection in found if connection is not None]
@@ -118,7 +118,7 @@ def writers_of(network: Network) -> list[Any]:
 
 @asynccontextmanager
 async def opened(path: Path, part: Part) -> AsyncIterator[Network]:
-    """The network of a part, in a process like that of `shoal serve`."""
+    """Open the network of a part, in a process configured like that of `shoal serve`."""
     memory = "memory://"
     process.prepare()
     async with open_network(
@@ -126,7 +126,7 @@ async def opened(path: Path, part: Part) -> AsyncIterator[Network]:
             store=url_of(path), media=memory, search="" if part.search else memory, tags="" if part.cloud else memory
         )
     ) as network:
-        # An index that is new is filled with what is there: no post of ours pays for that.
+        # A new index is filled with existing posts, which must not count for ours.
         while not (await network.search.index.state()).complete:  # noqa: ASYNC110  # it is a question to a store
             await asyncio.sleep(0.05)
         process.settle()
@@ -148,7 +148,7 @@ def texts(part: Part, names: Sequence[str]) -> itertools.cycle[str]:
 
 
 async def posted(network: Network, authors: Sequence[int], part: Part, names: Sequence[str], writers: int) -> list[int]:
-    """Make the posts with several writers, and wait for their consequences; return the sizes of group commits."""
+    """Create the posts with several writers, and wait for their consequences; return the sizes of group commits."""
     shoal = Shoal(network)
     handles: dict[int, Handle] = {id_: await shoal.member(id_) for id_ in set(authors)}
     order, text = iter(authors), texts(part, names)
@@ -164,7 +164,7 @@ async def posted(network: Network, authors: Sequence[int], part: Part, names: Se
         for author in order:
             await handles[author].create(next(text))
             if not answering:
-                # All posts of one group commit are answered in the same turn of the event loop.
+                # All posts of one group commit complete in one iteration of the event loop.
                 answering = True
                 groups.append(0)
                 asyncio.get_running_loop().call_soon(answered)
@@ -176,7 +176,7 @@ async def posted(network: Network, authors: Sequence[int], part: Part, names: Se
 
 
 async def run_cost(path: Path, part: Part, authors: Sequence[int], names: Sequence[str], writers: int) -> Cost:
-    """As it ships: bytes and time."""
+    """Measure bytes and time with default settings."""
     async with opened(path, part) as network:
         listening = asyncio.create_task(_listen(network, authors[0])) if part.heard else None
         await asyncio.sleep(0.05)
@@ -197,7 +197,7 @@ async def _listen(network: Network, member: int) -> None:
 async def run_pages(
     path: Path, part: Part, authors: Sequence[int], names: Sequence[str], writers: int
 ) -> dict[str, Logged]:
-    """Without checkpoints: pages, by file."""
+    """Measure logged pages without checkpoints, by file."""
     async with opened(path, part) as network:
         for connection in writers_of(network):
             connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -216,7 +216,7 @@ def _has_log(path: Path) -> bool:
 
 
 def posts_in(path: Path) -> int:
-    """How many posts the store has."""
+    """Return the number of posts in the store."""
     with closing(sqlite3.connect(path)) as store:
         return int(store.execute("SELECT count(*) FROM association WHERE alive > 0 AND atype = 13").fetchone()[0])
 
@@ -224,7 +224,7 @@ def posts_in(path: Path) -> int:
 def tell(
     report: Report, part: Part, posts: int, cost: Cost, files: dict[str, Logged], raw: tuple[float, float]
 ) -> None:
-    """The rows of one part."""
+    """Add the rows of a part."""
     name = part.name
     report.add(f"{name}: bytes written, a post", cost.bytes / posts, "B", raw=raw[0])
     report.add(f"{name}: processor time, a post", cost.cpu / posts * 1e6, "us", raw=raw[1])
@@ -240,7 +240,7 @@ def tell(
 
 
 def raw_costs(path: Path, authors: Sequence[int], groups: list[int]) -> tuple[float, float]:
-    """Bytes and microseconds a post of bare SQLite."""
+    """Return bytes and microseconds per post of bare SQLite."""
     before, cpu = written_bytes(path), time.process_time()
     insert_posts(path, list(authors), "x" * 102, groups)
     cpu = time.process_time() - cpu
@@ -248,7 +248,6 @@ def raw_costs(path: Path, authors: Sequence[int], groups: list[int]) -> tuple[fl
 
 
 def main() -> None:
-    """Build, post, report."""
     options = parser(
         __doc__, quick={"members": 500, "posts": 6_000}, smallest={"members": 60, "posts": 128, "before": 500}
     )
@@ -267,7 +266,7 @@ def main() -> None:
 
 
 def measure(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Every part in turn."""
+    """Measure every part in turn."""
     made_up = chosen.members
     names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
     store, path = place / f"costs-{len(names)}.db", place / "post_costs.db"

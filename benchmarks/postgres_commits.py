@@ -37,7 +37,7 @@ _BARE = """
 
 @contextmanager
 def server() -> Iterator[Program]:
-    """A server of its own, gone at the end."""
+    """Yield the URL of a temporary server."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-bench-"))
     folder.chmod(0o755)
     program = postgres.start(folder)
@@ -49,7 +49,7 @@ def server() -> Iterator[Program]:
 
 
 def post(n: int) -> Batch:
-    """The n-th commit; its author is one of 4,096."""
+    """Return the n-th commit; its author is one of 4,096."""
     shard = n * 37 % 4_096
     author, id_ = compose(EPOCH_MS, shard), compose(EPOCH_MS + 1_000_000 + n, shard)
     batch = Batch(shard)
@@ -63,7 +63,7 @@ def post(n: int) -> Batch:
 async def commits(
     graph: PostgresGraph, numbers: Iterator[int], callers: int, seconds: float
 ) -> tuple[list[float], float]:
-    """Seconds that each commit took, when each caller commits as soon as its last one is durable; and the whole time."""
+    """Return the seconds of each commit, where each caller commits as soon as its last commit is durable, and the total time."""
     took: list[float] = []
     started = time.perf_counter()
 
@@ -79,7 +79,7 @@ async def commits(
 
 
 async def bare(url: str, numbers: Iterator[int], group: int, seconds: float) -> float:
-    """Rows a second."""
+    """Return rows per second."""
     connection = await asyncpg.connect(url)
     try:
         statement = await connection.prepare(_BARE)
@@ -94,7 +94,7 @@ async def bare(url: str, numbers: Iterator[int], group: int, seconds: float) -> 
 
 
 async def objects(url: str) -> int:
-    """How many the store has."""
+    """Return the number of objects in the store."""
     connection = await asyncpg.connect(url)
     try:
         return int(await connection.fetchval("SELECT count(*) FROM shoal.object"))
@@ -103,7 +103,7 @@ async def objects(url: str) -> int:
 
 
 async def measure(url: str, report: Report, seconds: float) -> None:
-    """All figures, the bare ones between those of the store."""
+    """Measure everything; the bare inserts run between the commits to the store."""
     numbers, ends = itertools.count(), itertools.count(1 << 50)
     graph = await PostgresGraph.open(url)
     try:
@@ -130,7 +130,6 @@ async def measure(url: str, report: Report, seconds: float) -> None:
 
 
 def main() -> None:
-    """Start a server, measure, report."""
     options = parser(__doc__, quick={"seconds": 1.0}, smallest={"seconds": 0.15})
     options.add_argument("--seconds", type=float, default=8.0, help="how long each number of callers commits")
     chosen = options.parse_args()

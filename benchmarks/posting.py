@@ -1,4 +1,4 @@
-"""Drives posts through the library and watches what becomes of each: its commit, its fan-out, its bytes and its CPU time."""
+"""Posts through the library, with measurements of each: its commit, its fan-out, its bytes and its CPU time."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _TEXTS = [
 
 
 def _age(id_: int) -> float:
-    """Milliseconds since the id was made."""
+    """Return the milliseconds since the id was created."""
     return time.time() * 1000 - milliseconds_of(id_)
 
 
 class Counted:
-    """Timelines that count what is really written to them, and how old each entry is when it has been (ms)."""
+    """Timelines that count written entries and record the age of each entry when written (ms)."""
 
     def __init__(self, timelines: Timelines) -> None:
         self._timelines = timelines
@@ -64,7 +64,7 @@ class Counted:
         self.drop = timelines.drop
 
     async def push(self, entry: int, seats: Seats) -> int:
-        """Push, and count."""
+        """Push and count."""
         written = await self._timelines.push(entry, seats)
         self.written += written
         self.lags.append(_age(entry))
@@ -73,7 +73,7 @@ class Counted:
 
 @dataclass
 class Phase:
-    """Measurements between two moments. Lags are in milliseconds, answers and all else in seconds."""
+    """Measurements between two times. Lags are in milliseconds, response times and everything else in seconds."""
 
     started: float
     delivered: int
@@ -81,7 +81,7 @@ class Phase:
     clocks: dict[str, Clock]
     durable: int = 0
     groups: list[int] = field(default_factory=list)
-    """Posts of each group commit."""
+    """Number of posts of each group commit."""
     missed: int = 0
     refused: int = 0
     """Posts refused because deliveries were too far behind."""
@@ -92,14 +92,14 @@ class Phase:
     drained: float = 0.0
     """Until the last fan-out was done."""
     lags: list[float] = field(default_factory=list)
-    """Until the post was in the home timelines of its followers: what members notice."""
+    """Until the post was in the home timelines of its followers, which members notice."""
     whole_lags: list[float] = field(default_factory=list)
-    """Until the last consequence was done, which is to be found by search."""
+    """Until the last consequence, the search index, was updated."""
     answers: list[float] = field(default_factory=list)
 
 
 class Bench:
-    """An open network, its members, and the authors to come."""
+    """An open network, its members, and the authors of the next posts."""
 
     def __init__(self, network: Network, path: Path, members: Ints, degrees: Ints, authors: Ints) -> None:
         self._path = path
@@ -128,12 +128,12 @@ class Bench:
             self._whole_lags.append(_age(job.event.post_id))
 
     async def open_handles(self) -> None:
-        """Handles of all who will post."""
+        """Open handles of all authors."""
         nodes = await self.network.store.obj_get(list(set(self._order)))
         self._handles = {id_: Handle(self.network, node) for id_, node in nodes.items()}  # type: ignore[arg-type]
 
     async def warm_all(self) -> None:
-        """Make every timeline warm and full, with old entries that stand for nothing."""
+        """Make every timeline warm and full, with old placeholder entries."""
         timelines = self.network.timelines
         old = [floor_at(1_710_000_000_000) + entry for entry in range(timelines.length)]
         for member in self.members:
@@ -145,12 +145,12 @@ class Bench:
         return list(itertools.islice(self._authors, count))
 
     async def audience(self, author: int) -> Seats:
-        """A copy of the seats that a post of this author goes to."""
+        """Return a copy of the slots that a post of this author is pushed to."""
         known = self._audiences.get(author)
         return known.seats(0, len(known)).copy() if known is not None else np.empty(0, np.int32)
 
     async def post(self, phase: Phase, due: float) -> None:
-        """One post by the next author; the answer is timed from when it was due."""
+        """Create a post by the next author; the response time is measured from `due`."""
         author = self._handles[next(self._authors)]
         try:
             await author.create(next(self._texts))
@@ -163,7 +163,7 @@ class Bench:
         self.durable += 1
         self.expected += self._degrees[author.id]
         if not self._answering:
-            # All posts of one group commit are answered in the same turn of the event loop.
+            # All posts of one group commit complete in one iteration of the event loop.
             self._answering = True
             self._groups.append(0)
             asyncio.get_running_loop().call_soon(self._answered)
@@ -173,7 +173,7 @@ class Bench:
         self._answering = False
 
     def begin(self) -> Phase:
-        """A phase starts now."""
+        """Start a phase."""
         self.counted.lags, self._whole_lags, self._groups = [], [], []
         began = time.perf_counter()
         return Phase(
@@ -181,7 +181,7 @@ class Bench:
         )
 
     async def end(self, phase: Phase) -> None:
-        """The last post is durable: wait for the fan-out, and take stock."""
+        """Finish a phase after its last post is durable: wait for the fan-out and collect the figures."""
         phase.seconds = time.perf_counter() - phase.started
         await self.runner.drain(600)
         phase.drained = time.perf_counter() - phase.started
@@ -198,9 +198,10 @@ class Bench:
 
 @asynccontextmanager
 async def open_bench(path: Path, members: Ints, degrees: Ints, authors: Ints) -> AsyncIterator[Bench]:
-    """The network of a store in a process like that of `shoal serve`, but for a runner that tells what it has done.
+    """Open a network in a process configured like that of `shoal serve`, but with a runner that reports its progress.
 
-    `degrees` are numbers of followers."""
+    `degrees` are numbers of followers.
+    """
     settings = Settings(store=url_of(path), media="memory://", timeline_members=len(members))
     process.prepare()
     async with open_network(settings, background=False) as network:
@@ -215,7 +216,7 @@ async def open_bench(path: Path, members: Ints, degrees: Ints, authors: Ints) ->
 
 
 async def offered(bench: Bench, rate: float, seconds: float, at_once: int = 4_096) -> Phase:
-    """Posts on a schedule; no more than `at_once` wait for their commit, the rest wait in line, for as long again at most."""
+    """Post on a schedule; at most `at_once` posts await their commit, and the others queue, at most for another `seconds`."""
     phase = bench.begin()
     total, launched = int(rate * seconds), 0
     running: set[asyncio.Task[None]] = set()
@@ -238,7 +239,7 @@ async def offered(bench: Bench, rate: float, seconds: float, at_once: int = 4_09
 
 
 async def full_speed(bench: Bench, writers: int, seconds: float) -> Phase:
-    """Each of some writers posts as soon as its last post is durable."""
+    """Let several writers post, each as soon as its last post is durable."""
     phase = bench.begin()
 
     async def write() -> None:

@@ -31,21 +31,21 @@ _COMMAND = f"{shlex.quote(sys.executable)} -m shoal.cli --store {{store}} serve 
 _ENVIRON = {"SHOAL_RATE_LIMITS": "false", "SHOAL_MEDIA": "memory://"}
 _MIB = 1 << 20
 _BOTH_SECONDS = 1.0
-"""Seconds in which both processes are there."""
+"""Seconds in which both processes run."""
 
 
 class Measured:
-    """One server, and the figures of what it did."""
+    """One server and its figures."""
 
     def __init__(self, child: Child, workers: int, report: Report, raw: dict[str, float]) -> None:
         self._child = child
         self._workers = workers
         self._report = report
         self._raw = raw
-        """Figures of one process by name, written by it and read by several."""
+        """Figures of one process by name, stored by its run and compared by the run of several."""
 
     async def load(self, name: str, work: Awaitable[Outcome]) -> Outcome:
-        """Do the work, and report how fast it went and what an answer cost."""
+        """Run a load, and report its rate and the cost of a response."""
         before = tree_cpu(self._child.pid)
         outcome = await work
         cost = (tree_cpu(self._child.pid) - before) / max(1, outcome.right)
@@ -61,7 +61,7 @@ class Measured:
         self._report.add(f"{self._workers}: {name}", value, unit, raw=None if self._workers == 1 else self._raw[name])
 
     async def all(self, keys: Keys, seconds: float) -> None:
-        """Read, post, and both."""
+        """Measure reads, posts, and both together."""
         server, connections = self._child.server, 16 * self._workers
         wanted = homes(server, keys.all)
         for _ in range(3 * self._workers):
@@ -71,7 +71,7 @@ class Measured:
         await self.load("post", post_and_drain(server, keys.authors, keys.probe, 32, seconds))
 
     async def anew(self, keys: Keys, seconds: float) -> None:
-        """Read pages that nobody remembers, also while others post."""
+        """Read uncached pages, also while others post."""
         server, connections = self._child.server, 16 * self._workers
         wanted = homes(server, keys.all)
         for _ in range(self._workers):
@@ -87,7 +87,7 @@ class Measured:
 
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Build the network if it is not there; serve it by one process and by two."""
+    """Build the network if it does not exist; serve it with one process and with two."""
     store, keys = await kept(place, Shape.of(chosen.circle))
     report.figures += keys.figures
     raw: dict[str, float] = {}
@@ -103,7 +103,6 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
 
 
 def main() -> None:
-    """Build, serve, load, report."""
     options = parser(
         __doc__,
         quick={"seconds": 3.0, "circle": 200},

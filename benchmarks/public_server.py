@@ -48,7 +48,7 @@ from shoal.settings import Settings
 from shoal_devcluster.program import free_port
 
 _BODY = bytes(450)
-"""About as long as a message is once it is encrypted."""
+"""About the size of an encrypted message."""
 _LOOPBACK = "127.0.0.0/8"
 
 
@@ -62,7 +62,7 @@ async def _serving(store: Path, environ: dict[str, str]) -> AsyncIterator[Child]
 
 
 async def homes_of_both(folder: Path, circle: int, rounds: int, seconds: float, mail: str, report: Report) -> None:
-    """Serve the network twice, and ask for homes in turns."""
+    """Serve the network twice, and request home pages of both in turn."""
     plain, public = folder / "plain.db", folder / "public.db"
     keys = await build(plain, Shape.of(circle))
     public.write_bytes(plain.read_bytes())
@@ -83,7 +83,7 @@ async def homes_of_both(folder: Path, circle: int, rounds: int, seconds: float, 
         for child, pages in zip(both, wanted, strict=True):
             wrong += (await load(child.server, itertools.islice(pages, len(keys.all)), is_page, 8)).wrong.total()
         for number in range(2 * rounds):
-            # As A B B A, so that neither has the warmer processor.
+            # In the order A B B A, so that neither has the warmer processor.
             which = (number + 1) // 2 % 2
             before = process_cpu(both[which].pid)
             outcome = await load(both[which].server, until(wanted[which], seconds), is_page, 8)
@@ -97,7 +97,7 @@ async def homes_of_both(folder: Path, circle: int, rounds: int, seconds: float, 
 
 @contextmanager
 def _push_service(folder: Path) -> Iterator[str]:
-    """The URL of a push service in another process, whose certificate this process trusts for as long as the block."""
+    """Yield the URL of a push service in another process; this process trusts its certificate until the block ends."""
     made, key, port = folder / "push.pem", folder / "push.key", free_port()
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject]
@@ -113,7 +113,7 @@ def _push_service(folder: Path) -> Iterator[str]:
 
 
 async def pushing(folder: Path, acts: int, report: Report) -> None:
-    """Like posts of who has subscribed, and of who has not."""
+    """Like posts of a subscribed member and of one without a subscription."""
     process.prepare()
     memory = "memory://"
     store = url_of(folder / "push.db")
@@ -154,7 +154,7 @@ async def _messages(network: Network, url: str, acts: int, report: Report) -> No
 
 
 async def _rate(network: Network, fans: Sequence[Member], post: int) -> float:
-    """Return how many likes a second are done, with all that follows from them."""
+    """Return the likes per second, including all their consequences."""
     began = time.perf_counter()
     await asyncio.gather(*(reactions.like(network.writes, fan.id, post) for fan in fans))
     await network.settle(300)
@@ -172,7 +172,7 @@ async def _subscribe(network: Network, member: Member, url: str) -> None:
 
 
 async def _bare_rate(url: str, acts: int) -> float:
-    """Return how many requests a second the push service takes, eight at a time, once it answers."""
+    """Return the requests per second that the push service handles, eight concurrently, after it has started."""
     async with open_pool([ip_network(_LOOPBACK)]) as pool:
 
         async def send() -> None:
@@ -204,7 +204,6 @@ async def run(folder: Path, chosen: argparse.Namespace, mail: str, report: Repor
 
 
 def main() -> None:
-    """Measure, report."""
     options = parser(
         __doc__,
         quick={"circle": 200, "rounds": 6, "acts": 200},

@@ -31,12 +31,12 @@ Floats = npt.NDArray[np.float64]
 POSTS_A_DAY, LOOKS_A_DAY = 1.0, 5.0
 EXPONENTS = (0.6, 0.8, 1.0)
 _RELATED = 0.5
-"""The standard deviation of the logarithms by which the order of those who do the most differs from that of the graph."""
+"""Standard deviation of the log-normal noise that separates the order by activity from that by degree."""
 _ROUNDING = 1.0 + 1e-9
 
 
 class Costs(NamedTuple):
-    """Seconds of one core for one delivery, and for one list that is pulled; for a post and a page beside these."""
+    """Seconds of one core for a delivery and a pulled list, and for a post and a page."""
 
     delivery: float
     pull: float
@@ -45,7 +45,7 @@ class Costs(NamedTuple):
 
 
 class Follows(NamedTuple):
-    """A graph: who follows whom, as positions, and numbers of followers and followees of each."""
+    """A graph: who follows whom, as positions, and numbers of followers and followees of each member."""
 
     reader: Ints
     author: Ints
@@ -54,13 +54,13 @@ class Follows(NamedTuple):
 
     @classmethod
     def of(cls, follows: Ints, members: int) -> Follows:
-        """Return the graph of these pairs of a follower and a followee."""
+        """Return the graph of these (follower, followee) pairs."""
         reader, author = follows[:, 0], follows[:, 1]
         return cls(reader, author, np.bincount(author, minlength=members), np.bincount(reader, minlength=members))
 
 
 def zipf(order: Ints, exponent: float, mean: float, random: np.random.Generator, *, related: bool) -> Floats:
-    """Return how often each does something a day: by Zipf's law, in about the order of these numbers or in any order."""
+    """Return the actions per day of each member by Zipf's law, ranked roughly by these numbers or at random."""
     noise = random.standard_normal(len(order))
     score = np.log1p(order) + _RELATED * noise if related else noise
     rank = np.empty(len(order))
@@ -70,7 +70,7 @@ def zipf(order: Ints, exponent: float, mean: float, random: np.random.Generator,
 
 
 def costs_of(calibration: Calibration) -> dict[str, Costs]:
-    """Return the costs in one process, and in several with all the engines that they ask."""
+    """Return the costs in one process, and in several including all engines that they use."""
     one, of = calibration.one_process, calibration.shared
     return {
         "one process": Costs(one.delivery_far, one.pull, one.post + one.store + one.job, one.request + one.page_fresh),
@@ -84,15 +84,15 @@ def costs_of(calibration: Calibration) -> dict[str, Costs]:
 
 
 def rules(graph: Follows, posts: Floats, looks: Floats, costs: Costs) -> dict[str, float]:
-    """Return the seconds of one core a day that each rule costs."""
+    """Return the seconds of one core per day that each rule costs."""
     members = len(graph.followers)
     push, pull = posts[graph.author] * costs.delivery, looks[graph.reader] * costs.pull
     by_author = [np.bincount(graph.author, weights, members) for weights in (push, pull)]
     by_reader = [np.bincount(graph.reader, weights, members) for weights in (push, pull)]
-    # Pulled from the most-followed down: the sums of both ways, and the cheapest place to stop.
+    # Pull from the most followed author down: cumulative costs of both ways, and the cheapest threshold.
     order = np.argsort(-graph.followers, kind="stable")
     pushed, pulled = (np.concatenate(([0.0], np.cumsum(one[order]))) for one in by_author)
-    # Between two of the same number of followers there is no threshold.
+    # No threshold separates two authors with equal follower counts.
     between = np.flatnonzero(np.diff(graph.followers[order], prepend=-1, append=-1))
     return {
         "all push": float(push.sum()),
@@ -105,7 +105,7 @@ def rules(graph: Follows, posts: Floats, looks: Floats, costs: Costs) -> dict[st
 
 
 def tell(report: Report, graph: Follows, calibration: Calibration) -> None:
-    """Compare the rules in both shapes, at each exponent, with and without a relation to the graph."""
+    """Compare the rules in both shapes, for each exponent, with and without correlation to the graph."""
     for shape, costs in costs_of(calibration).items():
         report.add(f"{shape}: a pull, in deliveries", costs.pull / costs.delivery)
         for related in (True, False):
@@ -128,7 +128,7 @@ def tell(report: Report, graph: Follows, calibration: Calibration) -> None:
 
 
 def _check(report: Report, name: str, found: dict[str, float], posts: Floats, graph: Follows, costs: Costs) -> None:
-    """No rule is cheaper than the one that may choose for each follow, and every delivery was counted."""
+    """Check that no rule is cheaper than the choice per follow, and that every delivery was counted."""
     report.check(f"{name}: rules that cost less than by follow", _less(found, "by follow", tuple(found)), 0)
     dearer = _less(found, "by author", ("all push", "all pull", "the best threshold"))
     report.check(f"{name}: rules of authors that cost less than by author", dearer, 0)
@@ -141,7 +141,6 @@ def _less(found: dict[str, float], one: str, others: tuple[str, ...]) -> int:
 
 
 def main() -> None:
-    """Read the graph, compare, report."""
     options = parser(__doc__, quick={"members": 5_000}, smallest={"members": 400})
     options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
     options.add_argument("--members", type=int, default=0, help="of a made-up network; 0: the real graph")

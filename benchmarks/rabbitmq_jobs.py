@@ -33,7 +33,7 @@ _AUTHOR = 7_123_456_789_012_345_678
 
 
 class Counter:
-    """A counter that the consequence changes."""
+    """A counter that the consequence increments."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -43,7 +43,7 @@ class Counter:
         self.wanted = 0
 
     async def wait(self, count: int) -> None:
-        """Return when so many jobs are done."""
+        """Wait until this number of jobs is done."""
         self.wanted = count
         self.reached.clear()
         if self.done < count:
@@ -51,7 +51,7 @@ class Counter:
 
 
 async def count(counter: Counter, event: PostCreated, mark: int) -> None:  # noqa: ARG001  # a consequence's signature
-    """The trivial consequence."""
+    """Count the event, as a trivial consequence."""
     counter.done += 1
     if (sent := counter.sent.pop(event.post_id, None)) is not None:
         counter.seconds.append(time.perf_counter() - sent)
@@ -69,7 +69,7 @@ async def emit(graph: MemoryGraph, first: int, events: int) -> None:
 
 
 async def bare(url: str, queue: str, messages: int) -> tuple[float, float]:
-    """Messages a second published, and consumed, by the library alone."""
+    """Return the messages per second published, and consumed, by the library alone."""
     body = write(Job(1_000_000, PostCreated(post_id=_AUTHOR, author_id=_AUTHOR)), now_ms())
     connection = await aiormq.connect(url)
     channel = await connection.channel()
@@ -120,16 +120,16 @@ class Way:
         self.emitted = 0
 
     def runner(self) -> Runner[Counter]:
-        """A runner that has not begun; each may run once."""
+        """Return a new runner; each may run once."""
         return Runner(self.outbox, {PostCreated: (count,)}, self.counter)
 
     async def emit(self, events: int) -> None:
-        """Commit so many."""
+        """Commit this number of events."""
         await emit(self.graph, self.emitted, events)
         self.emitted += events
 
     async def relayed(self, events: int) -> float:
-        """Events a second that the relay alone carries to the broker."""
+        """Return the events per second that the relay alone sends to the broker."""
         await self.emit(events)
         began = time.perf_counter()
         while await self.relay.turn():
@@ -137,7 +137,7 @@ class Way:
         return events / (time.perf_counter() - began)
 
     async def worked(self, events: int) -> float:
-        """Jobs a second that the runner alone does: they are in the queue."""
+        """Return the jobs per second that the runner alone processes from a filled queue."""
         runner = self.runner()
         began = time.perf_counter()
         runner.start()
@@ -148,7 +148,7 @@ class Way:
         return events / seconds
 
     async def together(self, events: int) -> float:
-        """Jobs a second, relayed and done at the same time by this one process."""
+        """Return the jobs per second, relayed and processed concurrently by this process."""
         await self.emit(events)
         runner, relay = self.runner(), Relay(self.graph, self.outbox.send)
         began = time.perf_counter()
@@ -162,7 +162,7 @@ class Way:
         return events / seconds
 
     async def paced(self, rate: int, seconds: float) -> list[float]:
-        """Seconds from the commit of an event to the end of its job, at a steady pace."""
+        """Return the seconds from the commit of each event to the end of its job, at a steady rate."""
         runner, relay = self.runner(), Relay(self.graph, self.outbox.send)
         runner.start()
         relay.start()
@@ -209,7 +209,6 @@ async def run(url: str, events: int, rounds: int, rate: int, seconds: float, rep
 
 
 def main() -> None:
-    """Measure and report."""
     options = parser(
         __doc__,
         quick={"events": 4_096, "rounds": 1, "seconds": 1.0},

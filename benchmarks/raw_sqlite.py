@@ -1,4 +1,4 @@
-"""The raw engine under the store: bare SQLite with the same tables, the same durability and the same rows, and no Shoal."""
+"""The raw engine below the store: bare SQLite with the store's tables, durability and rows, without Shoal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOW_MS = 1_800_000_000_000
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The file, made with the schema of the store if it is not there."""
+    """Open the file, with the schema of the store if it is new."""
     fresh = not path.exists()
     with closing(sqlite3.connect(path, isolation_level=None)) as store:
         store.executescript(_PRAGMAS)
@@ -32,9 +32,9 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def insert_posts(path: Path, authors: list[int], text: str, groups: list[int]) -> float:
-    """Posts a second, committed in groups of these sizes in turn.
+    """Return posts per second, committed in groups of these sizes in turn.
 
-    Each is an object, an association, a count and an event, which is taken out again with the next group.
+    Each post is an object, an association, a count and an event; the next group deletes the event.
     """
     made = [compose(_NOW_MS + index, shard_of(author)) for index, author in enumerate(authors)]
     nodes = [
@@ -59,7 +59,7 @@ def insert_posts(path: Path, authors: list[int], text: str, groups: list[int]) -
 
 
 def insert_follows(path: Path, follows: Ints, group: int = 10_000) -> float:
-    """Seconds to insert follows (rows of follower and followee ids) and their inverses, in the order in which they come."""
+    """Return the seconds to insert follows (rows of follower and followee ids) and their inverses, in the given order."""
     links: list[tuple[int, int, int, int, int, bytes]] = []
     for moment, (follower, followee) in enumerate(follows.tolist(), 1):
         links.append((follower, FOLLOWS.number, followee, moment, 1, b""))

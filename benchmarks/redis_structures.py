@@ -36,7 +36,7 @@ _LENGTH = 800
 _OPEN = "#!lua flags=allow-cross-slot-keys\nlocal entry, score = ARGV[2], ARGV[3]\nfor i = 1, #ARGV[1], 25 do "
 _KEY = "local key = string.sub(ARGV[1], i, i + 24) "
 _ZADD = _OPEN + _KEY + "redis.call('ZADD', key, score, entry) redis.call('ZREMRANGEBYRANK', key, 0, -801) end return 1"
-# As a timeline would have to: the greatest of what is trimmed off is the floor.
+# As a timeline must do: the highest trimmed entry is the floor.
 _RPUSH = (
     _OPEN
     + _KEY
@@ -53,16 +53,16 @@ end return 1"""
 _GET = _OPEN + _KEY + "local all = redis.call('GET', key) end return 1"
 _CONCAT = _OPEN + _KEY + "local all = table.concat(redis.call('LRANGE', key, 0, -1)) end return 1"
 _JOBS = 4
-"""Posts that a worker fans out at a time."""
+"""Posts that a worker fans out concurrently."""
 
 
 def member_ids(count: int) -> list[int]:
-    """Members as they sign up: on any shard, at any moment."""
+    """Return ids of members on random shards, with random times of sign-up."""
     return [compose(EPOCH_MS + 7_919 * 32 * n, 613 * n % 8_192) for n in range(1, count + 1)]
 
 
 def entry(n: int) -> int:
-    """The n-th entry: as large as real ones, and in order."""
+    """Return the n-th entry: ascending, and as large as real ones."""
     return compose(EPOCH_MS + 10_000_000_000 + 1_000 * n, 5)
 
 
@@ -74,34 +74,34 @@ class Bench:
         self.port = int(url.rsplit(":", 1)[1].partition("/")[0])
         self.members = member_ids(members)
         self.keys = [row.tobytes() for row in keys_of("b", np.array(self.members))]
-        # It would be counted among the bytes.
+        # Otherwise it would be counted among the bytes.
         self.server.config_set("slowlog-log-slower-than", -1)
         self.before = 0
 
     def anew(self) -> None:
-        """Forget everything."""
+        """Flush all data."""
         self.server.flushall()
         self.start_bytes()
 
     def start_bytes(self) -> None:
-        """Start counting the bytes that are stored from here on."""
+        """Start counting the stored bytes."""
         self.before = int(self.server.info("memory")["used_memory"])
 
     def bytes_an_entry(self) -> float:
-        """Return the server's bytes for each entry, keys and all, where a timeline has 800."""
+        """Return the server's bytes per entry, including keys, with timelines of 800."""
         return (int(self.server.info("memory")["used_memory"]) - self.before) / (len(self.keys) * _LENGTH)
 
     def reset_clocks(self) -> None:
-        """Measure from here."""
+        """Start measuring CPU time."""
         self.server.config_resetstat()
 
     def cpu(self) -> float:
-        """Seconds that the thread of the server has worked so far."""
+        """Return the CPU seconds of the server's thread so far."""
         spent = self.server.info("cpu")
         return float(spent["used_cpu_user_main_thread"] + spent["used_cpu_sys_main_thread"])
 
     def in_batches(self, size: int) -> Iterator[list[bytes]]:
-        """All keys in random order."""
+        """Return all keys in random order, in batches."""
         order = random.Random(5).sample(self.keys, len(self.keys))
         return (order[first : first + size] for first in range(0, len(order), size))
 
@@ -111,10 +111,10 @@ def _encoded(*words: bytes) -> bytes:
 
 
 def raw_zadd(bench: Bench, rounds: int, *, first: int, trim: bool) -> float:
-    """Deliveries a second of a socket that sends what was encoded beforehand."""
+    """Return the deliveries per second of a socket that sends commands encoded beforehand."""
     plan: list[tuple[bytes, int]] = []
     for n in range(first, first + rounds):
-        # Its score may be a small number only, because it is a floating-point one.
+        # Scores are floating-point numbers, so only small ones are exact.
         score, packed = b"%d" % n, struct.pack("<q", entry(n))
         for keys in bench.in_batches(_BATCH):
             lines = [_encoded(b"ZADD", key, score, packed) for key in keys]
@@ -132,7 +132,7 @@ def raw_zadd(bench: Bench, rounds: int, *, first: int, trim: bool) -> float:
 
 
 def fill(bench: Bench, act: Callable[[Any, bytes], object]) -> None:
-    """Give every key its 800 entries."""
+    """Fill every key with its 800 entries."""
     bench.anew()
     for keys in bench.in_batches(200):
         pipeline = bench.server.pipeline(transaction=False)
@@ -142,13 +142,13 @@ def fill(bench: Bench, act: Callable[[Any, bytes], object]) -> None:
 
 
 def scripted(bench: Bench, script: str, rounds: int, *, packed: bool = False) -> float:
-    """Members a second that the server can do with a script."""
+    """Return the members per second that the server can process with a script."""
     sha = bench.server.script_load(script)
     before = bench.cpu()
     for n in range(2_000_000, 2_000_000 + rounds):
         sent = struct.pack("<q", entry(n))
         for keys in bench.in_batches(_BATCH):
-            # What `RedisTimelines` gives its script: room, from where to cut, how far apart, half of the most, cuts; the entry.
+            # Script arguments of `RedisTimelines`: capacity, cut position and interval, half of the maximum, cuts; the entry.
             shape = (6_400, 9_312, 180, 5_616, 4, sent, len(keys), b"0") if packed else (sent, n)
             bench.server.execute_command("EVALSHA", sha, 0, b"".join(keys), *shape)
     return rounds * len(bench.keys) / (bench.cpu() - before)
@@ -158,7 +158,7 @@ _SORTED = {struct.pack("<q", entry(n)): n for n in range(_LENGTH)}
 
 
 def compare(bench: Bench, rounds: int, report: Report) -> None:
-    """Packed strings, lists and sorted sets, by the CPU time of the server; the last are left where they are."""
+    """Compare packed strings, lists and sorted sets by the server's CPU time; the sorted sets remain in the server."""
     fill(bench, lambda pipeline, key: pipeline.set(key, bytes(32) + b"".join(_SORTED)))
     scripted(bench, PUSH.text, 600, packed=True)
     report.add("packed string", bench.bytes_an_entry(), "bytes/entry")
@@ -179,7 +179,7 @@ def compare(bench: Bench, rounds: int, report: Report) -> None:
 
 
 async def fan_out(bench: Bench, url: str, rounds: int, turns: int, report: Report) -> None:
-    """Packed strings, as they are used, in turns with the raw engine."""
+    """Measure the packed strings of `RedisTimelines` in turns with the raw engine."""
     nodes = Nodes(url)
     timelines = RedisTimelines(nodes, _LENGTH, clock=lambda: EPOCH_MS / 1000)
     bench.start_bytes()
@@ -227,13 +227,13 @@ async def fan_out(bench: Bench, url: str, rounds: int, turns: int, report: Repor
 
 
 async def topped(bench: Bench, timelines: RedisTimelines, newest: int) -> int:
-    """How many timelines begin with this entry."""
+    """Return the number of timelines that begin with this entry."""
     pages = await asyncio.gather(*[timelines.read(member, Cursor(limit=1)) for member in bench.members])
     return sum(page is not None and page.ids == [entry(newest)] for page in pages)
 
 
 async def others(bench: Bench, timelines: RedisTimelines, seats: Any, report: Report) -> None:
-    """Measure all but pushes of new entries to warm timelines."""
+    """Measure everything except pushes of new entries to warm timelines."""
     started = time.perf_counter()
     for n in range(5):
         await timelines.push(entry(-900_000 + n), seats)
@@ -259,7 +259,7 @@ async def others(bench: Bench, timelines: RedisTimelines, seats: Any, report: Re
 
 
 async def longest(bench: Bench, timelines: RedisTimelines, report: Report) -> None:
-    """The most CPU time that the server spent on one call of each kind."""
+    """Report the maximum CPU time of one call of each kind."""
     full = timelines.seats(bench.members[:300])
     wide = [entry(40_000 + 7 * n) for n in range(_LENGTH)]
     kinds: dict[str, Callable[[int], Awaitable[object]]] = {
@@ -279,7 +279,6 @@ async def longest(bench: Bench, timelines: RedisTimelines, report: Report) -> No
 
 
 def main() -> None:
-    """Start a server, measure, stop it."""
     options = parser(
         __doc__,
         quick={"members": 1_000, "rounds": 5},

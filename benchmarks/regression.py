@@ -26,7 +26,7 @@ _RUNS = 3
 
 
 class Ratios(msgspec.Struct, frozen=True):
-    """Share of its limit that each path had, by its name."""
+    """Fraction of its limit that each path reached, by name."""
 
     machine: Machine
     day: str
@@ -35,17 +35,17 @@ class Ratios(msgspec.Struct, frozen=True):
 
 
 def load(path: Path = RATIOS) -> Ratios:
-    """Read what the last release kept."""
+    """Load the ratios of the last release."""
     return msgspec.json.decode(path.read_bytes(), type=Ratios)
 
 
 def worse(kept: Mapping[str, float], found: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return the paths that were worse than what was kept by more than is allowed, in each run, or were not measured."""
+    """Return the paths that were worse than the stored ratios by more than the tolerance in each run, or were not measured."""
     return [path for path, share in kept.items() if max(found.get(path, [0.0])) < share * (1 - MOST_WORSE)]
 
 
 def benchmarks_of(names: Iterable[str]) -> list[str]:
-    """Return the benchmarks that tell of these paths, each once."""
+    """Return the benchmarks that measure these paths, without duplicates."""
     wanted = set(names)
     return list(dict.fromkeys(limit.benchmark for limit in LIMITS if limit.path in wanted))
 
@@ -69,7 +69,6 @@ def _show(kept: Mapping[str, float], found: Mapping[str, Sequence[float]]) -> No
 
 
 def main() -> None:
-    """Measure, compare, and tell; or keep."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--keep", action="store_true", help="keep the median of three runs in docs/ratios.json")
     options.add_argument("--busy", action="store_true", help="measure also while others use the machine")

@@ -16,12 +16,12 @@ import numpy as np
 from benchmarks.measure import REPOSITORY, Check, Figure
 
 BUSY = 0.1
-"""Share of the machine above which others make figures worthless."""
+"""Fraction of the machine used by other processes above which figures are worthless."""
 _LOOK_SECONDS = 2.0
 
 
 class Result(msgspec.Struct, frozen=True):
-    """One benchmark: the command, its size, and the share of the machine that others had when it began."""
+    """One benchmark: the command, its size, and the fraction of the machine that other processes used at its start."""
 
     benchmark: str
     command: str
@@ -44,7 +44,7 @@ class Machine(msgspec.Struct, frozen=True):
     sqlite: str
 
     def shown(self) -> str:
-        """In a sentence."""
+        """Describe it in a sentence."""
         return (
             f"{self.processor}, {self.cores} cores, {self.memory_gib} GiB, Linux {self.kernel}, Python {self.python},"
             f" NumPy {self.numpy}, SQLite {self.sqlite}"
@@ -52,7 +52,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class Results(msgspec.Struct):
-    """One machine, one day, one commit."""
+    """Results from one machine, day and commit."""
 
     machine: Machine
     day: str
@@ -71,12 +71,12 @@ def machine() -> Machine:
 
 
 def today() -> str:
-    """The day, in UTC."""
+    """Return the current day, in UTC."""
     return dt.datetime.now(dt.UTC).date().isoformat()
 
 
 def commit() -> str:
-    """The commit that is checked out, and whether something was changed since: but for the figures and their page."""
+    """Return the current commit, and whether files other than the figures and their page have changed since."""
     mark = _git("rev-parse", "--short=10", "HEAD")
     changed = _git(
         "status",
@@ -97,7 +97,7 @@ def _git(*words: str) -> str:
 
 
 def busy_share() -> float:
-    """The share of all cores that others use, over two seconds: this process sleeps meanwhile."""
+    """Return the fraction of all cores that other processes use, over two seconds in which this process sleeps."""
     before = _clocks()
     time.sleep(_LOOK_SECONDS)
     worked, whole = (now - then for now, then in zip(_clocks(), before, strict=True))
@@ -106,7 +106,7 @@ def busy_share() -> float:
 
 def _clocks() -> tuple[int, int]:
     ticks = list(map(int, Path("/proc/stat").read_text("utf-8").splitlines()[0].split()[1:9]))
-    # The fourth and fifth are idle, and waiting for disks.
+    # The fourth and fifth columns are idle time and waiting for disks.
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
@@ -116,7 +116,7 @@ def load(path: Path) -> Results:
 
 
 def keep(path: Path, new: Results, *, whole: bool) -> None:
-    """Keep these; others stay beside them if they are of the same machine, day and commit, and it was not a `whole` run."""
+    """Store these results; others remain if they are of this machine, day and commit, and the run was not `whole`."""
     results = {result.benchmark: result for result in new.results}
     if path.exists() and not whole:
         old = load(path)

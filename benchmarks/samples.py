@@ -1,4 +1,4 @@
-"""Samples of stacks that a profiler took, kept in a file of text, and the stages of the work that they tell the time of.
+"""Stack samples of a profiler, stored in a text file, and the time of each stage of the work derived from them.
 
 A file has a title, the processor time of a unit, and a line for each stack: its frames, outermost first, and its samples.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _LEAST_SHARE = 0.002
-"""Stacks with a smaller share are left out of the file, and counted for their parent."""
+"""Stacks with a smaller fraction are omitted from the file and counted for their parent."""
 _FRAME = re.compile(r"(?P<function>.+) \((?P<path>[^()]+?)(:\d+)?\)")
 _OUTSIDE = re.compile(
     r"^.*?(?=(shoal|uvicorn|asyncio|starlette|httptools|uvloop|msgspec|concurrent|asyncpg|redis|aiormq|pamqp)/)"
@@ -32,7 +32,7 @@ class Flames(NamedTuple):
 
     @property
     def samples(self) -> int:
-        """Return the number of samples of all stacks."""
+        """The number of samples of all stacks."""
         return sum(self.stacks.values())
 
 
@@ -123,9 +123,9 @@ _OTHER = "all else"
 
 
 def folded(text: str, *, all_threads: bool = False) -> Counter[tuple[str, ...]]:
-    """Return the stacks of the main thread, as py-spy writes them, by module and function, from the event loop on.
+    """Return the stacks of the main thread from py-spy's output, by module and function, from the event loop inwards.
 
-    Those of all other threads, too, if wanted, while they do not wait for work: below a frame that says so.
+    With `all_threads`, also those of other threads while they work: below the frame that marks a job.
     """
     found: Counter[tuple[str, ...]] = Counter()
     for line in text.splitlines():
@@ -141,12 +141,12 @@ def folded(text: str, *, all_threads: bool = False) -> Counter[tuple[str, ...]]:
 
 
 def _below(names: Sequence[str], roots: Sequence[str]) -> tuple[str, ...]:
-    """Return what the innermost of these roots called."""
+    """Return the frames below the innermost of these roots."""
     return tuple(names[max((at for at, name in enumerate(names) if name in roots), default=-1) + 1 :])
 
 
 def _named(frame: str) -> str:
-    """Return `module:function` of a frame; nothing for what is no Python frame."""
+    """Return `module:function` of a frame; empty if it is not a Python frame."""
     found = _FRAME.fullmatch(frame)
     if found is None or found["function"].startswith("thread"):
         return ""
@@ -156,7 +156,7 @@ def _named(frame: str) -> str:
 
 
 def trimmed(stacks: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], int]:
-    """Return the stacks without rare ends, each counted for the longest beginning that is frequent enough."""
+    """Return the stacks without rare ends, each counted for its longest prefix that is frequent enough."""
     least = _LEAST_SHARE * sum(stacks.values())
     shares: Counter[tuple[str, ...]] = Counter()
     for stack, count in stacks.items():
@@ -170,21 +170,21 @@ def trimmed(stacks: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], int]
 
 
 def write(path: Path, flames: Flames) -> None:
-    """Keep the samples in a file: a title, the time of a unit, a line for each stack."""
+    """Store the samples in a file: a title, the time of a unit, a line for each stack."""
     lines = [f"# {flames.title}", f"# {flames.unit_us:.1f} us of processor time a {flames.unit}"]
     lines += [f"{';'.join(stack)} {count}" for stack, count in flames.stacks.items()]
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def read(path: Path) -> Flames:
-    """Read what `write` has kept."""
+    """Read a file written by `write`."""
     title, time, *lines = path.read_text("utf-8").splitlines()
     stacks = {tuple(frames.split(";")): int(count) for frames, _, count in (line.rpartition(" ") for line in lines)}
     return Flames(title.removeprefix("# "), float(time.split()[1]), stacks, time.split()[-1])
 
 
 def stages(flames: Flames, known: Sequence[Stage] = STAGES) -> dict[str, float]:
-    """Return the microseconds of a unit by stage, in their order."""
+    """Return the microseconds of a unit by stage, in order."""
     shares: Counter[str] = Counter()
     for stack, count in flames.stacks.items():
         shares[_stage(stack, known)] += count

@@ -43,7 +43,7 @@ class Photo(msgspec.Struct):
 
 
 def real_posts(data: Path, count: int) -> list[Post]:
-    """So many posts with the words of the real ones, in turn."""
+    """Return `count` posts with the texts of the real ones, repeated as necessary."""
     with gzip.open(data / "posts" / "photos_cc0_pdm.jsonl.gz") as lines:
         photos = [msgspec.json.decode(line, type=Photo) for line in lines]
     return [_post(number, photo) for number, photo in zip(range(count), itertools.cycle(photos), strict=False)]
@@ -56,7 +56,7 @@ def _post(number: int, photo: Photo) -> Post:
 
 
 def made_up_posts(count: int) -> list[Post]:
-    """Where the real ones are absent: forty words each, of a power law."""
+    """Return posts of forty words each with a power law, for use without the real ones."""
     random = Random(5)
     words = [f"word{number}" for number in range(20_000)]
     weights = list(itertools.accumulate(1 / (number + 1) for number in range(len(words))))
@@ -71,7 +71,7 @@ def made_up_posts(count: int) -> list[Post]:
 
 
 def questions(posts: Sequence[Post], count: int) -> list[Ask]:
-    """Words of these posts by chance: one, or two of the same post."""
+    """Return random words of these posts: one, or two of a single post."""
     random = Random(7)
     asked: list[Ask] = []
     while len(asked) < count:
@@ -90,7 +90,7 @@ async def measure(
     asked: Sequence[Ask],
     report: Report,
 ) -> list[list[int]]:
-    """Fill this index, then ask it; what it answered."""
+    """Fill this index and query it; return the results."""
     await index.write(IndexChange(members=members))
     began = time.perf_counter()
     for start in range(0, len(posts), _BATCH):
@@ -134,7 +134,6 @@ def _same(ours: Sequence[list[int]], theirs: Sequence[list[int]]) -> int:
 
 
 def main() -> None:
-    """Measure and report."""
     options = parser(
         __doc__,
         quick={"posts": 20_000, "questions": 400},

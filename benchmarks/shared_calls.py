@@ -41,7 +41,7 @@ with Shoal.open(sys.argv[1], shared=True) as shoal:
 
 
 def latency(url: str, calls: int, report: Report) -> None:
-    """Make the same calls where the store is another process's, and when that one has ended."""
+    """Measure calls while another process owns the store, and after that process has ended."""
     command = [sys.executable, "-c", _OWNER, url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
@@ -106,7 +106,7 @@ def _served(folder: Path, workers: int) -> Iterator[str]:
 
 
 def throughput(workers: int, requests: int, clients: int, report: Report) -> dict[str, float]:
-    """Requests a second of the guest book: posts, and pages of home."""
+    """Return requests per second of the guest book: posts and home pages."""
     rates = {}
     who = f"{workers} worker{'s' if workers > 1 else ''}"
     with (
@@ -119,7 +119,7 @@ def throughput(workers: int, requests: int, clients: int, report: Report) -> dic
             "posts": lambda number: client.post("/entries", json={"text": f"Entry {number}"}),
             "pages of home": lambda _: client.get("/home"),
         }
-        # Every worker begins with its first request.
+        # Every worker starts with its first request.
         list(pool.map(lambda _: client.get("/home"), range(8 * workers)))
         for what, ask in kinds.items():
             began = time.perf_counter()
@@ -132,7 +132,6 @@ def throughput(workers: int, requests: int, clients: int, report: Report) -> dic
 
 
 def main() -> None:
-    """Measure, print, check."""
     options = parser(
         __doc__, quick={"calls": 300, "requests": 300}, smallest={"calls": 20, "requests": 20, "workers": 2}
     )

@@ -1,4 +1,4 @@
-"""The engines of a shared network for benchmarks: each in a folder of its own that goes away at the end."""
+"""Engines of a shared network for benchmarks, each in a temporary folder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from shoal_devcluster.program import Program
 
 
 class Engines(NamedTuple):
-    """Running engines: as many stores as were asked for, Redis, and the broker if it was asked for."""
+    """Running engines: the requested number of stores, Redis, and optionally the broker."""
 
     stores: list[Program]
     redis: Program
     broker: Program | None
 
     def settings(self, **more: object) -> Settings:
-        """Return settings of a network on these engines; the data sources are dealt out to the stores evenly, in order."""
+        """Return settings of a network on these engines; the data sources are distributed evenly over the stores, in order."""
         share = 64 // len(self.stores)
         ranges = {f"{n * share}-{n * share + share - 1}": store.url for n, store in enumerate(self.stores)}
         broker = self.broker.url if self.broker is not None else ""
@@ -33,7 +33,6 @@ class Engines(NamedTuple):
 
 @contextmanager
 def engines(stores: int, *, broker: bool = False) -> Iterator[Engines]:
-    """Start them, and stop them."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-bench-"))
     folder.chmod(0o755)
     with ExitStack() as stack:
@@ -47,6 +46,6 @@ def engines(stores: int, *, broker: bool = False) -> Iterator[Engines]:
         carrier = None
         if broker:
             carrier = rabbitmq.start(folder / "broker")
-            # Killed: in order it would take ten seconds, and its folder goes anyway.
+            # Kill it: a clean stop would take ten seconds, and its folder is deleted anyway.
             stack.callback(carrier.kill)
         yield Engines(servers, cache, carrier)

@@ -40,7 +40,7 @@ from shoal.settings import Settings, environment
 from shoal.timelines.redis_scripts import HEAD_BYTES, PUSH
 
 _TAIL = 800
-"""Bytes of the end of a timeline that are searched: a hundred entries."""
+"""Bytes at the end of a timeline that are searched: a hundred entries."""
 _LOOK_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
 _IDLE_SECONDS = 86_400
@@ -76,7 +76,7 @@ return {refused, found}
 
 
 class Size(NamedTuple):
-    """How much of everything."""
+    """Sizes of the network and the load."""
 
     followers: int
     authors: int
@@ -88,7 +88,7 @@ class Size(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One post to all. Lags are in seconds: of other posts before it, and of those while it went on its way."""
+    """One post to all followers. Lags are in seconds: of other posts before it and during its fan-out."""
 
     seconds: float
     quiet: list[float]
@@ -99,7 +99,7 @@ class Run(NamedTuple):
 
 
 def people(size: Size) -> tuple[Ints, Ints, Ints]:
-    """Ids of the followers, of the authors (the first has all as followers), and rows of follower and author, newest last."""
+    """Return ids of followers and authors (all follow the first), and rows of follower and author, newest last."""
     number = np.arange(1, size.followers + size.authors + 2, dtype=np.int64)
     every = (10 * number) << 23 | (613 * number % 8_192) << 10
     authors, followers = every[: size.authors + 1], every[size.authors + 1 :]
@@ -131,9 +131,9 @@ class Bench:
         self.looked_at = np.concatenate((theirs[:20_000:200], theirs[:: max(1, len(theirs) // 100)]))
 
     async def fill(self) -> None:
-        """Rows, then timelines."""
+        """Write the rows, then the timelines."""
         async with open_network(self.settings, background=False):
-            # Makes the tables.
+            # Creates the tables.
             pass
         started = time.perf_counter()
         names = [f"author_{n}" for n in range(len(self.authors))]
@@ -149,7 +149,7 @@ class Bench:
         )
 
     def warm(self) -> None:
-        """The bytes of timelines that were filled: beginning, `f`, floor, entries."""
+        """Return the bytes of full timelines: header, `f`, floor, entries."""
         first = floor_at(EPOCH_MS + 86_400_000)
         entries = np.arange(first, first + self.size.entries, dtype="<i8").tobytes()
         behind = b"7 bytes" + b"f" + bytes(8) + entries
@@ -158,7 +158,7 @@ class Bench:
             self.server.eval(_WARM.text, 0, keys[at : at + _AT_ONCE].tobytes(), behind, _IDLE_SECONDS)
 
     def found(self, entry: int, members: Ints) -> Ints:
-        """How often an entry is in the timeline of each of these."""
+        """Return how often an entry is in the timeline of each of these members."""
         keys, packed = keys_of("t", members), entry.to_bytes(8, "little")
         counts: list[int] = []
         for at in range(0, len(keys), _AT_ONCE):
@@ -166,10 +166,10 @@ class Bench:
         return np.array(counts, np.int64)
 
     def alone(self) -> float:
-        """Seconds that Redis needs for the same pushes, 200 keys in each, 20 of them in a packet."""
+        """Return the seconds that Redis needs for these pushes, with 200 keys each and 20 pushes per packet."""
         keys, entry = keys_of("t", self.followers), floor_at(EPOCH_MS + 9 * 86_400_000).to_bytes(8, "little")
         sha = self.server.script_load(PUSH.text)
-        # As the timelines give them: room, from where to cut, how far apart, half of the most, cuts.
+        # Arguments of the timelines: capacity, cut position, cut interval, half of the maximum, cuts.
         shape = (6_400, HEAD_BYTES + 6_400 + 1_600, 160, (HEAD_BYTES + 9_600) // 2, 4, entry)
         started = time.perf_counter()
         for first in range(0, len(keys), 20 * 200):
@@ -181,19 +181,19 @@ class Bench:
         return time.perf_counter() - started
 
     def cpu(self, workers: int) -> dict[str, float]:
-        """CPU seconds of all who take part, so far."""
+        """Return the CPU seconds of all participating processes so far."""
         parts = {"workers": workers, "this process": os.getpid()}
         programs = {"Redis": self.engines.redis, "PostgreSQL": self.engines.stores[0], "RabbitMQ": self.engines.broker}
         parts |= {name: program.pid for name, program in programs.items() if program is not None and program.pid}
         spent = {name: tree_cpu(pid) for name, pid in parts.items()}
-        # Whoever this process started is among its descendants.
+        # All processes that this one started are its descendants.
         spent["this process"] -= sum(seconds for name, seconds in spent.items() if name != "this process")
         return spent
 
 
 @contextmanager
 def workers(settings: Settings, count: int) -> Iterator[int]:
-    """`shoal worker` with so many processes; gives the id of the one above them."""
+    """Run `shoal worker` with `count` processes; yield the id of their supervisor."""
     command = [sys.executable, "-m", "shoal.cli", "worker", "--processes", str(count)]
     process = subprocess.Popen(command, env={**os.environ, **environment(settings)})  # our own program
     try:
@@ -204,7 +204,7 @@ def workers(settings: Settings, count: int) -> Iterator[int]:
 
 
 class Others:
-    """Other members who post all the time, and the times that their posts take."""
+    """Other members who post continuously, and the times of their posts."""
 
     def __init__(self, bench: Bench, handles: Sequence[Handle]) -> None:
         self._bench = bench
@@ -213,10 +213,10 @@ class Others:
         self._posting: set[asyncio.Task[None]] = set()
         self._ending = False
         self.arrived: list[tuple[float, float]] = []
-        """For each post, when it was committed, and the seconds until it had arrived."""
+        """For each post, the time of its commit and the seconds until it arrived."""
 
     async def run(self) -> None:
-        """Post and look until told to end, and all have arrived."""
+        """Post and poll until stopped and every post has arrived."""
         started, made = time.perf_counter(), 0
         rng = random.Random(11)
         while not self._ending or self._waiting or self._posting:
@@ -230,7 +230,7 @@ class Others:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def end(self) -> None:
-        """No more."""
+        """Stop posting."""
         self._ending = True
 
     async def _post(self, author: Handle, number: int) -> None:
@@ -252,7 +252,7 @@ class Others:
 
 
 async def arrival(bench: Bench, post: int) -> None:
-    """Return when all who are looked at have it."""
+    """Return when all sampled members have the post."""
     deadline = time.perf_counter() + _PATIENCE_SECONDS
     while not (found := bench.found(post, bench.looked_at)).all():
         if time.perf_counter() > deadline:
@@ -261,7 +261,7 @@ async def arrival(bench: Bench, post: int) -> None:
 
 
 async def one_post(bench: Bench, shoal: Shoal, star: Handle, handles: Sequence[Handle], pid: int) -> Run:
-    """Others begin; after a while comes the post to all."""
+    """Measure one post to all followers while others post."""
     others = Others(bench, handles)
     posting = asyncio.create_task(others.run())
     try:
@@ -276,7 +276,7 @@ async def one_post(bench: Bench, shoal: Shoal, star: Handle, handles: Sequence[H
     finally:
         others.end()
         await posting
-    # What is still on its way cannot come any more.
+    # After this nothing is in flight, so missing entries are lost.
     await shoal.network.settle()
     counts = bench.found(post.id, bench.followers)
     quiet = [lag for at, lag in others.arrived if at + lag < committed]
@@ -285,7 +285,7 @@ async def one_post(bench: Bench, shoal: Shoal, star: Handle, handles: Sequence[H
 
 
 async def measure(bench: Bench, count: int) -> list[Run]:
-    """As many posts to all as there are rounds, with so many workers."""
+    """Measure one post to all per round, with this number of workers."""
     with workers(bench.settings, count) as pid:
         async with open_network(bench.settings) as network:
             shoal = Shoal(network)
@@ -296,7 +296,7 @@ async def measure(bench: Bench, count: int) -> list[Run]:
 
 
 def tell(bench: Bench, count: int, runs: list[Run], raw: float) -> None:
-    """The rows of so many workers; of several rounds the median, of lags all."""
+    """Add the rows for this number of workers: the median of several rounds; lags of all."""
     name = f"{count} worker{'s' if count > 1 else ''}"
     report, size = bench.report, bench.size
     seconds = statistics.median(run.seconds for run in runs)
@@ -316,7 +316,7 @@ def tell(bench: Bench, count: int, runs: list[Run], raw: float) -> None:
 
 
 async def run(of: Engines, size: Size, counts: Sequence[int], report: Report) -> None:
-    """Fill, then measure with each number of workers."""
+    """Fill the stores, then measure with each number of workers."""
     bench = Bench(of, size, report)
     await bench.fill()
     raw = bench.alone()
@@ -326,7 +326,6 @@ async def run(of: Engines, size: Size, counts: Sequence[int], report: Report) ->
 
 
 def main() -> None:
-    """Start the engines, measure, report."""
     options = parser(
         __doc__,
         quick={"followers": 20_000, "authors": 20, "rounds": 1},

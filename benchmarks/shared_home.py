@@ -44,11 +44,11 @@ _DEGREES = (200, 404)
 
 
 _READING: ContextVar[bool] = ContextVar("reading", default=False)
-"""Whether it is a page that asks: the process also confirms its shard map every moment, and that is nobody's page."""
+"""Whether a page is being read: the process also polls its shard map, which must not count for a page."""
 
 
 class Cost(NamedTuple):
-    """The cost of one page: seconds, seconds that this thread worked, and trips to each engine."""
+    """The cost of a page: seconds, CPU seconds of this thread, and round trips to each engine."""
 
     seconds: float
     worked: float
@@ -57,7 +57,7 @@ class Cost(NamedTuple):
 
 
 class Trips:
-    """Counts what is sent to engines for a page; remembers the keys of scripts while somebody wants them."""
+    """A counter of requests to engines for a page; it can record the keys of scripts."""
 
     def __init__(self) -> None:
         self.redis = 0
@@ -66,7 +66,6 @@ class Trips:
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Count within this block."""
         run, have, trips = Nodes._run, ConnectionPool._have, self
 
         async def script(nodes: Nodes, client: Any, text: Script, arguments: Sequence[Any], **more: Any) -> Any:
@@ -98,7 +97,7 @@ class Bench:
         self.settings = of.settings()
 
     async def page(self, reader: Handle) -> Cost:
-        """Read the first page, and see what it costs."""
+        """Read the first page, and measure its cost."""
         redis, postgres = self.trips.redis, self.trips.postgres
         started, began = time.perf_counter(), time.thread_time()
         token = _READING.set(True)
@@ -110,7 +109,7 @@ class Bench:
         return Cost(seconds, worked, self.trips.redis - redis, self.trips.postgres - postgres)
 
     async def pages(self, readers: Sequence[Handle], before: Callable[[Handle], Awaitable[None]]) -> list[Cost]:
-        """Pages of all readers in turn, so many rounds; `before` each something happens that is not counted."""
+        """Read pages of all readers, `rounds` times; `before` each page an action runs that is not counted."""
         costs = []
         for _ in range(self.rounds):
             for reader in readers:
@@ -119,13 +118,13 @@ class Bench:
         return costs
 
     def forget_stamps(self) -> None:
-        """As if everything had been changed by somebody else."""
+        """Delete all version tokens, as if other processes had changed everything."""
         keys = list(self.server.scan_iter("s:*", count=5_000))
         for first in range(0, len(keys), 5_000):
             self.server.unlink(*keys[first : first + 5_000])
 
     def tell(self, name: str, costs: list[Cost], raw: float | None = None) -> None:
-        """The rows of one state."""
+        """Add the rows of a state."""
         times = spread([cost.seconds * 1_000 for cost in costs])
         self.report.add(f"{name}, median", times.median, "ms", raw=raw)
         self.report.add(f"{name}, p99", times.p99, "ms")
@@ -136,7 +135,7 @@ class Bench:
         print(f"  {name}: {told} trips to Redis + PostgreSQL, mean of {len(costs):,} pages")
 
     async def client(self, asked: list[list[bytes]]) -> float:
-        """Milliseconds of the client library alone for these keys."""
+        """Return the milliseconds of the client library alone for these keys."""
         times = []
         connection: Any = AsyncRedis.from_url(self.engines.redis.url, protocol=2)
         async with connection as client:
@@ -148,7 +147,7 @@ class Bench:
         return statistics.median(times) * 1_000
 
     def raw(self, asked: list[list[bytes]]) -> tuple[float, int]:
-        """Milliseconds of a bare socket for these keys, and the bytes that come."""
+        """Return the milliseconds of a bare socket for these keys, and the bytes received."""
         words = [[b"GET" if len(keys) == 1 else b"MGET", *keys] for keys in asked]
         lines = [_encoded(parts) for parts in words]
         sizes = [self._size(line) for line in lines]
@@ -166,7 +165,7 @@ class Bench:
         return statistics.median(times) * 1_000, sum(sizes)
 
     def _size(self, line: bytes) -> int:
-        """How long the answer is: nothing else comes on this connection, and it ends after QUIT."""
+        """Return the size of the response; the connection carries nothing else and closes after QUIT."""
         with socket.create_connection(("127.0.0.1", self.port)) as connection:
             connection.sendall(line + _encoded([b"QUIT"]))
             size = 0
@@ -180,18 +179,18 @@ def _encoded(words: Sequence[bytes]) -> bytes:
 
 
 async def _nothing(_: Handle) -> None:
-    """Nothing happens in between."""
+    """Do nothing between two pages."""
 
 
 async def warm(bench: Bench, readers: dict[int, list[int]]) -> None:
-    """The three states of a process that has been running for a while."""
+    """Measure the three states of a process that has been running for a while."""
     async with open_network(bench.settings, background=False) as network:
         shoal = Shoal(network)
         for degree, ids in readers.items():
             handles = [await shoal.member(id_) for id_ in ids]
             for handle in handles:
                 await home.warm_up(network.reads, handle.id)
-                # What it is made of, and then, under the stamps that are there by now, what is in no list yet.
+                # First its objects, then, with the current version tokens, the lists that are not cached yet.
                 await handle.home(limit=_ENTRIES)
                 await handle.home(limit=_ENTRIES)
             name = f"follows {degree}"
@@ -219,7 +218,7 @@ def _changing(bench: Bench) -> Callable[[Handle], Awaitable[None]]:
 
 
 def _liking(bench: Bench) -> Callable[[Handle], Awaitable[None]]:
-    """Takes the stamp of one post of the reader's page away, as a like of somebody else does."""
+    """Return an action that deletes the version token of one post of the reader's page, as a like by another member does."""
     pages: dict[int, list[int]] = {}
     rng = random.Random(3)
 
@@ -233,7 +232,7 @@ def _liking(bench: Bench) -> Callable[[Handle], Awaitable[None]]:
 
 
 async def cold(bench: Bench, readers: dict[int, list[int]], count: int) -> None:
-    """The first page of a process that knows nothing, its timeline warm; and one whose timeline has gone, too."""
+    """Measure the first page of a new process with a warm timeline, and one after the timeline was dropped."""
     for degree, ids in readers.items():
         costs: dict[str, list[Cost]] = {"": [], ", its timeline too": []}
         for id_ in ids[:count]:
@@ -249,19 +248,19 @@ async def cold(bench: Bench, readers: dict[int, list[int]], count: int) -> None:
 
 
 def closest(follows: Ints, members: Ints, degree: int, count: int) -> list[int]:
-    """The members who follow most nearly so many."""
+    """Return the members with the number of followees closest to `degree`."""
     degrees = np.bincount(follows[:, 0], minlength=len(members))
     nearest: list[int] = members[np.argsort(np.abs(degrees - degree), kind="stable")[:count]].tolist()
     return nearest
 
 
 async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
-    """Fill, then measure."""
+    """Fill the stores, then measure."""
     made_up = chosen.members
     names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
     bench = Bench(of, report, chosen.rounds)
     async with open_network(bench.settings, background=False):
-        # Makes the tables.
+        # Creates the tables.
         pass
     started = time.perf_counter()
     rows = await fill([store.url for store in of.stores], crowd(names, follows, real_authors(len(names), follows)))
@@ -275,7 +274,6 @@ async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
 
 
 def main() -> None:
-    """Start the engines, measure, report."""
     options = parser(
         __doc__,
         quick={"members": 3_000, "readers": 5, "rounds": 5, "cold": 3},

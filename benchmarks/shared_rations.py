@@ -1,4 +1,4 @@
-"""Servers that are given a small share of a core and no more, so that they are the limit on a machine that has few cores."""
+"""Servers limited to a small fraction of a core, so that they are the bottleneck on a machine with few cores."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from multiprocessing.synchronize import Event
 from benchmarks.measure import tree
 
 _SHARE = 0.02
-"""The share of a core that each slowed server gets."""
+"""The fraction of a core for each slowed server."""
 _LOOK_SECONDS = 0.001
 _FIND_EVERY = 500
 _MOST_SAVED_SECONDS = 0.1
-"""The most unused time that a server may save up for later, as others may have the cores when it is due."""
+"""Unused seconds that a server may save up, since other processes may occupy the cores when it is due."""
 
 
 class Ration:
-    """A server, with all its processes, that is stopped whenever it has worked for longer than its share of the time."""
+    """A server, with all its processes, that is stopped while it has used more than its fraction of the time."""
 
     def __init__(self, pid: int, share: float) -> None:
         self._pid = pid
@@ -34,27 +34,27 @@ class Ration:
         self._running = True
 
     def find(self) -> None:
-        """Look for processes that have begun or ended."""
+        """Find processes that have started or ended."""
         alive = set(tree(self._pid))
         for pid in self._files.keys() - alive:
             os.close(self._files.pop(pid))
         for pid in alive - self._files.keys():
             with contextlib.suppress(OSError):
-                # It counts nanoseconds; the ticks of `stat`, 10 ms each, would be too coarse.
+                # It has nanoseconds; the ticks of `stat`, 10 ms each, would be too coarse.
                 self._files[pid] = os.open(f"/proc/{pid}/schedstat", os.O_RDONLY)
                 self._worked[pid] = self._seconds(pid)
                 if not self._running:
                     os.kill(pid, signal.SIGSTOP)
 
     def _seconds(self, pid: int) -> float:
-        """How long a process has worked so far; what has ended works no more."""
+        """Return the CPU seconds of a process so far; 0 if it has ended."""
         try:
             return int(os.pread(self._files[pid], 64, 0).split()[0]) / 1e9
         except (OSError, IndexError):
             return self._worked.get(pid, 0.0)
 
     def look(self) -> None:
-        """Stop it, or let it go on."""
+        """Stop the server or let it continue."""
         now = time.monotonic()
         self._credit = min(_MOST_SAVED_SECONDS, self._credit + (now - self._looked) * self._share)
         self._looked = now
@@ -70,7 +70,7 @@ class Ration:
 
 
 def _ration(pids: Sequence[int], share: float, begun: Event) -> None:
-    """In a process of its own, until killed."""
+    """Limit the servers until killed; runs in a separate process."""
     rations = [Ration(pid, share) for pid in pids]
     for look in range(1 << 40):
         if look == 1:
@@ -84,7 +84,7 @@ def _ration(pids: Sequence[int], share: float, begun: Event) -> None:
 
 @contextmanager
 def slowed(pids: Sequence[int]) -> Iterator[None]:
-    """Each of these servers has so much of a core, and no more."""
+    """Limit each of these servers to its fraction of a core until the block ends."""
     context = multiprocessing.get_context("spawn")
     begun = context.Event()
     watch = context.Process(target=_ration, args=(list(pids), _SHARE, begun), daemon=True)

@@ -1,6 +1,6 @@
-"""Fills PostgreSQL stores in bulk: rows go straight into the tables of `shoal.graph.postgres.schema`, by COPY.
+"""Bulk writes to PostgreSQL stores by COPY, directly into the tables of `shoal.graph.postgres.schema`.
 
-Each row goes to the store that keeps it. Lists and counts are whole in both directions; members have no tokens.
+Each row is written to the store that owns it. Lists and counts are complete in both directions; members have no tokens.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, encode_node, user_n
 
 _FOLLOWS_FROM = 1 << 50
 _MILLISECOND = 23
-"""So many bits below the milliseconds of an id."""
+"""Number of bits below the milliseconds of an id."""
 _TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes grey over the harbour wall at six."
 _COPIED = 50_000
 _INDEX = "association_by_time"
 
 
 class Crowd(NamedTuple):
-    """Rows in the stores. `follows` are rows of a follower and whom they follow, one a millisecond, newest last.
+    """Rows of the stores. `follows` are rows of follower and followee, one per millisecond, newest last.
 
-    All are ids, not positions. Followers who do nothing but follow need not be among the members.
+    All are ids, not positions. Followers without any other activity need not be among the members.
     """
 
     members: Ints
@@ -40,7 +40,7 @@ class Crowd(NamedTuple):
 
 
 def crowd(names: Sequence[str], follows: Ints, authors: Ints) -> Crowd:
-    """From positions: members, who follows whom, and who wrote each post."""
+    """Build rows from positions: members, follows, and the author of each post."""
     ids = ids_of(names)
     written_by = ids[authors] if len(authors) else np.empty(0, np.int64)
     posts = np.array([post_id(index, author) for index, author in enumerate(written_by.tolist())], np.int64)
@@ -48,10 +48,10 @@ def crowd(names: Sequence[str], follows: Ints, authors: Ints) -> Crowd:
 
 
 async def fill(urls: Sequence[str], of: Crowd) -> int:
-    """Write all of it to empty stores, which share the data sources evenly and in order; gives the number of rows."""
+    """Write everything to empty stores, which share the data sources evenly and in order; return the number of rows."""
 
     def here(place: int) -> Callable[[Ints], Any]:
-        # 128 logical shards to a data source.
+        # 128 logical shards per data source.
         return lambda ids: (shards_of(ids) >> 7) * len(urls) // 64 == place
 
     return sum(await asyncio.gather(*[_fill(url, of, here(place)) for place, url in enumerate(urls)]))
@@ -82,7 +82,7 @@ async def _fill(url: str, of: Crowd, here: Callable[[Ints], Any]) -> int:
 
 
 def _links(of: Crowd) -> Ints:
-    """Every association in the order of its key."""
+    """Return every association in key order."""
     followers, followees = of.follows[:, 0], of.follows[:, 1]
     times = _FOLLOWS_FROM + (np.arange(len(of.follows), dtype=np.int64) << _MILLISECOND)
     parts = (

@@ -50,7 +50,7 @@ _MEMBERS = 4_096
 _TEXT = "Low tide: the boats lie on the sand and wait for the evening."
 
 _COUNTING: ContextVar[bool] = ContextVar("counting", default=False)
-"""Whether it is a request that asks: a process also confirms its shard map every moment."""
+"""Whether a request is running: a process also polls its shard map."""
 
 
 class Asked:
@@ -60,12 +60,11 @@ class Asked:
         self.statements: dict[str, int] = {}
         self.scripts = 0
         self.waits = 0
-        """How often a request began to wait for an engine: what is asked side by side is waited for once."""
+        """How often a request began to wait for an engine; concurrent calls count as one wait."""
         self._under_way = 0
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Count within this block."""
         run, have, asked = Nodes._run, ConnectionPool._have, self
 
         async def script(nodes: Nodes, *values: Any, **more: Any) -> Any:
@@ -73,7 +72,7 @@ class Asked:
                 return await run(nodes, *values, **more)
             asked.scripts += 1
             answer = run(nodes, *values, **more)
-            # No request waits for the end of its changes to be told.
+            # No request waits for the notification that its changes are complete.
             return await (answer if values[1].name == "stamps.end" else asked._waiting(answer))
 
         async def statement(connections: ConnectionPool, *values: Any, **more: Any) -> Any:
@@ -123,14 +122,14 @@ async def requests(of: Engines, stores: int, report: Report, count: int) -> None
                 await cost(f"{kind}{again}, {name}", act, count, report)
             steps.reverse()
         await network.runner.drain(120)
-        # Timelines are made, and then, under the stamps that are there by now, what is in no memory yet.
+        # First the timelines, then, with the current version tokens, the objects that are not cached yet.
         for n in (*range(count), *range(count)):
             await home(n)
         await cost(f"home page, {name}", home, count, report)
 
 
 async def cost(name: str, act: Callable[[int], Awaitable[None]], count: int, report: Report) -> None:
-    """Means of as many requests as there are members."""
+    """Measure the mean cost of one request per member."""
     asked = Asked()
     with asked.counted():
         for n in range(count):
@@ -151,7 +150,7 @@ async def cost(name: str, act: Callable[[int], Awaitable[None]], count: int, rep
 
 
 class Load:
-    """Makes batches as commands do, by members who are spread by their names."""
+    """A source of the batches that commands create, by members spread by their names."""
 
     def __init__(self) -> None:
         self._rng = random.Random(9)
@@ -159,10 +158,10 @@ class Load:
         self.members = [compose(EPOCH_MS + n, place(f"member_{n}").shard) for n in range(_MEMBERS)]
         self._posts: list[tuple[int, int]] = []
         self.made = [0] * DATA_SOURCES
-        """How many commits were made on each data source."""
+        """Number of commits on each data source."""
 
     def post(self) -> Batch:
-        """A post."""
+        """Return a post."""
         author = self._member()
         batch = self._batch(author)
         id_ = self._new_id(batch.shard)
@@ -173,7 +172,7 @@ class Load:
         return batch
 
     def follow(self) -> Batch:
-        """A follow, of anybody by anybody."""
+        """Return a follow between random members."""
         member, other = self._member(), self._member()
         batch = self._batch(member)
         batch.assoc_add(member, FOLLOWS, other, self._new_id(batch.shard))
@@ -181,7 +180,7 @@ class Load:
         return batch
 
     def like(self) -> Batch:
-        """A like of any post."""
+        """Return a like of a random post."""
         member, (post, author) = self._member(), self._rng.choice(self._posts)
         batch = self._batch(member)
         batch.assoc_add(member, LIKES, post, self._new_id(batch.shard), tally=author)
@@ -189,11 +188,11 @@ class Load:
 
     @property
     def posts(self) -> int:
-        """How many posts were made."""
+        """Number of posts created."""
         return len(self._posts)
 
     def mixed(self) -> Batch:
-        """One of each in turn, roughly."""
+        """Return one of each kind in turn, approximately."""
         return self._rng.choice((self.post, self.follow, self.like))()
 
     def _member(self) -> int:
@@ -206,19 +205,19 @@ class Load:
 
 
 class Rate(NamedTuple):
-    """Rates of committing for a while."""
+    """Commit rates over a period."""
 
     commits: float
     statements: float
     client: float
-    """Cores that this process kept busy."""
+    """Cores used by this process."""
     servers: float
-    """Cores that each server kept busy, mean."""
+    """Cores used by each server, on average."""
     took: list[float]
 
 
 class Stores(NamedTuple):
-    """Stores, the graph that they make together, and the processes of their servers."""
+    """Stores, their common graph, and the processes of their servers."""
 
     graph: ShardedGraph
     each: list[PostgresGraph]
@@ -226,7 +225,7 @@ class Stores(NamedTuple):
 
 
 async def commits(of: Stores, make: Callable[[], Batch], callers: int, seconds: float) -> Rate:
-    """Each caller commits as soon as its last batch is durable."""
+    """Let each caller commit as soon as its last batch is durable."""
     took: list[float] = []
     trips, cpu = sum(store.round_trips for store in of.each), time.process_time()
     servers = sum(map(tree_cpu, of.pids))
@@ -253,20 +252,20 @@ def _owner(stores: int, at: int) -> Owns:
 async def saturate(
     of: Engines, stores: int, callers: int, seconds: float, report: Report
 ) -> dict[tuple[str, bool], float]:
-    """Commits a second of posts alone and of a mixture, each with servers as they are, and slowed."""
+    """Measure commits per second of posts alone and of a mixture, with servers at full speed and slowed."""
     rates: dict[tuple[str, bool], float] = {}
     name = "one store" if stores == 1 else f"{stores} stores"
     async with AsyncExitStack() as stack:
         opened: list[PostgresGraph] = []
         for at, program in enumerate(of.stores[:stores]):
             url = await _database(program.url, f"saturated_{stores}")
-            # Slow servers answer late.
+            # Slowed servers respond late.
             opened.append(await PostgresGraph.open(url, owns=_owner(stores, at), patience=60.0))
             stack.push_async_callback(opened[-1].close)
         graph = ShardedGraph(opened, [source * stores // DATA_SOURCES for source in range(DATA_SOURCES)])
         them = Stores(graph, opened, [program.pid or 0 for program in of.stores[:stores]])
         load = Load()
-        # Every connection that will be used is open from now on.
+        # Opens every connection that the load will use.
         await commits(them, load.post, callers * stores, min(1.0, seconds))
         load.made = [0] * DATA_SOURCES
         for slow in (False, True):
@@ -289,7 +288,7 @@ async def saturate(
 
 
 async def _posts(store: PostgresGraph) -> int:
-    """How many objects it has."""
+    """Return the number of objects in a store."""
     return int((await store._reading.ask("SELECT count(*) FROM shoal.object"))[0][0])
 
 
@@ -301,9 +300,9 @@ async def _database(url: str, name: str) -> str:
 
 
 async def run(of: Engines, count: int, callers: int, seconds: float, report: Report) -> None:
-    """Costs, then commits."""
+    """Measure costs, then commits."""
     for stores in (1, 2):
-        # On the same servers one after the other: the second network has databases of its own.
+        # Both run on these servers one after the other; the second network has new databases.
         await requests(await _fresh(of, f"asked_{stores}"), stores, report, count)
     one = await saturate(of, 1, callers, seconds, report)
     two = await saturate(of, 2, callers, seconds, report)
@@ -313,7 +312,7 @@ async def run(of: Engines, count: int, callers: int, seconds: float, report: Rep
 
 
 async def _fresh(of: Engines, name: str) -> Engines:
-    """Give each server an empty database, and return the engines with its URLs."""
+    """Create an empty database on each server, and return the engines with their URLs."""
     urls = [await _database(program.url, name) for program in of.stores]
     for program, url in zip(of.stores, urls, strict=True):
         program.url = url
@@ -321,7 +320,6 @@ async def _fresh(of: Engines, name: str) -> Engines:
 
 
 def main() -> None:
-    """Start the engines, measure, report."""
     options = parser(
         __doc__,
         quick={"members": 30, "seconds": 2.0},

@@ -42,29 +42,29 @@ from shoal_planner.simulation.scenario import AuthorClasses, Scenario
 _DELIVERIES_OF_A_POST = 100
 _LOOK_SECONDS = 0.02
 _TIMER_SECONDS = 0.002
-"""The timer of an event loop goes by milliseconds: what is this little late is on time."""
+"""An event loop has a timer resolution of milliseconds: up to this delay a post is on time."""
 _DRIVEN_SECONDS = 2.0
 _OFF = 0.2
-"""By how much the deliveries of a post may differ: they are a matter of who posts, and not of the machine."""
+"""Tolerated difference in deliveries per post, which depends on the random authors and not on the machine."""
 
 
 class Real(NamedTuple):
-    """Figures of the network that was run: its posts, lengths of the queue, the work to begin a post, and memory in bytes."""
+    """Figures of the real network: its posts, queue lengths, the work to start a post, and memory in bytes."""
 
     phase: Phase
     expected: int
     queue: list[int]
     each: float
     empty: int
-    """The process before the network was opened."""
+    """Memory of the process before the network was opened."""
     memory: int
     left: int
 
 
 def calibrated(place: Path, *, hasty: bool) -> OneProcess:
-    """Return the costs of one process on this machine, but for HTTP, and for the memory of an empty one.
+    """Return the costs of one process on this machine, without HTTP, and the memory of an empty one.
 
-    They are measured in a process of its own, whose memory is not that of the network.
+    They are measured in a separate process, so its memory does not include the network.
     """
     folder = Path(tempfile.mkdtemp(dir=place))
     try:
@@ -80,18 +80,18 @@ def _measured(folder: Path, effort: Effort) -> dict[str, float]:
 
 
 def _nobody(_step: str) -> None:
-    """Nobody is told how far it is."""
+    """Ignore progress reports."""
 
 
 def moments(rate: float, seconds: float) -> list[float]:
-    """Return random moments, so many a second."""
+    """Return random times at this rate."""
     random = np.random.default_rng(2)
     found: list[float] = np.sort(seconds * random.random(random.poisson(rate * seconds))).tolist()
     return found
 
 
 async def play(due: Sequence[float], act: Callable[[float], Coroutine[Any, Any, None]]) -> None:
-    """Begin to act at each moment, or as soon after it as the loop has time, and end when all of it is done."""
+    """Start an action at each time, or as soon afterwards as the loop is free; return when all are done."""
     started = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for at in due:
@@ -102,7 +102,7 @@ async def play(due: Sequence[float], act: Callable[[float], Coroutine[Any, Any, 
 
 
 async def driving(due: Sequence[float]) -> float:
-    """Return the seconds that the main thread works to begin and end one act that does nothing."""
+    """Return the main thread's seconds to start and finish an action that does nothing."""
     worked = time.thread_time()
     await play(due, _nothing)
     return (time.thread_time() - worked) / max(1, len(due))
@@ -113,7 +113,7 @@ async def _nothing(_due: float) -> None:
 
 
 async def really(path: Path, members: Ints, degrees: Ints, authors: Ints, due: Sequence[float]) -> Real:
-    """Run the network until the last consequence is done."""
+    """Run the network until its last consequence."""
     empty = rss()
     async with open_bench(path, members, degrees, authors) as bench:
         await bench.warm_all()
@@ -121,7 +121,7 @@ async def really(path: Path, members: Ints, degrees: Ints, authors: Ints, due: S
         phase, lengths = bench.begin(), list[int]()
         watching = asyncio.create_task(_watch(bench.network.store.backlog, lengths))
         await play(due, partial(bench.post, phase))
-        # The queue is that of the time in which posts come, as in the simulation.
+        # The queue counts only while posts arrive, as in the simulation.
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
@@ -141,7 +141,7 @@ async def _left(bench: Bench) -> int:
 
 
 def classes(degrees: Ints, authors: Ints) -> AuthorClasses:
-    """Return those who post in classes of half a doubling of followers."""
+    """Return the authors in classes by number of followers, two classes per doubling."""
     bins = np.floor(2 * np.log2(np.maximum(degrees, 1))).astype(np.int64)
     drawn = bins[authors]
     found, posts = np.unique(drawn, return_counts=True)
@@ -155,7 +155,7 @@ def classes(degrees: Ints, authors: Ints) -> AuthorClasses:
 def simulated(
     costs: OneProcess, real: Real, degrees: Ints, authors: Ints, rate: float, seconds: float
 ) -> SimulatedOutcome:
-    """Simulate the same."""
+    """Simulate the network."""
     count = float(len(degrees))
     scenario = Scenario(
         seconds=seconds,
@@ -168,14 +168,14 @@ def simulated(
         follows=float(degrees.mean()),
         loud_followees=0.0,
         audiences=classes(degrees, authors),
-        # Nothing comes over HTTP, where requests wait to be let in.
+        # Nothing arrives over HTTP, where requests wait for admission.
         at_work=0,
     )
     return Loop(msgspec.structs.replace(costs, memory=float(real.empty)), scenario, real.each).run()
 
 
 def compare(report: Report, real: Real, found: SimulatedOutcome) -> None:
-    """Tell both side by side."""
+    """Report both side by side."""
     lag = spread(real.phase.lags)
     report.add("posts", found.delivered + found.left, raw=real.phase.durable)
     report.add("posts refused while deliveries were too far behind", found.refused, raw=real.phase.refused)
@@ -194,7 +194,6 @@ def compare(report: Report, real: Real, found: SimulatedOutcome) -> None:
 
 
 def main() -> None:
-    """Calibrate, run, simulate, compare."""
     options = parser(
         __doc__,
         quick={"members": 2_000, "seconds": 10.0, "rate": 500.0},

@@ -22,7 +22,7 @@ from shoal.app import process
 
 
 class Imported(msgspec.Struct):
-    """How an import went: records taken by kind, seconds by phase, processor seconds in all, and the most memory in bytes."""
+    """The result of an import: records by kind, seconds by phase, total processor seconds, and peak memory in bytes."""
 
     way: str
     taken: dict[str, int]

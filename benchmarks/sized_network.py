@@ -1,7 +1,7 @@
-"""A network of one size in a process of its own, which does what it is told: `python -m benchmarks.sized_network SETTINGS SHAPE`.
+"""A network of one size in a separate process that executes commands: `python -m benchmarks.sized_network SETTINGS SHAPE`.
 
-Each line of the input names an act and how often; each line of the answer has the milliseconds of every call. So several sizes
-are measured in turn, a few calls each, and whatever else the machine has to do meets all of them.
+Each line of the input names an operation and a number of calls; each line of the output has the milliseconds of every call. Several
+sizes are measured in turn, a few calls each, so that other load on the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ ACTS: Mapping[str, float] = {
     "tag cloud": 5,
     "check of 10 members": 0.1,
 }
-"""The acts in their order, and how many calls there are of each beside the usual number."""
+"""The operations in order, each with its calls as a multiple of the usual number."""
 
 Act = Callable[[], Awaitable["Cost"]]
 
 
 class Cost(NamedTuple):
-    """The milliseconds of a call, by the clock and of processor time."""
+    """The milliseconds of a call: wall-clock and processor time."""
 
     clock: float
     processor: float
 
 
 class Told(msgspec.Struct):
-    """One line of input: an act, and how often."""
+    """One line of input: an operation, and the number of calls."""
 
     act: str
     times: int
 
 
 class Answer(msgspec.Struct):
-    """The milliseconds of each call, by the clock and of processor time; the bytes of the process; how many answers were wrong."""
+    """Wall-clock and processor milliseconds of each call, the memory of the process in bytes, and the number of wrong results."""
 
     milliseconds: list[float]
     processor: list[float]
@@ -77,7 +77,7 @@ class Answer(msgspec.Struct):
 
 
 class SizedNetwork:
-    """An open network, and what is done to it. Members are drawn by chance, the same in each run."""
+    """An open network and operations on it. Members are drawn at random, identically in each run."""
 
     def __init__(self, shoal: Shoal, shape: Shape) -> None:
         self._shoal = shoal
@@ -85,7 +85,7 @@ class SizedNetwork:
         self._rng = np.random.default_rng(11)
         self._made = 0
         self._run = secrets.token_hex(3)
-        """Tells those who sign up now from those of an earlier run on the same files."""
+        """Distinguishes new members from members of an earlier run on these files."""
         self._warm: list[Handle] = []
         self._circle: list[int] = []
         self._crowd: list[Handle] = []
@@ -114,9 +114,9 @@ class SizedNetwork:
         )
 
     async def prepare(self) -> None:
-        """Warm the timelines of some readers, of all who follow member 1, and of some who follow member 0."""
+        """Warm the timelines of some readers, of all followers of member 1, and of some followers of member 0."""
         blocks = followees_of(self._shape)
-        # The crowd comes in blocks, the first of which is enough; the circle is in one.
+        # The followers of the crowd come in blocks, the first of which suffices; the circle is in one block.
         followers = {0: np.empty(0, np.int64), 1: np.empty(0, np.int64)}
         for block, followees in blocks:
             if followees[0] > 1:
@@ -130,7 +130,7 @@ class SizedNetwork:
             await home.warm_up(self._shoal.network.reads, member)
 
     async def drain(self) -> None:
-        """Wait until nothing is left to do."""
+        """Wait until all consequences are done."""
         await self._shoal.network.runner.drain(_PATIENCE, busy=True)
 
     async def _named(self, at: int) -> Handle:
@@ -176,7 +176,7 @@ class SizedNetwork:
         return await self._posted(await self._named(0), [handle.id for handle in self._crowd])
 
     async def _posted(self, author: Handle, readers: list[int]) -> Cost:
-        """The cost until all that follows from a post is done."""
+        """Return the cost of a post with all its consequences."""
 
         async def post_and_wait() -> Post:
             post = await author.create("The ferry is late again, and the gulls have the quay to themselves.")
@@ -239,7 +239,7 @@ async def _serve(settings: dict[str, Any], shape: Shape) -> None:
             told = msgspec.json.decode(line, type=Told)
             act = network.acts[told.act]
             times = [await act() for _ in range(told.times)]
-            # Consequences of these calls are not to meet the next ones.
+            # Consequences of these calls must not overlap with the next ones.
             await network.drain()
             answer = Answer([each.clock for each in times], [each.processor for each in times], rss(), network.wrong)
             print(msgspec.json.encode(answer).decode(), flush=True)

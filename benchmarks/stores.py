@@ -1,6 +1,6 @@
-"""Builds SQLite stores of any size in seconds: rows go straight into the tables of `shoal.graph.sql`, in the order of their keys.
+"""SQLite stores of any size, built in seconds: rows are written directly into the tables of `shoal.graph.sql`, in key order.
 
-Ids are made of positions, so that a store that was built in an earlier run needs no index beside it.
+Ids are computed from positions, so a store built in an earlier run needs no separate index.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ _TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light 
 
 
 def member_id(index: int, name: str) -> int:
-    """The id of the member at a position; one joins every 10 milliseconds."""
+    """Return the id of the member at a position; one member joins every 10 milliseconds."""
     return compose(EPOCH_MS + 10 * (index + 1), place(name).shard)
 
 
 def numbered(count: int) -> list[str]:
-    """User names for a network that is made up."""
+    """Return user names of a generated network."""
     return [f"member_{index}" for index in range(count)]
 
 
 def ids_of(names: Sequence[str]) -> Ints:
-    """The ids of all members, by position."""
+    """Return the ids of all members, by position."""
     return np.array([member_id(index, name) for index, name in enumerate(names)], np.int64)
 
 
 def url_of(path: Path) -> str:
-    """The store in this file, as settings name it."""
+    """Return the URL of the store in this file."""
     return f"sqlite:///{path.absolute()}"
 
 
 def post_id(index: int, author: int) -> int:
-    """The id of the post at a position, on its author's shard; one is written every 10 milliseconds."""
+    """Return the id of the post at a position, on its author's shard; one post is written every 10 milliseconds."""
     return compose(_POSTS_FROM_MS + 10 * index, shard_of(author))
 
 
 def build(path: Path, names: Sequence[str], follows: Ints, authors: Ints) -> None:
     """Write a whole store: members, `follows` (rows of follower and followee positions), and a post by each of `authors`.
 
-    Nothing is done when the file is there already.
+    Do nothing if the file exists.
     """
     if path.exists():
         return
@@ -109,10 +109,10 @@ def _links(id1: Ints, atype: int, id2: Ints, times: Ints) -> Ints:
 
 
 def _with_twins(links: Ints) -> Ints:
-    """Every third association once more, under an id that is taken out again when the index is there.
+    """Duplicate every third association under an id that is deleted after the index was built.
 
-    A table that is written in order has no room on any page, so that the first row that comes to a page splits it; one that
-    has grown has room on most.
+    A table that is written in order has full pages, so the first new row of a page splits it; a table that has grown has free space
+    on most pages.
     """
     twins = links[::3].copy()
     twins[:, 2] = -1 - np.arange(len(twins))
@@ -125,14 +125,14 @@ def _counts(links: Ints) -> Ints:
 
 
 def _rows(table: Ints, keys: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Rows in order of the columns `keys`, the last one first."""
+    """Return rows ordered by the columns `keys`, the last one first."""
     ordered = table[np.lexsort([table[:, key] for key in keys])]
     for first in range(0, len(ordered), 50_000):
         yield from map(tuple, ordered[first : first + 50_000].tolist())
 
 
 def _objects(people: Iterable[Member], posts: Ints, authors: Ints) -> Iterator[tuple[int, bytes]]:
-    """Members joined before the first post was written, so this is the order of ids (all but for neighbours)."""
+    """Return members and posts in id order: members joined before the first post, apart from adjacent ones."""
     for person in people:
         yield person.id, encode_node(person)
     for index, (id_, author) in enumerate(zip(posts.tolist(), authors.tolist(), strict=True)):
@@ -140,7 +140,7 @@ def _objects(people: Iterable[Member], posts: Ints, authors: Ints) -> Iterator[t
 
 
 def real_graph(data: Path) -> tuple[list[str], Ints]:
-    """The names and the directed follows of the 37,700 GitHub developers; a power law of the same size where they are absent."""
+    """Return the names and directed follows of the 37,700 GitHub developers, or a power law of that size if they are absent."""
     nodes, edges = data / "graph" / "nodes.csv", data / "graph" / "edges.csv"
     if not nodes.exists() or not edges.exists():
         print(f"{data} is absent: a made-up power law of the same size stands in for it")
@@ -152,7 +152,7 @@ def real_graph(data: Path) -> tuple[list[str], Ints]:
 
 
 def power_law(members: int, edges: int, seed: int = 3) -> Ints:
-    """Mutual follows with a power law of degrees, as rows of follower and followee, both ways."""
+    """Return mutual follows with a power law of degrees, as rows of follower and followee in both directions."""
     rng = np.random.default_rng(seed)
     weights = (np.arange(members) + 1.0) ** -0.75
     ends = rng.choice(members, (edges + edges // 2, 2), p=weights / weights.sum())

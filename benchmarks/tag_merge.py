@@ -37,7 +37,7 @@ _MERGE = 5_000
 _INCREMENT = 500
 _RATE = 10_000
 _WINDOW = 0.05
-"""As long as an emitter waits for more."""
+"""Seconds that an emitter waits for more changes."""
 _LOOK_WINDOWS = 4
 _FILE = "shoal.db.tags"
 
@@ -55,7 +55,7 @@ Tagged = tuple[int, tuple[TagChange, ...]]
 
 
 def real_posts(data: Path) -> list[Tagged]:
-    """The posts that have tags, in the order in which they were written."""
+    """Return the posts with tags, in chronological order."""
     with gzip.open(data / "posts" / "photos_cc0_pdm.jsonl.gz") as lines:
         photos = [msgspec.json.decode(line, type=Photo) for line in lines]
     photos.sort(key=lambda photo: photo.created_at)
@@ -63,7 +63,7 @@ def real_posts(data: Path) -> list[Tagged]:
 
 
 def made_up_posts(count: int = 3_000) -> list[Tagged]:
-    """Where the real ones are absent: nine tags each, of a power law."""
+    """Return posts with nine tags each and a power law, for use without the real ones."""
     random = Random(5)
     names = [f"Tag{number}" for number in range(20_000)]
     weights = list(itertools.accumulate(1 / (number + 1) for number in range(len(names))))
@@ -80,7 +80,7 @@ def _changes(tags: Iterable[str]) -> tuple[TagChange, ...]:
 
 
 def uses_of(posts: Sequence[Tagged], count: int) -> list[Use]:
-    """So many tag uses and a few, the last one now."""
+    """Return at least `count` tag uses, the last one at the current time."""
     held = 0
     chosen: list[Tagged] = []
     for post in itertools.cycle(posts):
@@ -101,12 +101,12 @@ def _mebibytes(path: Path) -> float:
 
 
 def tags_in(uses: Iterable[Use]) -> int:
-    """How many tags these posts have."""
+    """Return the number of tags of these posts."""
     return sum(len(use.changes) for use in uses)
 
 
 def parcels_of(uses: Sequence[Use], changes: int = _INCREMENT) -> Iterator[tuple[int, Parcel]]:
-    """Increments of one emitter, with the moment of the last use in each."""
+    """Return increments of an emitter, with the time of the last use in each."""
     held: list[Use] = []
     numbers = itertools.count(1)
     for use in uses:
@@ -118,7 +118,7 @@ def parcels_of(uses: Sequence[Use], changes: int = _INCREMENT) -> Iterator[tuple
 
 
 class Watched(SqliteCloud):
-    """Knows how long the lock was held each time, and how many statements were made."""
+    """Records how long the lock was held each time, and the number of statements."""
 
     held: list[float]
     statements = 0
@@ -134,7 +134,7 @@ class Watched(SqliteCloud):
         self.held.append(time.perf_counter() - self._since)
 
     def count(self) -> None:
-        """Count statements from now on."""
+        """Start counting statements."""
 
         def one(_statement: str) -> None:
             self.statements += 1
@@ -145,7 +145,7 @@ class Watched(SqliteCloud):
 
 
 class Nowhere:
-    """A transport of which the benchmark itself is the other end."""
+    """A transport whose receiver is the benchmark itself."""
 
     def __init__(self) -> None:
         self.sent: list[Parcel] = []
@@ -162,24 +162,24 @@ class Nowhere:
         return sent
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
-        """They need not come again."""
+        """Ignore acknowledgements: the parcels need not be sent again."""
 
     async def waiting(self) -> int:
         return 0
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
 
 async def opened(path: Path) -> Watched:
-    """The cloud in this file."""
+    """Open the cloud in this file."""
     store = await Watched.open(path)
     store.held = []
     return store
 
 
 async def merge_all(path: Path, uses: Sequence[Use], report: Report) -> float:
-    """Merge these uses into a new file; tag uses a second."""
+    """Merge these uses into a new file; return tag uses per second."""
     parcels = list(parcels_of(uses))
     store = await opened(path)
     moment = 0
@@ -207,7 +207,7 @@ async def merge_all(path: Path, uses: Sequence[Use], report: Report) -> float:
 
 
 async def read(path: Path, report: Report, rounds: int) -> None:
-    """Reading the newest version and decoding its cloud."""
+    """Measure reading and decoding the newest version of the cloud."""
     cold = time.perf_counter()
     store = await opened(path)
     opening = time.perf_counter() - cold
@@ -226,7 +226,7 @@ async def read(path: Path, report: Report, rounds: int) -> None:
 
 
 async def raw(path: Path, filled: Path, uses: Sequence[Use]) -> float:
-    """Tag uses a second, by bare upserts of the row of the tag and of its author for each, committed 5,000 at a time."""
+    """Return tag uses per second of bare upserts of the rows of the tag and its author, committed 5,000 at a time."""
     store = await opened(filled)
     rows = {row.id: row_values(row) for row in await store.scan(-(2**63), 10**9)}
     await store.close()
@@ -250,7 +250,7 @@ async def raw(path: Path, filled: Path, uses: Sequence[Use]) -> float:
 
 
 async def each_at_once(path: Path, uses: Sequence[Use]) -> tuple[float, float]:
-    """Counting each use when it comes, by an upsert of its own: uses a second, and statements per 1,000 uses."""
+    """Count each use separately by an upsert; return uses per second, and statements per 1,000 uses."""
     statements = 0
 
     def one(_statement: str) -> None:
@@ -272,7 +272,7 @@ async def each_at_once(path: Path, uses: Sequence[Use]) -> tuple[float, float]:
 
 
 async def statements(path: Path, uses: Sequence[Use], emitters: int, *, broker: bool) -> float:
-    """Statements in the database per 1,000 tag uses that so many emitters count; a broker carries increments, or the inbox."""
+    """Return statements per 1,000 tag uses counted by several emitters; increments go through a broker or the inbox."""
     store = await opened(path)
     transport = Nowhere() if broker else Inbox(store)
     collector = Collector(store, transport, changes=_MERGE, seconds=3_600.0, clock=lambda: NOW)  # type: ignore[arg-type]
@@ -302,11 +302,11 @@ async def statements(path: Path, uses: Sequence[Use], emitters: int, *, broker: 
 
 
 def requested(posts: Sequence[Tagged], report: Report) -> None:
-    """Measure a request's processor time for each tag: the event of its tags, and its bytes."""
+    """Measure a request's processor time per tag (the event of its tags), and the event's bytes."""
     spent, tags = 0.0, 0
     for number, (author, changes) in enumerate(posts, 1):
         text = " ".join(f"#{change.form}" for change in changes)
-        # The request has parsed its text by then.
+        # The request has already parsed its text.
         post = Post(id=number, author_id=author, text=text, tags=tuple(name for name, _ in tags_of(text)))
         began = time.thread_time()
         used = tags_used(None, post, NOW)
@@ -318,10 +318,10 @@ def requested(posts: Sequence[Tagged], report: Report) -> None:
 
 
 async def emitting(posts: Sequence[Tagged], report: Report) -> None:
-    """Measure the processor time of working off the event, for each tag."""
+    """Measure the processor time of processing the event, per tag."""
 
     async def send(_id: bytes, _body: bytes) -> None:
-        """It is safe."""
+        """Accept the message without storing it."""
 
     tags = sum(len(changes) for _, changes in posts)
     emitter = Emitter(send, changes=10**9, seconds=3_600.0)
@@ -353,7 +353,6 @@ async def emitting(posts: Sequence[Tagged], report: Report) -> None:
 
 
 async def measure(place: Path, posts: Sequence[Tagged], count: int, reads: int, report: Report) -> None:
-    """All of it."""
     uses = uses_of(posts, count)
     report.add("different posts", len(posts))
     merged = await merge_all(place / _FILE, uses, report)
@@ -375,7 +374,6 @@ async def measure(place: Path, posts: Sequence[Tagged], count: int, reads: int, 
 
 
 def main() -> None:
-    """Merge, compare, report."""
     options = parser(__doc__, quick={"uses": 20_000}, smallest={"uses": 2_000, "different": 500, "reads": 20})
     options.add_argument("--different", type=int, default=0, help="so many made-up posts; 0: the real ones")
     options.add_argument("--reads", type=int, default=500, help="how often the newest version is read")

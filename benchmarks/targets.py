@@ -1,4 +1,4 @@
-"""Every target, in one place. They are those of the full sizes, on two cores."""
+"""All targets. They apply to the full sizes, on two cores."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Literal, NamedTuple
 
 
 class Target(NamedTuple):
-    """The value that a figure should have at `least` or at `most`. `figure` is a pattern; the first match holds."""
+    """The value that a figure should have at `least` or at `most`. `figure` is a pattern; the first match counts."""
 
     benchmark: str
     figure: str
     side: Literal["least", "most"]
     value: float
     of_raw: bool = False
-    """The value is a multiple of the raw engine's figure in the same run."""
+    """The value is a multiple of the raw engine's figure in this run."""
 
 
 TARGETS = (
@@ -110,7 +110,7 @@ TARGETS = (
 
 
 def target_of(benchmark: str, figure: str) -> Target | None:
-    """The target of a figure, if it has one."""
+    """Return the target of a figure, if it has one."""
     return next(
         (
             target

@@ -35,7 +35,7 @@ _MIB = 1 << 20
 
 
 class Place(NamedTuple):
-    """Where a network lies: its settings, the folder of its files, and its shape."""
+    """The location of a network: its settings, the folder of its files, and its shape."""
 
     settings: dict[str, Any]
     folder: Path
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 class Child:
-    """A network of one size in its own process."""
+    """A network of one size in a separate process."""
 
     def __init__(self, place: Place) -> None:
         settings, shape = (msgspec.json.encode(value).decode() for value in (place.settings, place.shape))
@@ -66,7 +66,7 @@ class Child:
         return line
 
     def do(self, act: str, times: int) -> Answer:
-        """Have an act done so many times."""
+        """Run an operation `times` times."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(Told(act, times)).decode() + "\n")
         self._process.stdin.flush()
@@ -82,7 +82,7 @@ class Child:
 
 
 def imported(place: Place) -> Imported:
-    """Import the files of a network into its stores, unless that is done."""
+    """Import the files of a network into its stores, unless that was done."""
     kept = place.folder / "import.json"
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=Imported)
@@ -96,13 +96,13 @@ def imported(place: Place) -> Imported:
 
 @contextmanager
 def placed(folder: Path, engine: str, shape: Shape) -> Iterator[Place]:
-    """Give the place of a network of this shape: an SQLite file, or two PostgreSQL that run for as long as the block."""
+    """Yield the location of a network of this shape: an SQLite file, or two PostgreSQL servers that run until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     limits = {"rate_limits": False}
     if engine == "sqlite":
         yield Place({"store": url_of(folder / "shoal.db"), **limits}, folder, shape)
         return
-    # The servers run as a user of their own.
+    # The servers run as another user.
     for shown in (folder.parent, folder):
         shown.chmod(0o755)
     with ExitStack() as stack:
@@ -128,14 +128,14 @@ def tell_import(report: Report, name: str, shape: Shape, done: Imported) -> None
 
 
 def measure(children: dict[str, Child], rounds: int, calls: int, report: Report) -> None:
-    """Do every act in turns, and tell what it costs at each size, and over the smallest."""
+    """Run every operation in turns, and report its cost at each size and relative to the smallest."""
     for act, share in ACTS.items():
         clock: dict[str, list[float]] = {name: [] for name in children}
         processor: dict[str, list[float]] = {name: [] for name in children}
         for turn in range(rounds + 1):
             for name, child in children.items():
                 answer = child.do(act, max(1, int(calls * share)))
-                # The first turn is not counted: each size begins with empty caches, and the large ones have more to learn.
+                # The first round is a warm-up: caches are empty, and large sizes have more to load.
                 if turn:
                     clock[name] += answer.milliseconds
                     processor[name] += answer.processor
@@ -175,7 +175,6 @@ def _sizes(place: Path, engine: str, chosen: argparse.Namespace, report: Report)
 
 
 def main() -> None:
-    """Import, measure, report."""
     options = parser(
         __doc__,
         quick={"members": [2_000, 20_000], "rounds": 3, "calls": 20},

@@ -49,7 +49,7 @@ _OBSERVED = """() => {
 
 
 class Cast(NamedTuple):
-    """People of the network, and a post of one of them."""
+    """Members of the network, and a post by one of them."""
 
     hero: Member
     cookie: str
@@ -66,7 +66,7 @@ async def _network(path: Path, people: int, days: int) -> Cast:
         writes = network.writes
         found = [await members.find(writes, person.name) for person in written.people]
         everybody = [one for one in found if one is not None]
-        # Browser sessions are made as a log-in makes them, without the hash of a password.
+        # Browser sessions are created as by a login, without hashing a password.
         cookies = [(await sessions.begin(writes, one)).text for one in everybody]
         newest = {one.id: await writes.graph.assoc_range(one.id, POSTED, Cursor(limit=1)) for one in everybody}
         hero = next(one for one in everybody if newest[one.id])
@@ -77,7 +77,7 @@ async def _network(path: Path, people: int, days: int) -> Cast:
 
 
 async def in_process(path: Path, cast: Cast, calls: int, report: Report) -> None:
-    """Ask for each page again and again; its processor time and size."""
+    """Request each page repeatedly; return its processor time and size."""
     async with open_network(configuration.load({}, store=url_of(path), rate_limits=False)) as network:
         ask, ask_again = asking(front_in(network, answer_cache=0)), asking(front_in(network))
         process.settle()
@@ -119,13 +119,13 @@ async def _cost(ask: Ask, path: str, headers: Headers, calls: int) -> float:
 
 
 def _is_html(status: int, body: bytes) -> str:
-    # In the smallest network some follow no member who has posted: they are shown photos and people, or an empty page.
+    # In the smallest network some members follow no author; they see photos and suggestions, or an empty page.
     whole = any(part in body for part in (b"<article", b'class="empty', b'class="home-beginning'))
     return "" if status == 200 and whole else f"status {status}, or no post on it"
 
 
 async def over_http(store: Path, cast: Cast, seconds: float, browsing: bool, report: Report) -> None:
-    """Serve it as it is served, and read homes of members in turn; then look at pages as a slow browser does."""
+    """Serve the network and read home pages of members in turn; then open pages in a slow browser."""
     port = free_port()
     command = [sys.executable, "-m", "shoal.cli", "--store", url_of(store), "serve", "--port", str(port)]
     async with serving(command, port, "/health", {"SHOAL_RATE_LIMITS": "false"}) as child:
@@ -162,7 +162,7 @@ async def _browse(chromium: str, url: str, cast: Cast, report: Report) -> None:
 
 
 async def _seen(browser: Browser, url: str, path: str, cast: Cast, width: int) -> dict[str, float]:
-    """Open a page with nothing kept, wait until it rests, scroll, press the first heart."""
+    """Open a page with an empty cache, wait until it is stable, scroll, and press the first like button."""
     context = await browser.new_context(
         viewport={"width": width, "height": 900}, is_mobile=width < 500, has_touch=width < 500
     )
@@ -195,7 +195,6 @@ async def _run(folder: Path, chosen: Any, report: Report) -> None:
 
 
 def main() -> None:
-    """Make a network, ask, serve, look."""
     options = parser(
         __doc__,
         quick={"people": 40, "days": 10, "seconds": 3.0, "calls": 60},

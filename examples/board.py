@@ -1,8 +1,8 @@
-"""A notice board: FastAPI asks and answers, Shoal keeps the feed in a file beside it.
+"""A notice board: FastAPI handles requests, Shoal stores the feed in a file.
 
-The board knows its own people; here a header says who asks, where a real one would look at a session. Run it with
-`fastapi run examples/board.py`. One process has the file: `guestbook.py` shows several that share one, and servers are
-named in `BOARD_STORE` and in the settings of Shoal.
+The board has its own users. Here a header names the current user; a real board would read a session. Run it with
+`fastapi run examples/board.py`. Only one process may open the file: `guestbook.py` shows several processes that share one.
+For a network on servers, set `BOARD_STORE` and the settings of Shoal.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pydantic import BaseModel
 from shoal import Handle, Shoal, ShoalError, errors
 
 STATUSES = {errors.NotFound: 404, errors.NotAllowed: 403, errors.InvalidInput: 422, errors.Unavailable: 503}
-"""Every other error that Shoal raises on purpose is a 400."""
+"""Any other deliberate error of Shoal is a 400."""
 
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Open the network when the board starts, and close it when it ends."""
+    """Open the network at startup and close it at shutdown."""
     async with Shoal.open(os.environ.get("BOARD_STORE", "sqlite:///board.db")) as shoal:
         app.state.shoal = shoal
         yield
@@ -36,7 +36,7 @@ app = FastAPI(title="Notice board", lifespan=lifespan)
 
 
 class Notice(BaseModel):
-    """A notice to pin up. `price` belongs to the board: Shoal keeps it as data of the post."""
+    """A new notice. `price` belongs to the board: Shoal stores it as data of the post."""
 
     text: str
     price: int | None = None
@@ -52,7 +52,7 @@ class Shown(BaseModel):
 
 
 async def reader(connection: HTTPConnection, x_user: Annotated[str, Header()]) -> Handle:
-    """Return the member who asks; whoever comes for the first time becomes one."""
+    """Return the current member; a new name creates a member."""
     shoal: Shoal = connection.app.state.shoal
     try:
         return await shoal.member(x_user)
@@ -65,21 +65,21 @@ Reader = Annotated[Handle, Depends(reader)]
 
 @app.exception_handler(ShoalError)
 async def refuse(_request: Request, error: ShoalError) -> JSONResponse:
-    """Answer an error of Shoal, whose message may be shown to anybody."""
+    """Return an error of Shoal, whose message may be shown to any user."""
     status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 400)
     return JSONResponse({"error": str(error)}, status)
 
 
 @app.post("/notices", status_code=201)
 async def pin_up(notice: Notice, member: Reader) -> dict[str, str]:
-    """Post a notice. It is on disk when this is answered."""
+    """Post a notice. It is durable when the response is sent."""
     post = await member.create(notice.text, data=None if notice.price is None else {"price": notice.price})
     return {"id": str(post.id)}
 
 
 @app.get("/notices")
 async def home(member: Reader) -> list[Shown]:
-    """The newest notices by the reader and by those whom they follow."""
+    """Return the newest notices by the reader and by followed members."""
     page = await member.home()
     return [
         Shown(id=str(entry.id), author=entry.author.member.name, text=entry.post.text, likes=entry.likes)
@@ -101,7 +101,7 @@ async def follow(name: str, member: Reader) -> None:
 
 @app.websocket("/live")
 async def live(socket: WebSocket, member: Reader) -> None:
-    """Tell what comes to the reader's home, until they leave."""
+    """Send new entries of the reader's home timeline until the client disconnects."""
     await socket.accept()
     telling = asyncio.create_task(_tell(socket, member))
     try:

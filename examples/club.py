@@ -1,8 +1,8 @@
-"""A reading club: Django with forms and CSRF tokens, Shoal for who reads what.
+"""A reading club: Django handles forms and CSRF tokens, Shoal stores the readings.
 
-The whole site is this file; in a project its parts are `settings.py`, `urls.py`, `views.py` and a template, and Django's own users
-take the place of the name in the session. Run it with `python examples/club.py runserver --noreload`. All threads of one process
-share the network. `guestbook.py` shows how several processes do.
+The whole site is this file; in a project its parts are `settings.py`, `urls.py`, `views.py` and a template, and Django's own
+users take the place of the name in the session. Run it with `python examples/club.py runserver --noreload`. All threads share
+the network. `guestbook.py` shows several processes.
 """
 
 from __future__ import annotations
@@ -68,29 +68,28 @@ class Name(forms.Form):
 
 
 class Book(forms.Form):
-    """A book that was read. The stars belong to the club: Shoal keeps them as data of the post."""
+    """A finished book. The stars belong to the club: Shoal stores them as data of the post."""
 
     title = forms.CharField(max_length=200)
     stars = forms.IntegerField(min_value=1, max_value=5)
 
 
 class Refusals:
-    """Shows errors of Shoal, whose messages may be shown to anybody."""
+    """Middleware that shows errors of Shoal, whose messages may be shown to any user."""
 
     def __init__(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
         self.answer = answer
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer a request."""
         return self.answer(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Answer an error of Shoal with a page, and leave all others to Django."""
+        """Return a page for an error of Shoal; Django handles other errors."""
         return shown(request, error=error, status=400) if isinstance(error, ShoalError) else None
 
 
 def reader(request: HttpRequest) -> Handle:
-    """Return the reader who asks. Raises `NotAllowed` for a stranger."""
+    """Return the current reader. Raises `NotAllowed` without a login."""
     if "name" not in request.session:
         raise errors.NotAllowed("say who you are first")
     return shoal.member(request.session["name"])
@@ -113,13 +112,13 @@ def shown(request: HttpRequest, status: int = 200, **values: object) -> HttpResp
 
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
-    """Show what the reader and those whom they follow have read."""
+    """Show the books that the reader and followed members have finished."""
     return shown(request, entries=reader(request).home().entries if "name" in request.session else [])
 
 
 @require_POST
 def enter(request: HttpRequest) -> HttpResponse:
-    """Let a reader in; whoever comes for the first time becomes a member."""
+    """Log a reader in; a new name creates a member."""
     name = checked(Name(request.POST))["name"]
     try:
         shoal.member(name)
@@ -131,7 +130,7 @@ def enter(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def finish(request: HttpRequest) -> HttpResponse:
-    """Post a book that was read. It is on disk when this is answered."""
+    """Post a finished book. It is durable when the response is sent."""
     book = checked(Book(request.POST))
     reader(request).create(book["title"], data={"stars": book["stars"]})
     return redirect("home")

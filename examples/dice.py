@@ -1,9 +1,9 @@
-"""A bot that rolls dice: mention it with `2d6`, and it answers. Over HTTP with Mastodon.py, as for any Mastodon server.
+"""A bot that rolls dice: mention it with `2d6`, and it replies. Over HTTP with Mastodon.py, as for any Mastodon server.
 
     BOT_PASSWORD=... python examples/dice.py http://127.0.0.1:8500 dice
 
-It may be stopped at any moment. Mentions that came meanwhile are notifications that wait; one that was answered is dismissed,
-and the idempotency key makes an answer that is sent twice one status.
+It may be stopped at any moment. Mentions that arrive while it is stopped are pending notifications, which it dismisses after its
+reply. The idempotency key prevents duplicate replies.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ ROLL = re.compile(r"\b([1-9]\d?)d([1-9]\d{0,2})\b")
 
 
 class Dice(StreamListener):
-    """Answers mentions as they come."""
+    """A listener that replies to mentions."""
 
     def __init__(self, client: Mastodon) -> None:
         super().__init__()
         self._client = client
 
     def on_notification(self, notification: Any) -> None:
-        """Answer one mention."""
+        """Reply to one mention."""
         if notification.type == "mention":
             self._answer(notification)
 
     def handle_heartbeat(self) -> None:
-        """Answer mentions that wait. The first beat says that the server listens, so from then on none is missed."""
+        """Reply to pending mentions. The first heartbeat confirms the subscription, so no later mention is missed."""
         for notification in reversed(self._client.notifications(types=["mention"])):
             self._answer(notification)
 
@@ -48,7 +48,7 @@ class Dice(StreamListener):
 
 
 def rolled(content: str) -> str:
-    """Roll the first dice that a status names, 1 to 99 of them with up to 999 sides; say how to ask where it names none."""
+    """Roll the first dice in a status, 1 to 99 of them with up to 999 sides; return instructions if it contains none."""
     found = ROLL.search(re.sub(r"<[^>]+>", " ", content))
     if found is None:
         return "Say how many dice and how many sides: 2d6"
@@ -57,7 +57,7 @@ def rolled(content: str) -> str:
 
 
 def main() -> None:
-    """Log in and listen for good."""
+    """Log in and listen until stopped."""
     server, name = sys.argv[1:]
     client_id, client_secret = Mastodon.create_app("Dice", api_base_url=server)
     client = Mastodon(client_id, client_secret, api_base_url=server)

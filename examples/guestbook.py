@@ -1,9 +1,9 @@
-"""A guest book in Django: Django asks and answers, Shoal keeps the entries in a file beside it, for all workers of gunicorn.
+"""A guest book in Django: Django handles requests, Shoal stores the entries in a file shared by all workers of gunicorn.
 
     gunicorn -w 4 guestbook
 
-The book knows its own people; here a header says who asks, where a real one would look at `request.user`. One worker has the
-file and the others call it; when it ends, another takes over. A browser that repeats a post sends the same `Idempotency-Key`.
+The book has its own users. Here a header names the current user; a real book would read `request.user`. One worker opens the
+file and the others call it; if it exits, another takes over. A browser that repeats a post sends its `Idempotency-Key` again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from shoal import ShoalError, errors
 from shoal.sync import Handle, Shoal
 
 STATUSES = {errors.NotFound: 404, errors.NotAllowed: 403, errors.InvalidInput: 422, errors.Unavailable: 503}
-"""Every other error that Shoal raises on purpose is a 400."""
+"""Any other deliberate error of Shoal is a 400."""
 
 shoal = Shoal.open(os.environ.get("GUESTBOOK_STORE", "sqlite:///guestbook.db"), shared=True)
-"""It opens the file with the first call, in each worker: this module may be loaded before they are forked."""
+"""Opens the file at the first call in each worker, because this module may be loaded before the workers are forked."""
 
 
 def reader(request: HttpRequest) -> Handle:
-    """Return the member who asks; a new name becomes a member."""
+    """Return the current member; a new name creates a member."""
     name = request.headers.get("X-User", "")
     try:
         return shoal.member(name)
@@ -42,14 +42,14 @@ def reader(request: HttpRequest) -> Handle:
 
 @require_POST
 def write(request: HttpRequest) -> JsonResponse:
-    """Write an entry. It is on disk when this is answered."""
+    """Write an entry. It is durable when the response is sent."""
     post = reader(request).create(json.loads(request.body)["text"], request=request.headers.get("Idempotency-Key", ""))
     return JsonResponse({"id": str(post.id)}, status=201)
 
 
 @require_GET
 def home(request: HttpRequest) -> JsonResponse:
-    """The newest entries by the reader and by those whom they follow."""
+    """Return the newest entries by the reader and by followed members."""
     page = reader(request).home()
     entries = [{"id": str(one.id), "author": one.author.member.name, "text": one.post.text} for one in page.entries]
     return JsonResponse({"entries": entries})
@@ -63,19 +63,19 @@ def follow(request: HttpRequest, name: str) -> HttpResponse:
 
 
 class Refusals:
-    """Errors of Shoal as answers: their messages may be shown to anybody."""
+    """Middleware that returns errors of Shoal, whose messages may be shown to any user."""
 
     def __init__(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
         self._answer = answer
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer a request, and name the worker that did."""
+        """Handle a request, and add the worker's name to the response."""
         response = self._answer(request)
         response.headers["X-Worker"] = str(os.getpid())
         return response
 
     def process_exception(self, _request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Answer an error of Shoal; any other is Django's."""
+        """Return a response for an error of Shoal; Django handles other errors."""
         if not isinstance(error, ShoalError):
             return None
         status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 400)

@@ -1,8 +1,8 @@
-"""A report on a network: its tags by use, and members in numbers.
+"""Report on a network: its most used tags, and member statistics.
 
     python examples/report.py sqlite:///demo/shoal.db ann bob
 
-One process has an SQLite file at a time, so stop its server first; PostgreSQL is read beside it.
+Only one process may open an SQLite file, so stop its server first; a PostgreSQL network may keep running.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A swap shelf: Flask shows what neighbours give away, Shoal keeps the feed in a file beside it.
+"""A swap page: Flask shows offers of neighbors, Shoal stores the feed in a file.
 
-A signed cookie says who is there; a real shelf would ask for a password first. Run it with `flask --app examples/swap run`. All
-threads of one process share the network. `guestbook.py` shows how several processes do.
+A signed cookie identifies the user; a real page would ask for a password first. Run it with `flask --app examples/swap run`.
+All threads share the network. `guestbook.py` shows several processes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shoal import ShoalError, errors
 from shoal.sync import Handle, Shoal, Visitor
 
 STATUSES = {errors.NotFound: 404, errors.NotAllowed: 403, errors.InvalidInput: 422, errors.Unavailable: 503}
-"""Every other error that Shoal raises on purpose is a 400."""
+"""Any other deliberate error of Shoal is a 400."""
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -44,17 +44,17 @@ PAGE = """<!doctype html>
 
 app = Flask(__name__)
 app.secret_key = os.environ.get("SWAP_SECRET") or os.urandom(32)
-app.config["SESSION_COOKIE_SAMESITE"] = "Lax"  # a form on another site is sent without the cookie
+app.config["SESSION_COOKIE_SAMESITE"] = "Lax"  # A form on another site is sent without the cookie.
 shoal = Shoal.open(os.environ.get("SWAP_STORE", "sqlite:///swap.db"))
 
 
 def viewer() -> Handle | Visitor:
-    """Return the member who is there, or a visitor, who sees what is public."""
+    """Return the current member, or an anonymous viewer, who sees public posts."""
     return shoal.member(session["name"]) if "name" in session else shoal.visitor
 
 
 def member() -> Handle:
-    """Return the member who is there. Raises `NotAllowed` for a visitor."""
+    """Return the current member. Raises `NotAllowed` without a login."""
     if isinstance(who := viewer(), Handle):
         return who
     raise errors.NotAllowed("say who you are first")
@@ -62,14 +62,14 @@ def member() -> Handle:
 
 @app.errorhandler(ShoalError)
 def refuse(error: ShoalError) -> tuple[str, int]:
-    """Show an error of Shoal, whose message may be shown to anybody."""
+    """Show an error of Shoal, whose message may be shown to any user."""
     status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 400)
     return render_template_string(PAGE, error=error, entries=[]), status
 
 
 @app.get("/")
 def shelf() -> str:
-    """Show the newest offers of everybody."""
+    """Show the newest offers of all members."""
     return render_template_string(PAGE, entries=viewer().public().entries)
 
 
@@ -81,7 +81,7 @@ def tagged(tag: str) -> str:
 
 @app.post("/enter")
 def enter() -> Response:
-    """Let a neighbour in; whoever comes for the first time becomes a member."""
+    """Log a member in; a new name creates a member."""
     name = request.form["name"]
     try:
         shoal.member(name)
@@ -93,13 +93,13 @@ def enter() -> Response:
 
 @app.post("/offers")
 def offer() -> Response:
-    """Put something on the shelf. It is on disk when this is answered."""
+    """Post an offer. It is durable when the response is sent."""
     member().create(request.form["text"])
     return redirect(url_for("shelf"), 303)
 
 
 @app.post("/offers/<int:offer_id>/want")
 def want(offer_id: int) -> Response:
-    """Want an offer: its owner sees by whom."""
+    """Like an offer to request it; its owner sees the request."""
     member().like(offer_id)
     return redirect(url_for("shelf"), 303)

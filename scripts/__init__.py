@@ -1,1 +1,1 @@
-"""Programs of the desk: what `make` calls beside the tools."""
+"""Development scripts, most of them called by `make`."""

@@ -1,7 +1,7 @@
-"""Bring the catalogues of the web app's languages up to date with its words: `python -m scripts.catalogue`.
+"""Update the translation catalogues of the web app: `python -m scripts.catalogue`.
 
-Words that pages say are looked for in templates and modules. New ones are added without a translation, those that nobody says
-any more go. It prints how many are untranslated in each language; `tests/web/test_words.py` wants none.
+Messages are extracted from templates and modules. New ones are added without a translation, unused ones are removed. The number
+of untranslated messages per language is printed; `tests/web/test_words.py` requires 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KEYWORDS = {
     "number": (1, 2),
     "button": (3, 4),
 }
-"""Functions that take words of pages, with the places of the singular and the plural where there are two."""
+"""Translation functions, with the argument positions of singular and plural if there are two."""
 _FOLDERS = (WEB, WEB.parent / "mail", WEB.parent / "core/ranking")
 _TABLES = (
     operations._NAMES,
@@ -50,7 +50,7 @@ _TABLES = (
     {term.name: term.unit for term in TERMS},
     {scope: in_words([scope])[0] for scope in KNOWN},
 )
-"""Words by what they are about."""
+"""Tables of messages by subject."""
 
 
 _EMPTY = tuple(
@@ -65,11 +65,11 @@ _EMPTY = tuple(
         "Generated-By",
     )
 )
-"""Fields of a head that say nothing here, or something else each time."""
+"""Header fields that are empty or change at every run."""
 
 
 def template() -> Catalog:
-    """Return all words that pages say, each with the places where it stands."""
+    """Return all messages with the places where they are used."""
     found = Catalog(project="Shoal", charset="utf-8")
     for folder in _FOLDERS:
         parts = extract_from_dir(str(folder), method_map=_METHODS, options_map=_OPTIONS, keywords=_KEYWORDS)
@@ -89,18 +89,18 @@ def template() -> Catalog:
 
 
 def path_of(language: str) -> Path:
-    """Return where the catalogue of a language is."""
+    """Return the path of a language's catalogue."""
     return LOCALES / language / "LC_MESSAGES" / "shoal.po"
 
 
 def catalogue(language: str) -> Catalog:
-    """Return the catalogue of a language as it is stored, or an empty one."""
+    """Return the stored catalogue of a language, or an empty one."""
     path = path_of(language)
     return read_po(io.BytesIO(path.read_bytes()), locale=language) if path.exists() else Catalog(locale=language)
 
 
 def updated(language: str) -> Catalog:
-    """Return the catalogue of a language with the words that there are now."""
+    """Return the catalogue of a language with the current messages."""
     held = catalogue(language)
     held.update(template(), no_fuzzy_matching=True)
     held.obsolete.clear()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 COMMAND = "python -m scripts.commit_message"
 LONGEST = 72
-"""Characters of a line, as `git log` and reviews show it without wrapping."""
+"""Maximum length of a line, which `git log` and reviews show without wrapping."""
 
 _NO_VERB = re.compile(r"(a|an|the|this|that|these|those|it|its|there|i|we|you|in|on|at|for|with|when|where|if|no|not)$")
 _OTHER_FORM = re.compile(
@@ -23,7 +23,7 @@ _GENERATED = ("Merge ", "Revert ", "fixup! ", "squash! ")
 
 
 def problems(message: str) -> Iterator[str]:
-    """Yield what has to be changed in a commit message. Comments of git do not count."""
+    """Yield the problems of a commit message. Comments of git are ignored."""
     lines = [line.rstrip() for line in message.splitlines() if not line.startswith("#")]
     subject = lines[0] if lines else ""
     if subject.startswith(_GENERATED):
@@ -47,7 +47,7 @@ def problems(message: str) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the problems of the message in the file that is given; exit with 1 if there are any."""
+    """Print the problems of the message in the given file; exit with 1 if there are any."""
     found = list(problems(Path(sys.argv[1]).read_text("utf-8")))
     for problem in found:
         print(problem, file=sys.stderr)

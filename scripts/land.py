@@ -1,7 +1,7 @@
 """Draw the land of the world as one SVG symbol, for maps of the web app, from coastlines of Natural Earth (public domain).
 
-`npm pack world-atlas@2.0.2`, unpack it, and give the folder: `python -m scripts.land ATLAS`; then `scripts.web_files` writes the
-checksums anew. One unit is a hundredth of a degree: x is the longitude, y the latitude from the equator downwards.
+Run `npm pack world-atlas@2.0.2`, unpack it, and pass the folder: `python -m scripts.land ATLAS`; then run `scripts.web_files` to
+update the checksums. One unit is a hundredth of a degree: x is the longitude, y the latitude from the equator downwards.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any
 from scripts.web_files import STATIC, VENDOR
 
 UNIT = 100
-"""Units of a degree."""
+"""Units per degree."""
 _NEAR = 2.5
-"""Points nearer than this to the line between their neighbours are left out, in units: 3 km."""
+"""Distance in units (3 km) from the line between their neighbors below which points are omitted."""
 _SMALLEST = 8
-"""Islands that are narrower than this are left out, in units."""
+"""Width in units below which islands are omitted."""
 
 Point = tuple[float, float]
 
 
 def main() -> None:
-    """Write the file and its licence."""
+    """Write the file and its license."""
     atlas = Path(sys.argv[1])
     shutil.copy(atlas / "LICENSE", VENDOR / "world-atlas.LICENSE.txt")
     topology = json.loads((atlas / "land-50m.json").read_text())
@@ -65,7 +65,7 @@ def outline(ring: Sequence[Point]) -> str:
     xs, ys = zip(*points, strict=True)
     if max(max(xs) - min(xs), max(ys) - min(ys)) < _SMALLEST:
         return ""
-    # A ring has no ends to keep, so it is cut where it is farthest from its beginning.
+    # A ring has no ends to keep, so it is cut at the point farthest from its first one.
     far = max(range(len(points)), key=lambda at: math.dist(points[0], points[at]))
     kept = [*simplified(points[: far + 1])[:-1], *simplified(points[far:])[:-1]]
     whole = [(round(x), round(y)) for x, y in kept]

@@ -1,8 +1,8 @@
-"""Have Lighthouse look at pages of the web app as a phone would: `python -m scripts.lighthouse`.
+"""Run Lighthouse on pages of the web app, emulating a phone: `python -m scripts.lighthouse`.
 
-The demo network is made and served as for `make shots`, and looked at by a stranger and by a member. Lighthouse itself (release 12)
-is fetched by npx, so this needs Node and the internet. It prints the scores, of 100 each, and fails where somebody is hindered:
-accessibility below 100. To members it finds an error more than there is: it does not send the cookie where a page listens for news.
+The demo network is created and served as for `make shots`, and audited without a login and as a member. Lighthouse (release 12)
+is fetched by npx, so this needs Node and the internet. It prints the scores, of 100 each, and fails on accessibility below 100.
+For members it reports one false error: it does not send the cookie with a page's event stream.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MEMBER = {
 
 
 def _cookie(url: str) -> str:
-    """Return the cookie of a browser in which the hero of the demo is logged in."""
+    """Return the session cookie of the demo's main member."""
     with httpx.Client(base_url=url) as browser:
         token = re.search(r'name="form_token" value="([0-9a-f]+)"', browser.get("/login").text)
         assert token is not None
@@ -51,12 +51,12 @@ def _cookie(url: str) -> str:
 
 
 class Found(NamedTuple):
-    """Scores of a page, and what is wrong with it."""
+    """Scores of a page, and its problems."""
 
     scores: list[int]
-    """One a category, of 100 each."""
+    """One score per category, of 100 each."""
     complaints: list[str]
-    """Everything that costs it accessibility or best practices, and where on the page."""
+    """All accessibility and best-practice problems, with their position on the page."""
 
 
 def _look(url: str, cookie: str, folder: Path) -> Found:
@@ -85,7 +85,6 @@ def _complaints(report: dict[str, Any], audits: list[dict[str, Any]]) -> Iterato
 
 
 def main() -> None:
-    """Make, serve, look, print."""
     with tempfile.TemporaryDirectory() as made, served(Path(made)) as (url, subjects):
         cookie = _cookie(url)
         print(f"{'page':<16}" + "".join(f"{name:>16}" for name in CATEGORIES))

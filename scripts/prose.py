@@ -49,7 +49,7 @@ _LOGGERS = frozenset({"debug", "info", "warning", "error", "exception", "echo", 
 
 
 class Text(NamedTuple):
-    """A piece of English and its place."""
+    """A piece of English and its location."""
 
     kind: str
     path: Path

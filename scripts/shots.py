@@ -36,7 +36,7 @@ SECONDS = 60
 
 
 class Shot(NamedTuple):
-    """A picture that was taken."""
+    """A screenshot."""
 
     name: str
     status: int
@@ -119,7 +119,6 @@ def _index(shots: list[Shot]) -> str:
 
 
 def main() -> None:
-    """Make, serve, look."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("only", nargs="?", default="", help="only pages whose names have this in them")
     options.add_argument("--out", type=Path, default=Path("shots"))

@@ -184,7 +184,7 @@ def _origin(where: str, name: str) -> str:
 
 
 def _is_mirrored(origin: str) -> bool:
-    """Whether this is a class of the library with methods, unlike its named tuples and the types of other packages."""
+    """Return whether this is a class of the library with methods, unlike its named tuples and the types of other packages."""
     module, _, name = origin.rpartition(".")
     if not module.startswith("shoal.library.") or name not in _classes(module):
         return False
@@ -220,7 +220,7 @@ def _parsed_class(text: str) -> ast.ClassDef:
 
 
 def main() -> None:
-    """Write the module in one step: other processes may import it at the same time."""
+    """Write the module in one step: other processes may import it concurrently."""
     unfinished = TARGET.with_suffix(f".{os.getpid()}.tmp")
     unfinished.write_text(generate())
     unfinished.replace(TARGET)

@@ -3,7 +3,7 @@
     python -m scripts.trace_request [--files]
 
 Each request is sent to the server in this process, on a store in memory. A file counts if one of its functions is called for the
-request, on any thread. A warm-up request of the same kind comes first, so that imports and lazily filled tables are not counted.
+request, on any thread. A similar warm-up request comes first, so that imports and lazily filled tables are not counted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TARGETS = {
     "GET /api/v1/timelines/home, cold": 40,
     "GET /api/v1/timelines/home, remembered": 25,
 }
-"""The most files that each request may visit."""
+"""Maximum number of files for each request."""
 _SCOPES = ("read", "write", "follow", "push")
 
 
@@ -95,7 +95,7 @@ async def _traced(network: Network, client: httpx.AsyncClient) -> list[Trace]:
     for request in requests:
         await request()
         if request is home:
-            # A new post, so that the page is not remembered from the warm-up.
+            # A new post, so that the page is not cached by the warm-up.
             await posts.create(writes, ben.id, Draft(text="High tide"))
         await network.settle()
         found.append(await _trace(next(names), request))
@@ -140,7 +140,7 @@ async def _trace(name: str, request: Callable[[], Awaitable[None]]) -> Trace:
 
 
 def main() -> None:
-    """Print the counts, and fail where one is above its target."""
+    """Print the counts; exit with an error if one exceeds its target."""
     parser = argparse.ArgumentParser(description="Count the source files that a request visits until it is answered.")
     parser.add_argument("--files", action="store_true", help="list the files, too")
     listed = parser.parse_args().files

@@ -1,7 +1,7 @@
-"""Take what the web app has from npm: htmx, and icons of Lucide made into one file.
+"""Copy third-party files of the web app from npm: htmx, and icons of Lucide, combined into one file.
 
-`npm pack htmx.org@2.0.11 lucide-static@1.62.0`, unpack both, and give the folders: `python -m scripts.web_files HTMX LUCIDE`.
-Files and checksums are written; `tests/web/test_assets.py` holds the files against them.
+Run `npm pack htmx.org@2.0.11 lucide-static@1.62.0`, unpack both, and pass the folders: `python -m scripts.web_files HTMX LUCIDE`.
+Files and checksums are written; `tests/web/test_assets.py` verifies the files against the checksums.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 STATIC = Path(__file__).parents[1] / "src/shoal/web/static"
 VENDOR = STATIC / "vendor"
 ICONS = Path(__file__).with_name("icons.txt")
-"""Icons of Lucide that templates may name, one a line; `icon()` refuses others."""
+"""Icons of Lucide that templates may use, one per line; `icon()` refuses others."""
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def mark() -> str:
-    """Return our own sign, a fish, in the colour of the words around it."""
+    """Return our logo, a fish, in the color of the surrounding text."""
     body = re.sub("<style>.*</style>", "", _inner((STATIC / "mark.svg").read_text()))
     body = body.replace("<path ", '<path fill="currentColor" stroke="none" ').replace(
         "<circle ", '<circle fill="var(--card)" stroke="none" '

@@ -1,4 +1,4 @@
-"""All pages of the web app, each with something to see on it: for pictures (`scripts.shots`) and for tests that look at each page.
+"""All pages of the web app, each with content, for screenshots (`scripts.shots`) and for tests that check every page.
 
 Paths have the fields of `Subjects` as placeholders.
 """
@@ -145,11 +145,11 @@ MEMBERS = {
     "operations": "/ops",
     "data-sources": "/ops/shards",
 }
-"""Pages of members; the one who looks is an admin."""
+"""Pages for members; the viewer is an admin."""
 
 
 class Subjects(NamedTuple):
-    """Things of the network that pages are about."""
+    """Objects that pages are about."""
 
     hero: str
     author: str
@@ -159,7 +159,7 @@ class Subjects(NamedTuple):
     id: int
     """The author's newest post with pictures."""
     own: int
-    """A post with pictures of the one who looks."""
+    """A post with pictures by the viewer."""
     talk: int
     report: int
     album: int
@@ -170,17 +170,17 @@ class Subjects(NamedTuple):
     recipe: str
     """The query of a link to a recipe."""
     receipt: str
-    """Receipt of a member who left."""
+    """Receipt of a deleted member."""
     invite: str
     """The code of an invitation."""
     reset: str
-    """Proofs in links of mails: to choose a password, to confirm an address, to have one back."""
+    """Tokens of e-mail links: to reset a password, to confirm an address, and to restore one."""
     confirm: str
     undo: str
 
 
 async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) -> Subjects:
-    """Make one member an admin, with one of everything that a page can be about; another is the author of what they look at."""
+    """Make one member an admin with one object of every kind of page; another is the author of the posts that they view."""
     hero, author = await _member(writes, hero_name), await _member(writes, author_name)
     await moderation.set_role(writes, hero.id, Role.ADMIN)
     await relationships.follow(writes, hero.id, author.id)
@@ -224,12 +224,12 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
 
 
 async def _proof(writes: Writes, member: Member, kind: MailKind) -> str:
-    """Return the proof in the link of a mail to a member, as though it had been sent."""
+    """Return the token of an e-mail link to a member, as if it had been sent."""
     login = await members.login_of(writes, member)
     assert login is not None
     asked = writes.new_id(shard_of(member.id))
     event = MailDue(kind=kind, asked=asked, member_id=member.id, generation=member.generation)
-    # Members of the demo have no address: theirs are only shown.
+    # Members of the demo have no e-mail address, so theirs are only displayed.
     to = login.email if kind is MailKind.RESET else login.email or f"{member.name}@example.org"
     return await mail.prove(writes.graph, writes.new_id, event, Whom(member, login, to))
 

@@ -1,4 +1,4 @@
-// Prints where the names on standard input are placed, as docs/placement-conformance.csv has them.
+// Prints the placements of the names on standard input in the format of docs/placement-conformance.csv.
 import { createHash } from "node:crypto";
 import { createInterface } from "node:readline";
 

@@ -1,5 +1,5 @@
 <?php
-// Prints where the names on standard input are placed, as docs/placement-conformance.csv has them.
+// Prints the placements of the names on standard input in the format of docs/placement-conformance.csv.
 while (($line = fgets(STDIN)) !== false) {
     $name = rtrim($line, "\n");
     $lower = mb_strtolower($name, 'UTF-8');

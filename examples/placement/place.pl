@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Prints where the names on standard input are placed, as docs/placement-conformance.csv has them.
+# Prints the placements of the names on standard input in the format of docs/placement-conformance.csv.
 use strict;
 use warnings;
 use feature 'unicode_strings';

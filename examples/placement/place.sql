@@ -1,5 +1,5 @@
--- PostgreSQL: where a name is placed, as docs/placement-conformance.csv has it. SELECT * FROM place('frunk');
--- The collation says how letters become small whatever the locale of the database is.
+-- PostgreSQL: the placement of a name, as in docs/placement-conformance.csv. SELECT * FROM place('frunk');
+-- The explicit collation lowercases names independently of the database's locale.
 CREATE FUNCTION place(name text, OUT a int, OUT b int, OUT c int, OUT shard int, OUT path text)
 LANGUAGE sql IMMUTABLE STRICT AS $$
     WITH small AS (

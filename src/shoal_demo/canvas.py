@@ -38,7 +38,7 @@ def smooth(low: float, high: float, value: Array) -> Array:
 
 
 def ramp(codes: str, count: int) -> Array:
-    """Return colours interpolated evenly over `count` steps: `(count, 3)`."""
+    """Return colors interpolated evenly over `count` steps: `(count, 3)`."""
     stops = np.stack([colour(code) for code in codes.split()])
     at = np.linspace(0, len(stops) - 1, count)
     return np.stack([np.interp(at, np.arange(len(stops)), stops[:, k]) for k in range(3)], 1).astype(np.float32)
@@ -51,7 +51,7 @@ def resized(field: Array, height: int, width: int) -> Array:
 
 @lru_cache(4)
 def _grain(size: tuple[int, int], strength: int) -> Image.Image:
-    """Return film grain around middle grey. All photos of one size share it."""
+    """Return film grain around middle gray. All photos of a size share it."""
     speck = np.random.default_rng(7).standard_normal((size[1], size[0]), np.float32) * strength + 128
     sheet = Image.fromarray(speck.astype(np.uint8))
     return Image.merge("RGB", (sheet, sheet, sheet))
@@ -62,7 +62,7 @@ class Canvas:
         self.final = (width, height)
         self.width, self.height = round(width * WORKING_SCALE), round(height * WORKING_SCALE)
         self.rng = np.random.default_rng(seed)
-        # One plane per colour in memory: masks then process contiguous rows, which is three times as fast.
+        # One plane per color in memory: masks then process contiguous rows, which is three times as fast.
         self.px: Array = np.zeros((3, self.height, self.width), np.float32).transpose(1, 2, 0)
         self.rows: Array = np.arange(self.height, dtype=np.float32)[:, None]
         self.columns: Array = np.arange(self.width, dtype=np.float32)[None, :]
@@ -131,7 +131,7 @@ class Canvas:
     # Light and matter
 
     def sky(self, codes: str, *, down_to: float = 1.0) -> None:
-        """Fill the canvas with a gradient that reaches its last colour at `down_to`."""
+        """Fill the canvas with a gradient that reaches its last color at `down_to`."""
         reach = max(2, round(self.height * down_to))
         steps = np.empty((self.height, 3), np.float32)
         steps[: min(reach, self.height)] = ramp(codes, reach)[: self.height]
@@ -190,7 +190,7 @@ class Canvas:
         self.cover(mask, paint)
 
     def land(self, line: Array, crest: Array, foot: Array, *, deep: float = 0.35, relief: Array | None = None) -> None:
-        """Draw land below a skyline, from one colour at its crest to another `deep` further down."""
+        """Draw land below a skyline, from one color at its crest to another `deep` further down."""
         top = max(0, int(line.min()) - 1)
         below = self.rows[top:] - line[None, :]
         mask = np.clip(below + 0.5, 0, 1)
@@ -201,7 +201,7 @@ class Canvas:
             plane += ((paint if shade is None else paint * shade) - plane) * mask
 
     def stars(self, count: int, *, down_to: float, strength: float = 1.0) -> None:
-        """Draw stars, most of them faint, thinning out towards `down_to`."""
+        """Draw stars, most of them faint, thinning out toward `down_to`."""
         y = (self.rng.random(count) ** 1.2 * down_to * self.height).astype(int)
         x = (self.rng.random(count) * (self.width - 2)).astype(int) + 1
         bright = np.minimum(0.12 + self.rng.pareto(2.2, count) * 0.14, 1.0).astype(np.float32) * np.float32(strength)
@@ -213,7 +213,7 @@ class Canvas:
             np.add.at(self.px, (y + dy, x + dx), light * np.float32(0.32))
 
     def mirror(self, shore: float, tint: Array, *, calm: float = 0.7, dim: float = 0.25) -> None:
-        """Draw still water below `shore` that reflects what is above; `dim` is the strength of the tint."""
+        """Draw still water below `shore` that reflects the part above; `dim` is the strength of the tint."""
         row = round(shore * self.height)
         count = self.height - row
         source = np.clip(row - 1 - np.arange(count) * 0.92, 0, row - 1).astype(int)

@@ -1,4 +1,4 @@
-"""Generated photos of landscapes, sky and water. Each function draws on a canvas in the colours of a mood."""
+"""Generated photos of landscapes, sky and water. Each function draws on a canvas in the colors of a mood."""
 
 from __future__ import annotations
 

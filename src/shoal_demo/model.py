@@ -1,9 +1,9 @@
-"""The values of a demo plan (people, posts, follows, likes, shares), and the photos that people take, with their colours.
+"""The values of a demo plan (people, posts, follows, likes, shares), and the photos that people take, with their colors.
 
 People and posts are referred to by their index in the plan. Times are Unix milliseconds, UTC.
 
-Colours are `rrggbb`. `sky` is a gradient from the top of the picture down; `far` and `near` are the ends of the depth of
-the picture (haze and foreground); `light` is the colour of light sources.
+Colors are `rrggbb`. `sky` is a gradient from the top of the picture down; `far` and `near` are the ends of the depth of
+the picture (haze and foreground); `light` is the color of light sources.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     backdrop: tuple[str, str] = ("#f6d5c0", "#e8a598")
     mouth: str = "smile"
     soft: bool = False
-    """Lashes, thinner brows and slightly coloured lips."""
+    """Lashes, thinner brows and slightly colored lips."""
     freckles: bool = False
     elder: bool = False
 

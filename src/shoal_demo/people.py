@@ -1,6 +1,6 @@
 """The people of a plan: names with matching user names, biographies, interests, homes and looks.
 
-A name is `ascii` or `ascii/display`. All names are common ones, combined at random; none belongs to a real person.
+A name is `ascii` or `ascii/display`. All names are common ones, combined at random; none refers to a real person.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Generated photos of cities, tables and close-ups, and `photograph`, which renders any scene of a plan as a JPEG.
 
-The same scene always gives the same picture.
+Rendering is deterministic.
 """
 
 from __future__ import annotations
@@ -474,7 +474,7 @@ def _petal(pen: ImageDraw.ImageDraw, middle: int, reach: float, angle: float, pa
 
 
 def abstract(canvas: Canvas, mood: Mood) -> None:
-    """Draw folds of colour lit from one side, as in an extreme close-up."""
+    """Draw folds of color lit from one side, as in an extreme close-up."""
     high, wide = canvas.height // 3, canvas.width // 3
     one, other, third = (canvas.noise(cells, octaves=3, keep=0.3)[::3, ::3][:high, :wide] for cells in (1, 2, 2))
     y, x = np.mgrid[0:high, 0:wide]

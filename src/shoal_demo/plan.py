@@ -1,4 +1,4 @@
-"""The plan of a demo network: people, follows, posts, likes and shares as plain values, the same for the same seed.
+"""The plan of a demo network: people, follows, posts, likes and shares as plain values, deterministic for a seed.
 
 It uses neither the clock nor a store. A few members have most followers, and similar members follow each other.
 """
@@ -257,7 +257,7 @@ def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
 def shares(
     room: Newsroom, posts: Sequence[PlannedPost], liked: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, int, int], ...]:
-    """Return (member, post, moment): one in twenty of those who like a public post share it."""
+    """Return (member, post, moment): one in twenty members who like a public post share it."""
     made = []
     for who, at in liked:
         post = posts[at]
@@ -277,7 +277,7 @@ _DRAWN_AT = 1_790_000_000_000
 def plan(seed: int = 1, members: int = 120, days: int = 28, *, now_ms: int) -> DemoPlan:
     """Return a network of `members` people with the posts of the `days` days before `now_ms` (Unix milliseconds).
 
-    Both are at least 1. At another time, the same seed gives the same network with all times shifted.
+    Both are at least 1. `now_ms` only shifts all times of a seed's network.
     """
     if members < 1 or days < 1:
         raise ValueError("a network has at least one member and one day")

@@ -1,4 +1,4 @@
-"""Carries out the plan of a demo network through the commands, as its members would.
+"""Execution of a demo plan through the commands, as its members would.
 
 It can be interrupted and restarted: posts have an idempotency record, and everything else may be repeated.
 """

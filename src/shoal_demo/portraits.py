@@ -1,4 +1,4 @@
-"""Generated portraits: a face for the avatar and a landscape for the header, always the same for the same person.
+"""Generated portraits: a face for the avatar and a landscape for the header, deterministic for a person.
 
 Shapes are in units of 0..400, drawn three times as large and then reduced. Each hair style is a table of shapes behind and
 in front of the head: the right half from top to bottom where `mirrored`, all points otherwise. The head spans x 132..268,
@@ -57,14 +57,14 @@ def mirrored(points: Sequence[Point]) -> list[Point]:
 
 
 def shade(code: str, share: float) -> str:
-    """Return a colour made darker (`share` below 0) or lighter, in -1..1; shadows tend to violet as in daylight."""
+    """Return a color made darker (`share` below 0) or lighter, in -1..1; shadows tend to violet as in daylight."""
     goal = (255, 248, 236) if share > 0 else (38, 14, 42)
     mixed = (round(a + (b - a) * abs(share)) for a, b in zip(ImageColor.getrgb(code), goal, strict=False))
     return "#" + "".join(f"{value:02x}" for value in mixed)
 
 
 def tan(code: str, share: float) -> str:
-    """Return a skin colour in shadow: warmer, not greyer."""
+    """Return a skin color in shadow: warmer, not grayer."""
     mixed = (round(a + (b - a) * share) for a, b in zip(ImageColor.getrgb(code), (112, 38, 34), strict=False))
     return "#" + "".join(f"{value:02x}" for value in mixed)
 

@@ -1,6 +1,6 @@
 """Captions, posts and replies of a demo network, drawn without repetition until a table is exhausted.
 
-`{a|b}` stands for either (`expand`). Posts without a photo list their replies as `text >> reply >> reply`; posts in other
+`{a|b}` means either (`expand`). Posts without a photo list their replies as `text >> reply >> reply`; posts in other
 languages are keyed by language and `kind/mood` or interest.
 """
 
@@ -686,7 +686,7 @@ class Said(NamedTuple):
 
 
 class PlanWriter:
-    """Draws the texts of one plan and keeps track of those used."""
+    """A source of the texts of a plan that keeps track of the used ones."""
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice
@@ -694,7 +694,7 @@ class PlanWriter:
         self._rounds: dict[str, int] = {}
 
     def freshest(self, tables: Sequence[str]) -> str:
-        """Choose one of the least used tables, with probability proportional to what is left in them."""
+        """Choose one of the least used tables, with probability proportional to the number of their unused texts."""
         rounds = [self._rounds.get(name, 0) for name in tables]
         least = [name for name, count in zip(tables, rounds, strict=True) if count == min(rounds)]
         return self._dice.choices(least, [1 + len(self._deck(name)) for name in least])[0]
@@ -719,7 +719,7 @@ class PlanWriter:
         return about, Said(text, language)
 
     def reply(self, language: str, fitting: list[str], kind: str, spoken: str) -> Said:
-        """Write a reply of a member whose language is `spoken`, from those that fit the text, the kind of photo, or anything."""
+        """Write a reply of a member whose language is `spoken`, from replies that fit the text, the kind of photo, or anything."""
         if language == spoken != "en" and self._dice.random() < 0.8:
             return Said(self.draw(f"reply/{spoken}").text, spoken)
         if fitting and self._dice.random() < 0.75:

@@ -1,8 +1,8 @@
 """A small cluster on this machine, from the installed programs: for trials and for tests.
 
 Two PostgreSQL servers that share the shards, Redis Cluster with three primaries and a replica each, RabbitMQ, and web and
-worker processes. Everything is in one folder, on free ports, reachable from this machine only. A restart in the same folder
-keeps members and posts; Redis starts empty, since its content can be rebuilt.
+worker processes. Everything is in one folder, on free ports, reachable from this machine only. A restart in this folder keeps
+members and posts; Redis starts empty, since its content can be rebuilt.
 
 One process holds a folder at a time. If it is killed, its engines survive; the next holder stops them first. They are
 recognized by their working directory and missing terminal, so no list of processes has to be correct.
@@ -53,7 +53,7 @@ def held(folder: Path) -> Iterator[Path]:
     folder.mkdir(private_files.FOLDER, parents=True, exist_ok=True)
     folder = folder.resolve()
     if made and os.geteuid() == 0:
-        # As root, engines run as other users, each in a folder of its own below this one.
+        # As root, engines run as other users, each in a subfolder of this one.
         folder.chmod(_ENTERED)
     _check_reachable(folder)
     lock = private_files.open_file(folder / _LOCK, os.O_RDWR)
@@ -107,12 +107,12 @@ def clear(folder: Path) -> int:
 
 
 class Ports:
-    """The ports of a folder's servers by name. They stay the same across restarts unless another program has taken one."""
+    """The ports of a folder's servers by name. They are stable across restarts unless another program has taken one."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _PORTS
         self.known: dict[str, int] = {}
-        """Assigned ports by name, including those of an earlier cluster in the folder."""
+        """Assigned ports by name, including the ports of an earlier cluster in the folder."""
         if self._path.exists():
             try:
                 self.known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
@@ -207,7 +207,7 @@ class Engines(NamedTuple):
 
 
 class Cluster:
-    """A running cluster. Programs can be stopped, killed and started individually; `tend` restarts those that died."""
+    """A running cluster. Programs can be stopped, killed and started individually; `tend` restarts programs that died."""
 
     def __init__(
         self, engines: Engines, settings: Settings, web: Sequence[Program], workers: Sequence[Program]
@@ -218,7 +218,7 @@ class Cluster:
         self.web = list(web)
         self.workers = list(workers)
         self.settings = settings
-        """For commands on this network; our processes use the same."""
+        """For commands on this network; also the settings of our processes."""
         self._engines = engines
         # When each was last restarted, and how long it must run before the next restart.
         self._tried: dict[Program, tuple[float, float]] = {}

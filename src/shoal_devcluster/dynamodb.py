@@ -29,7 +29,7 @@ def installed_at() -> Path:
 def start(folder: Path, *options: str, port: int | None = None, durable: bool = True) -> Program:
     """Start a server in `folder` and wait until it answers. Raises `NotInstalled`.
 
-    With `durable`, a later start in the same folder finds its data. `options` are passed to Java.
+    With `durable`, a later start in this folder finds its data. `options` are passed to Java.
     """
     java = find("java", "default-jre-headless")
     jars = installed_at()

@@ -27,7 +27,7 @@ _SETTINGS = (
 def start(folder: Path, *options: str, port: int | None = None) -> Program:
     """Start a server with its data in `folder` and wait until it answers. Raises `NotInstalled`.
 
-    A later start in the same folder finds the data. `options` are server settings such as `ssl=on`.
+    A later start in this folder finds the data. `options` are server settings such as `ssl=on`.
     """
     programs = _programs()
     data = folder / "data"

@@ -1,4 +1,4 @@
-"""An engine's program, run in its own folder on a free port of this machine until it is stopped.
+"""The program of an engine, run in its own folder on a free port of this machine until it is stopped.
 
 The API is synchronous: commands and tests start and stop engines next to the services that they run.
 """
@@ -81,7 +81,7 @@ def hand_over(folder: Path, user: str | None) -> None:
 
 
 class Program:
-    """One process of an engine. It can be started again after `stop` or `kill`, with the same folder."""
+    """One process of an engine. It can be started again after `stop` or `kill`, in its folder."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Program:
 
 
 def _family(pid: int) -> list[int]:
-    """Return a process and all its descendants, including those in process groups of their own."""
+    """Return a process and all its descendants, including those in other process groups."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):

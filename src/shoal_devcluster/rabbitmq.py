@@ -30,7 +30,7 @@ disk_free_limit.absolute = 50MB
 def start(folder: Path, *settings: str, port: int | None = None) -> Program:
     """Start a node with its files in `folder`, and wait until it answers. Raises `NotInstalled`.
 
-    A later start in the same folder finds all durable data. `settings` are lines of its configuration.
+    A later start in this folder finds all durable data. `settings` are lines of its configuration.
     """
     # The `rabbitmq-server` on the PATH is a wrapper that uses the system's folders and changes the user, so it is not used.
     server = f"{_FOLDER}/rabbitmq-server"
@@ -60,7 +60,7 @@ def _environ(folder: Path) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "ERL_EPMD_PORT": str(free_port()),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
-        # Names the data folder. Nodes with separate epmds may have the same name.
+        # Names the data folder. Nodes with separate epmds may have equal names.
         "RABBITMQ_NODENAME": "shoal@localhost",
         "RABBITMQ_DIST_PORT": str(free_port()),
         # The distribution port of nodes and tools: a client with the cookie can run any code there.

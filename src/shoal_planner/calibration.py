@@ -1,6 +1,6 @@
 """A calibration: the cost of each elementary operation, measured on one machine (`measuring`) and stored in a file.
 
-Times are seconds, of one core unless stated otherwise; sizes are bytes.
+Times are seconds of a core unless stated otherwise; sizes are bytes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     delivery_far: Seconds
     """A delivery to one of hundreds of thousands of warm timelines, which do not."""
     audience: Seconds
-    """A follower of an author who has not posted recently, whose follower set must be read from the graph."""
+    """A follower of an author without recent posts, whose follower set must be read from the graph."""
     index: Seconds
     """A post's row in the search index."""
     index_write: Seconds
@@ -79,7 +79,7 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     change: Seconds
     """A like: its commit (with its part of the group commit), notification and counts."""
     page: Seconds
-    """A warm home page of 20 posts through the library, for a member who has just read one."""
+    """A warm home page of 20 posts through the library, for a member who read one a moment ago."""
     page_fresh: Seconds
     """A warm home page for a member who is not in any cache."""
     request: Seconds

@@ -88,7 +88,7 @@ def waiting_p99(busy: float, turn: float) -> float:
     It is never below the mean wait, which plans show as the usual one: if fewer than one in a hundred wait, the mean
     exceeds this percentile.
     """
-    # ln(100 * busy) times the mean wait of those that wait at all.
+    # ln(100 * busy) times the mean wait of requests that wait at all.
     return waiting(busy, turn) * max(1.0, math.log(100 * busy) / busy) if busy > 0 else 0.0
 
 
@@ -119,7 +119,7 @@ def delivery(costs: OneProcess, warm: float) -> float:
 
 
 def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
-    """Return the shape of one process on the calibration's machine."""
+    """Return the shape of a single process on the calibration's machine."""
     costs, machine = calibration.one_process, calibration.machine
     load = load_of(of, LOUD_FROM, warm_only=True)
     main, writer = main_thread(load, of, costs), writer_thread(load, costs)
@@ -185,7 +185,7 @@ def writer_thread(load: Load, costs: OneProcess) -> float:
 
 
 def pause(costs: OneProcess) -> float:
-    """Return the seconds of a checkpoint of a full log, estimated as if it contained posts of one group."""
+    """Return the seconds of a checkpoint of a full log, estimated as if it contained posts of a single group."""
     return costs.copy * costs.log_size / costs.log if costs.log else 0.0
 
 

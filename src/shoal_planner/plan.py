@@ -52,7 +52,7 @@ _HOT_DAYS = 30
 SLOTS = 64
 """Jobs that a worker runs concurrently."""
 LINK_SECONDS = 0.0005
-"""Round-trip time in a data centre in seconds, which the calibration on one machine does not include."""
+"""Round-trip time in a data center in seconds, which the calibration on one machine does not include."""
 TRIPS_OF_A_POST, TRIPS_OF_A_PAGE = 8, 4
 CLUSTER_NAME = "PostgreSQL, Redis, web processes and workers"
 
@@ -132,7 +132,7 @@ def store_work(work: BusyCores, size: Size) -> float:
 
 
 def _disks(load: Load, costs: Shared, size: Size) -> tuple[float, float]:
-    """Return the bytes of the databases without the search index, and of its own database (0 if it has none)."""
+    """Return the bytes of the databases without the search index, and of the search database (0 if there is none)."""
     disk, search = stored_bytes(load, costs), load.all_posts * SEARCH_ROW
     return (disk - search, search) if size.own_search else (disk, 0.0)
 

@@ -302,7 +302,7 @@ img{width:100%;height:auto;margin:1rem 0}.wide{overflow-x:auto}
 
 
 def page(plan: Plan, calibration: Calibration, *, ours: bool) -> str:
-    """Return the report as HTML. `ours` tells whether the costs were measured on this machine."""
+    """Return the report as HTML. `ours`: whether the costs were measured on this machine."""
     title = f"A plan for {plan.load.members:,.0f} members"
     where = "" if ours else " Another machine: `shoal plan --calibrate` measures this one."
     sentences = [*summary(plan), f"Costs were measured on {plan.calibration}.{where}"]

@@ -54,7 +54,7 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     headroom: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.6
     """Maximum utilization of a core in the busiest hour."""
     copies: Annotated[int, msgspec.Meta(ge=1, le=5)] = 2
-    """Servers with the same data: 2 means a standby for each PostgreSQL and a replica for each Redis."""
+    """Copies of all data: 2 means a standby for each PostgreSQL and a replica for each Redis."""
     budget: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 0.0
     """Money per month; 0 for none."""
 

@@ -93,7 +93,7 @@ def _table(first: str, *others: str) -> Table:
 
 
 _HEADINGS = {"p": "chi2 p", "in it": "members"}
-"""Headings that differ from those of the page."""
+"""Headings that differ from the page's."""
 
 
 def _level_table(result: StudyResult, title: str, columns: Sequence[str]) -> Table:
@@ -246,7 +246,7 @@ def study(
     found = Study(options)
     sources = _Sources(generated or 0, FileOptions(column, weight), options.seed)
     with bars() as progress:
-        # An empty name stands for the network of the settings.
+        # An empty name means the network of the settings.
         told = [_read(settings, sources, name, found, progress) for name in names or ("",)]
     result = found.result(", ".join(told))
     if report is not None:

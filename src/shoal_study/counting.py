@@ -219,7 +219,7 @@ def _figures(
     nanoseconds: float,
     servers: str = "servers",
 ) -> ServerFigures:
-    """Return the figures of a placement on `sizes[0]` servers. `moved` says who moves when there are more or fewer."""
+    """Return the figures of a placement on `sizes[0]` servers. `moved` selects members who move if there are more or fewer."""
     home, *others = sizes
     total = int(loads.members.sum())
     return ServerFigures(
@@ -272,7 +272,7 @@ def by_members(signups: SignUps, size: int) -> Cooling:
 
 
 def by_adding(named: Named, loads: ServerLoads) -> Cooling:
-    """Add a server, the only thing that such a scheme can do: it has no choice from whom the new server takes."""
+    """Add a server, the only option of such a scheme: it cannot choose which servers give up members."""
     home, grown = _heat(loads.loads[0]), _heat(loads.loads[1])
     if home <= HOT:
         return _cooling(named, loads.sizes[0], Cooled(home, home, 0, 0, 0.0))

@@ -2,7 +2,7 @@
 
 XXH3 (Collet) comes from the optional package xxhash. The ring: Karger and others, "Consistent hashing and random trees"
 (1997); Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with bounded loads" (2016). All members between two
-adjacent points of the ring have the same choice of servers, so only the counts of these arcs are kept.
+adjacent points of the ring have equal choices of servers, so only the counts of these arcs are kept.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class ServerLoads:
 
 
 VIRTUAL_NODES = 160
-"""Points of one server on the ring: as many as in libketama."""
+"""Points per server on the ring: as many as in libketama."""
 BOUND = 1.1
 """Maximum load of a server as a multiple of the mean."""
 
@@ -173,8 +173,8 @@ class Ring:
     def bounded(self, servers: int, bound: float = BOUND) -> list[list[ArcShare]]:
         """Return for each arc how its members are divided if no server has more than `bound` times the mean.
 
-        Members are taken in the order of their hashes, and one whose server is full goes to the next one on the ring with
-        capacity, so two processes that know the same members agree.
+        Members are assigned in the order of their hashes, and one whose server is full goes to the next one on the ring with
+        capacity, so two processes that know equal sets of members agree.
         """
         total = int(self.arcs.members.sum())
         room = [ceil(bound * total / servers)] * servers
@@ -203,7 +203,7 @@ def bounded_activity(shares: Sequence[Sequence[ArcShare]], arcs: Loads, servers:
 
 
 def bounded_moved(before: Sequence[Sequence[ArcShare]], after: Sequence[Sequence[ArcShare]]) -> int:
-    """Return how many members change their server; members of an arc have the same order before and after."""
+    """Return how many members change their server; members of an arc keep their order."""
     return sum(map(_differing, before, after))
 
 

@@ -26,7 +26,7 @@ class Units(NamedTuple):
     members: Numbers
     activity: Amounts
     movable: NDArray[np.bool_]
-    """False for a unit that cannot be moved, such as the members of a range who have no entry of their own."""
+    """False for a unit that cannot be moved, such as the members of a range who have no individual entry."""
 
 
 class Cooled(NamedTuple):
@@ -92,8 +92,8 @@ def moved_members(before: Owners, after: Owners, members: Numbers) -> int:
 def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
     """Move units until no server exceeds `bound` times the mean activity, or no move helps.
 
-    From the hottest to the coldest server moves the unit with the most activity per member, among those that do not make
-    the coldest server too hot.
+    Each move is from the hottest to the coldest server. It takes the unit with the most activity per member that does not
+    make the coldest server too hot.
     """
     found = owners.copy()
     heat = np.bincount(found, units.activity, minlength=servers)

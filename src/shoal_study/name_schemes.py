@@ -35,7 +35,7 @@ class Level(NamedTuple):
 
 
 class LevelScheme(Protocol):
-    """A scheme of one to three levels, which depends on the name only."""
+    """A scheme with one to three levels, which depends on the name only."""
 
     @property
     def key(self) -> str: ...
@@ -77,7 +77,7 @@ class Loads:
 
 
 def joined(outer: NDArray[np.intp], inner: NDArray[np.intp], buckets: int) -> NDArray[np.intp]:
-    """Combine the buckets of a level with those of the level above, numbered from 0; `NO_BUCKET` if either has none."""
+    """Combine the buckets of a level with the buckets of the level above, numbered from 0; `NO_BUCKET` if either has none."""
     found = outer * buckets + inner
     found[(outer < 0) | (inner < 0)] = NO_BUCKET
     return found

@@ -3,7 +3,7 @@
 Column `i` of `words` holds name `i` as UTF-8, four bytes per row, least significant byte first, padded with zeros. The
 names `ann` and `frunk` are the columns `(0x006e6e61, 0)` and `(0x6e757266, 0x6b)`.
 
-Files have one name per line or are CSV, plain or gzip, and are read in pieces. The same seed generates the same names,
+Files have one name per line or are CSV, plain or gzip, and are read in pieces. Generation is deterministic for a seed,
 without duplicates.
 
 Random numbers use the final steps of SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators"
@@ -295,7 +295,7 @@ def generated_batches(count: int, seed: int, told: Callable[[int, int], None]) -
     """Yield `count` unique names. `told` is called with the number of names generated and `count`."""
     made = 0
     while made < count:
-        # All numbers of a batch have the same number of digits, so a batch ends before a power of ten.
+        # All numbers of a batch have equally many digits, so a batch ends before a power of ten.
         width = len(str(made))
         end = min(count, made + _NAMES_PER_BATCH, 10**width)
         yield _names(made, end, width, seed)

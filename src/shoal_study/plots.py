@@ -1,4 +1,4 @@
-"""The plots of a report as inline SVG in the colours of the page: the graphs of the paper, moves, mapping and cooling."""
+"""The plots of a report as inline SVG in the colors of the page: the graphs of the paper, moves, mapping and cooling."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _LETTERS = 40
 
 
 def level_plot(level: LevelFigures, path: LevelFigures) -> str:
-    """Return the plot of one level. `path` is this level combined with those above it."""
+    """Return the plot of a level. `path` is this level combined with those above it."""
     told = (
         f"{level.graph}: members in each of {level.buckets} buckets. The fullest has {level.fullest:,}, the emptiest "
         f"{level.emptiest:,}, the mean is {level.mean:,.0f}. Below: members in the fullest directories of {path.buckets:,}."

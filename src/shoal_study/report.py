@@ -119,7 +119,7 @@ def level_table(result: StudyResult) -> str:
 
 
 def graph_table(level: LevelFigures) -> str:
-    """Return our figures of one graph next to those printed in the paper."""
+    """Return our figures of a graph next to the figures printed in the paper."""
     ours = (f"{level.members:,}", f"{level.mean:,.1f}", f"{level.deviation:,.1f}")
     theirs = PRINTED[level.graph]
     printed = (
@@ -131,7 +131,7 @@ def graph_table(level: LevelFigures) -> str:
 
 
 def server_table(found: Sequence[ServerFigures], unavailable: Sequence[str], needs: str) -> str:
-    """Return a table of how evenly each scheme fills the servers, and who moves when their number changes.
+    """Return a table of how evenly each scheme fills the servers, and how many members move when their number changes.
 
     Schemes that are `unavailable` get a row with the package that they need.
     """

@@ -148,7 +148,7 @@ class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
     curve: list[float] = []
     """Fraction of all members in the fullest 0 %, 1 %, 2 % ... 100 % of the buckets: a straight line if all are equal."""
     chance_curve: list[float] = []
-    """The same curve for a random distribution of as many members."""
+    """The curve of a random distribution of as many members."""
 
 
 def level_figures(name: str, loads: Loads, label: Callable[[int], str] = str, graph: str = "") -> LevelFigures:
@@ -202,7 +202,7 @@ def _curve(counts: Numbers) -> list[float]:
 
 
 def _by_chance(members: int, buckets: int) -> Numbers:
-    """Return random bucket sizes, always from the same seed."""
+    """Return random bucket sizes, always from a fixed seed."""
     if members == 0:
         return np.zeros(buckets, np.int64)
     # A binomial for each bucket: a multinomial draw would also have the exact sum, which makes no visible difference.
@@ -272,7 +272,7 @@ class MappingFigures(msgspec.Struct, frozen=True, kw_only=True):
     heat: list[float]
     """Activity of each server divided by the mean, before any moves; empty if all members are equally active."""
     exceptions: int
-    """Members moved out of their range, with an entry of their own."""
+    """Members moved out of their range, with an individual entry."""
     lookups: float
     """Look-ups per request, weighted by activity: one for the number and its range, and a second one for a moved member."""
     heat_after: float
@@ -302,7 +302,7 @@ class Erratum(msgspec.Struct, frozen=True):
 
 
 class BareLoop(msgspec.Struct, frozen=True):
-    """CPU time of a loop that only calls `hashlib.md5` for each name, measured in the same run."""
+    """CPU time of a loop that only calls `hashlib.md5` for each name, measured in this run."""
 
     names: int
     nanoseconds: float
@@ -327,7 +327,7 @@ class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
     errata: list[Erratum]
     bare_loop: BareLoop
     checked: int
-    """Names also placed by the server's own code, one by one, with the same result."""
+    """Names also placed one by one by the server's own code, with equal results."""
     unavailable: list[str] = []
     """Titles of the schemes left out because a package is not installed."""
     needs: str = ""

@@ -64,7 +64,7 @@ class Study:
     """A running study that receives names in batches. `result` can be called at any time and repeatedly."""
 
     def __init__(self, options: StudyOptions) -> None:
-        """Raises `InvalidInput` for contradicting options, and if all schemes need a package that is not installed."""
+        """Raise `InvalidInput` for contradicting options, and if all schemes need a package that is not installed."""
         options.check()
         left_out = _uncomputable(options.schemes)
         options = options._replace(schemes=[key for key in options.schemes if key not in left_out])
@@ -178,7 +178,7 @@ class Study:
             yield self._ring.bounded_figures(hashing)
 
     def _grown(self, key: str, members: Numbers) -> Growth:
-        """Return who moves in a scheme of levels when several servers are added, and how full the fullest is then."""
+        """Return the members who move in a scheme of levels when servers are added, and the load of the fullest one then."""
         options = self._options
         if key == "md5":
             known = even_map(options.servers)

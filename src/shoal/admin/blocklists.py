@@ -1,4 +1,4 @@
-"""Blocklists for operators and applications: block, unblock by what is blocked, and list."""
+"""Blocklists for operators and applications: block, unblock by value, and list."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Blocklists:
         """Refuse sign-ups with a user name or, with `part`, with any name that contains it. Raises `Taken` if it is blocked
         already.
 
-        Digits match the letters they stand for (4 for a), and underscores are ignored. Existing members keep their names.
+        Digits match the letters they replace (4 for a), and underscores are ignored. Existing members keep their names.
         """
         return await blocklists.block_name(self._writes, word, part=part)
 

@@ -1,7 +1,7 @@
 """Contract of an administrative operation: the interface of the open network and the base class of operations.
 
 `app.Network` implements `AnyNetwork`. A command runs an operation on a store that it opens itself, or sends it to the
-server that has the store open (`admin/control.py`). Both run the same code.
+server that has the store open (`admin/control.py`). Both run this code.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ async def at_once() -> None:
 
 @dataclass
 class Export:
-    """Writer of the data of one member. Lists are read page by page, in constant memory."""
+    """Writer of a member's data. Lists are read page by page, in constant memory."""
 
     graph: Store
     reads: Reads
@@ -132,7 +132,7 @@ class Export:
             before = page[-1].time
 
     async def nodes(self, atype: AssocType, kind: type[NodeT]) -> AsyncGenerator[NodeT, None]:
-        """Iterate over the objects of one kind in a list of the member, newest first."""
+        """Iterate over the objects of a kind in a list of the member, newest first."""
         async with aclosing(self.pages(atype)) as pages:
             async for page in pages:
                 found = await self.graph.obj_get([entry.id2 for entry in page])

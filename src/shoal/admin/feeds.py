@@ -222,7 +222,7 @@ class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     top: Annotated[int, Meta(ge=1, le=MOST_TOP)] = 20
     """Positions that are compared."""
     seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] = 0
-    """The same seed draws the same members, as long as the same members are active."""
+    """A seed draws identical members as long as the active members do not change."""
 
 
 class ReplayReport(msgspec.Struct, kw_only=True):

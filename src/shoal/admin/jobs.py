@@ -33,7 +33,7 @@ class Buried(msgspec.Struct):
 
 
 class Work(msgspec.Struct, omit_defaults=True):
-    """State of the job queues. Worker counts are those of a broker, and are left out without one."""
+    """State of the job queues. Worker counts are left out without a broker."""
 
     waiting: int
     """A lower bound while workers do not respond: each of them counts as one job."""

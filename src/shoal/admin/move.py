@@ -92,12 +92,12 @@ class Sums:
         self._hashes = Counter[tuple[str, int]]()
 
     def add(self, kind: str, source: int, row: bytes) -> None:
-        """Add one row in its encoding, which is the same for every store."""
+        """Add a row in its encoding, which does not depend on the store."""
         self._counts[kind, source] += 1
         self._hashes[kind, source] += int.from_bytes(blake2b(row, digest_size=8).digest())
 
     def rows(self, kind: str | None = None) -> int:
-        """Return the number of rows of one kind, or of all."""
+        """Return the number of rows of a kind, or of all kinds."""
         return sum(count for (each, _), count in self._counts.items() if kind in {None, each})
 
     def differences(self, other: Sums) -> list[str]:
@@ -111,7 +111,7 @@ class Sums:
 
     @property
     def digest(self) -> str:
-        """One hash of all rows, for a manual comparison."""
+        """Hash of all rows, for a manual comparison."""
         whole = repr(sorted((place, count, self._hashes[place]) for place, count in self._counts.items()))
         return blake2b(whole.encode(), digest_size=8).hexdigest()
 
@@ -127,7 +127,7 @@ class MovedNetwork(NamedTuple):
 
 
 class _Kind(NamedTuple, Generic[R, K]):
-    """How to read, identify and encode rows of one kind."""
+    """How to read, identify and encode rows of a kind."""
 
     name: str
     first: K
@@ -231,7 +231,7 @@ async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: S
     """Make the rows of a kind equal by a merge of both ordered scans; return the number of rows written."""
     behind = _TargetScan(kind, there)
     after, read, written = kind.first, 0, 0
-    # Stands for the first write.
+    # A placeholder until the first write.
     writing = asyncio.ensure_future(asyncio.sleep(0))
     try:
         while page := await kind.scan(here, after, _ROWS_AT_ONCE):
@@ -321,7 +321,7 @@ async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> t
 
 
 def told(moved: MovedNetwork) -> Iterable[str]:
-    """Describe the move for a person, a line for each fact."""
+    """Yield a description of the move, one line per fact."""
     for kind in _KINDS:
         yield f"{moved.sums.rows(kind.name):,} {kind.name}, counts and hashes equal on both sides"
     yield f"{moved.events:,} events, {moved.buried:,} buried"

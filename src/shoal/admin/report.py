@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 EXAMPLES = 10
-"""Findings of one invariant that are described; others are only counted."""
+"""Maximum number of findings per invariant that are described; others are only counted."""
 
 Progress = Callable[[str, int, int], None]
 """Called with a phase, the amount done, and the total (0: unknown)."""

@@ -6,7 +6,7 @@ the new shard map. No process may write to the new location until every process 
 old location again. So no write is lost, and no stale value is read after a newer one was acknowledged.
 
 The old rows remain, and changes in the new location are logged, until the move is finished: until then it can be rolled
-back. The mover may stop at any moment: the network keeps running, and the same command resumes the move.
+back. The mover may stop at any moment: the network keeps running, and repeating the command resumes the move.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class Mover:
                 return touched
 
     async def _compare_all(self, work: Move) -> int:
-        """Compare all rows as of one moment at the old location, except those with pending changes."""
+        """Compare all rows of a snapshot of the old location, except those with pending changes."""
         self.tell("compare", 0, 0)
         here, changing = await work.a.digest(work.sources)
         there = await work.b.digest_but(work.sources, changing)

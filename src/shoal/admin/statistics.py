@@ -54,7 +54,7 @@ class Period(NamedTuple):
 
     @property
     def before(self) -> Period:
-        """The preceding period of the same length."""
+        """The preceding period of equal length."""
         return Period(self.first - len(self.days), self.first - 1)
 
 
@@ -98,7 +98,7 @@ class Figures:
     media_bytes: int = 0
 
     def knows(self, period: Period) -> bool:
-        """Whether the whole period was counted, or precedes all activity."""
+        """Return whether the whole period was counted, or precedes all activity."""
         return period.first >= self.since or self.first >= self.since
 
     def newcomers(self, period: Period) -> list[int]:

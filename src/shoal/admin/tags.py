@@ -4,7 +4,7 @@ Each rule has an entry in the audit log. Tags are counted outside the graph, so 
 written first: after a crash between the two, the log may name a rule that was not applied, but every rule that was applied
 is in the log.
 
-The upgrade (`admin/consistency/tag_spellings.py`) runs as a background task of one process, which holds a claim that expires
+The upgrade (`admin/consistency/tag_spellings.py`) runs as a background task in a single process, which holds a claim that expires
 within a minute after it exits; then another process takes over.
 """
 

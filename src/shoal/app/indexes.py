@@ -1,4 +1,4 @@
-"""The search index and the tag cloud of a network: where each is stored and what fills it."""
+"""The search index and the tag cloud of a network: their locations and fillers."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def open_mail(settings: Settings) -> Postman | None:
 
 
 def stationery_of(settings: Settings) -> Stationery:
-    """Return what all mails of a network have in common."""
+    """Return the parts that all mails of a network share."""
     return Stationery(settings.title, base_url(settings))
 
 

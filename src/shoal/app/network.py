@@ -120,7 +120,7 @@ class Network:
     server_key: ServerKey | None
     """The web push key; None disables web push."""
     memory: CachedGraph
-    """The cache in front of the store; the same object as `store`."""
+    """The cache in front of the store; identical to `store`."""
     statements: Statements
     """Counts the requests to engines."""
     recorder: Recorder

@@ -36,11 +36,11 @@ def open_recorder(settings: Settings, stack: AsyncExitStack) -> Recorder:
 
 
 _STEP_SECONDS = 60.0
-"""Timeout of one page of a fan-out, which normally takes well under a second."""
+"""Timeout of a page of a fan-out, which normally takes well under a second."""
 _CONCURRENCY = 64
 """Concurrent jobs of a process with remote stores: their requests are batched."""
 _SEARCH = 3.0
-"""How many times later search may be than timelines before posts are refused: its delay is less noticeable."""
+"""Limit of the search delay at which posts are refused, as a multiple of that of timelines: it is less noticeable."""
 _POLL_SECONDS = 0.05
 """Interval of polling for events of other processes."""
 
@@ -66,7 +66,7 @@ def probes_of(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str
 
 
 def runner_of(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: bool) -> Runner[Effects]:
-    """Return what works off events, `afar` where stores and timelines are elsewhere."""
+    """Return the event runner. `afar`: stores and timelines are remote."""
     if not afar:
         return Runner(outbox, TABLE, effects, recorder=recorder)
     return Runner(

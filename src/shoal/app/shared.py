@@ -111,7 +111,7 @@ class Several:
         return FollowedLog(self.memory, POSITION, self.reader.alive)
 
     def timelines(self) -> OwnersTimelines | ReadTimelines:
-        """Return the timelines, writable or read-only. Those of a previous owner are discarded."""
+        """Return the timelines, writable or read-only. The timelines of a previous owner are discarded."""
         if self.reader is None:
             return OwnersTimelines(self.memory.length, self._rows())
         return ReadTimelines(self.memory.length, self._rows(), self.reader.warm)

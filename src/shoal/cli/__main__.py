@@ -1,4 +1,4 @@
-"""`python -m shoal.cli`: the same as the `shoal` program."""
+"""`python -m shoal.cli`, an alias of the `shoal` program."""
 
 from __future__ import annotations
 

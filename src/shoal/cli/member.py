@@ -1,4 +1,4 @@
-"""`shoal member`: make and invite members, set passwords, let in those who wait, suspend, give roles, list."""
+"""`shoal member`: create, invite, approve, suspend and list members, and set their passwords and roles."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def cloud_block(shown: Shown, width: int) -> RenderableType:
-    """Lay out the tags in alphabetical order, wrapped and centred. Brightness represents the weight."""
+    """Lay out the tags in alphabetical order, wrapped and centered. Brightness represents the weight."""
     room = min(width - 4, _WIDEST)
     lines: list[Text] = []
     line, filled = Text(justify="center"), 0

@@ -1,7 +1,7 @@
-"""Health of storage engines: versions, sizes, connections and queues, under the same names for all engines, for operators and
+"""Health of storage engines: versions, sizes, connections and queues, under common names for all engines, for operators and
 metrics.
 
-Each engine is queried over a connection of its own, which is closed afterwards, so members' requests never wait for it. All
+Each engine is queried over a separate connection, which is closed afterwards, so members' requests never wait for it. All
 engines are queried together, at bounded intervals. SQLite is included; the other engines have a module each, loaded when
 used.
 """
@@ -55,7 +55,7 @@ class Vital(NamedTuple):
 
 
 class EngineVitals(msgspec.Struct, frozen=True):
-    """The figures of one engine, or that it was not reached."""
+    """The figures of an engine, or that it was not reached."""
 
     engine: str
     """Product name, such as "PostgreSQL"."""

@@ -241,7 +241,7 @@ def _bound_error(info: inspect.Type) -> str:
 _ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))
 """Suffixes of route names whose response is unlimited. For them, only the time until the response begins is measured."""
 _PRIVATE = (b"cache-control", b"private, no-store")
-"""Added to the response to an authenticated request, unless it has a `Cache-Control` of its own."""
+"""Added to the response to an authenticated request, unless its handler sets `Cache-Control`."""
 _SAFE = frozenset(("GET", "HEAD"))
 """Methods that change nothing."""
 

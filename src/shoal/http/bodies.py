@@ -73,7 +73,7 @@ def _too_large(maximum: int) -> TooLarge:
 
 
 SPOOL_BYTES = 1 << 20
-"""Bytes of one file that may be in memory while it arrives."""
+"""Bytes of a file that may be in memory while it arrives."""
 COMING_BYTES = 16 << 20
 LOADED_BYTES = 48 << 20
 _WAIT_SECONDS = 30.0
@@ -260,7 +260,7 @@ class Spool(Upload):
         return self._file is not None
 
     def owe(self, held: int) -> None:
-        """Charge so many bytes to the budget `loaded` from now on."""
+        """Charge `held` bytes to the budget `loaded` from now on."""
         self._lender, self._held = self._memory.loaded, held
 
     async def load(self) -> None:
@@ -296,7 +296,7 @@ def _all_of(file: IO[bytes], size: int) -> bytes:
 
 
 class Intake:
-    """The body of one request, whose memory and files are released when the block ends."""
+    """The body of a request, whose memory and files are released when the block ends."""
 
     def __init__(self, memory: Memory, scope: Scope) -> None:
         self._memory = memory

@@ -1,19 +1,19 @@
 """Connection limits: total, per address, idle time, requests started per turn of the event loop, and trusted proxies.
 
-The total leaves file descriptors to the stores. A connection counts until it is closed, also as a WebSocket or an event stream. A
-trusted proxy has no limit of its own; its requests and WebSockets count for their client. A full server closes idle and slow
-connections, first those of the networks with the most, so a few addresses cannot exhaust it.
+The total leaves file descriptors to the stores. A connection counts until it is closed, also as a WebSocket or an event stream.
+A trusted proxy has no limit; its requests and WebSockets count for their client. A full server closes idle and slow
+connections, starting with the networks that have the most, so a few addresses cannot exhaust it.
 
-Requests start in order of arrival, as many per turn of the event loop as fit into two milliseconds, and at least one. Rendering a
-page is one step, so a turn that started a hundred requests would block every other task for 26 ms.
+Requests start in order of arrival, as many per turn of the event loop as fit into two milliseconds, and at least one. Rendering
+a page is one step, so a turn that started a hundred requests would block every other task for 26 ms.
 
 The client is the right-most address of `X-Forwarded-For` that is not a trusted proxy. Entries further left may be forged:
 
     X-Forwarded-For: 10.9.9.9, 203.0.113.7, 192.168.0.2      from 127.0.0.1; trusted are 127.0.0.0/8 and 192.168.0.0/24
 
-127.0.0.1 and 192.168.0.2 are trusted, so the client is 203.0.113.7. An entry that is not an address ends the search at the proxy
-that wrote it. `Forwarded` (RFC 7239) is read only without `X-Forwarded-For`, because a proxy writes one of the two and passes the
-client's own copy of the other.
+127.0.0.1 and 192.168.0.2 are trusted, so the client is 203.0.113.7. An entry that is not an address ends the search at the
+proxy that wrote it. `Forwarded` (RFC 7239) is read only without `X-Forwarded-For`, because a proxy writes one of the two and
+passes the client's own copy of the other.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ _BACKLOG = 2_048
 _SPARE = 32
 """Additional connections for trusted proxies and this machine, so that monitoring works when the server is full."""
 _PER_SITE = 4
-"""The limit of an IPv6 /48, which has 65,536 addresses (/64), as a multiple of that of one address."""
+"""The limit of an IPv6 /48, which has 65,536 addresses (/64), as a multiple of the limit per address."""
 _MADE_ROOM = 64
 """A full server closes 1/64 of its connections at once, which keeps the search cheap for each."""
 _TOLD_EVERY = 60

@@ -1,4 +1,4 @@
-"""Server-sent event streams: their number, the checks of their tokens, their shutdown, and the response of one connection."""
+"""Server-sent event streams: their number, the checks of their tokens, their shutdown, and the response of a connection."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Gate:
 
     @property
     def waiting(self) -> int:
-        """Number of requests that wait for a slot, including those that have held one before."""
+        """Number of requests that wait for a slot, including requests that have held one before."""
         return len(self._waiting) + len(self._returning)
 
     async def enter(self) -> bool:
@@ -139,7 +139,7 @@ class Gate:
 
 @asynccontextmanager
 async def outside(scope: Scope) -> AsyncIterator[None]:
-    """Release the request's slot inside the block, for a wait that has a limit of its own."""
+    """Release the request's slot inside the block, for a wait with a separate limit."""
     admitted: _AdmittedRequest | None = scope.get(_ADMITTED)
     if admitted is None:
         yield

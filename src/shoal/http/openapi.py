@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of a route table. The same routes always give the same document.
+"""The OpenAPI 3.1 document of a route table. Its generation is deterministic.
 
 Answers become named component schemas, because a struct is used by many of them. Parameters are inlined with their maximums.
 Error responses follow the table of `errors.py`. Descriptions come from the docstrings of structs and below their fields.
@@ -416,7 +416,7 @@ def _operation(part: str, route: Route, components: Components) -> Schema:
 
 
 def _more_of(route: Route) -> str:
-    """Return the handler's docstring below its first line, on one line; empty if the route has a summary of its own."""
+    """Return the handler's docstring below its first line, on one line; empty if the route declares a summary."""
     below = (route.handler.__doc__ or "").strip().partition("\n")[2]
     return "" if route.what else _RAISES.sub("", f" {' '.join(below.split())}").strip()
 

@@ -1,7 +1,7 @@
-"""Pages of a list: what a client may ask for, and the Link header that leads to its neighbours.
+"""Pages of a list: their parameters, and the Link header to the adjacent pages.
 
-Cursors are ids. A limit that is missing, 0 or garbage is the default, one that is too high is the maximum: clients send all
-of these and expect a page, so nothing here is ever an error.
+Cursors are ids. A limit that is missing, 0 or malformed is the default, and one that is too high is the maximum: clients send
+all of these and expect a page, so these are never errors.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def page_size(limit: int, default: int = 20, maximum: int = 40) -> int:
 def link_header(request_url: str, first: int | None, last: int | None, *, limit: int, more: bool) -> str:
     """Return the Link header of a page from cursor `first` (newest) to `last` (oldest); "" for an empty page.
 
-    `more` tells whether more items may follow: the page is full, or was cut short by a limit on work. toot expects `rel="next"`
+    `more`: whether more items may follow: the page is full, or was cut short by a limit on work. toot expects `rel="next"`
     at the start of the header, and masto splits it at commas, so next comes first and URLs have no commas.
     """
     if first is None or last is None:
@@ -87,7 +87,7 @@ def offset_links(request_url: str, offset: int, limit: int, *, more: bool) -> st
 
 @lru_cache(maxsize=1_024)
 def _kept(query: str) -> str:
-    """Return the other parameters of the request, encoded and each followed by `&`. Clients repeat the same few."""
+    """Return the other parameters of the request, encoded and each followed by `&`. Clients repeat a few queries."""
     kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] not in _OURS]
     return f"{urlencode(kept)}&" if kept else ""
 

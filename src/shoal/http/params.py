@@ -4,14 +4,14 @@ JSON, urlencoded and multipart bodies are accepted with every method, including 
 values override query values. Files become `Upload`; their declared content type is ignored because clients send none or a wrong
 one.
 
-Brackets follow Rails: `a[k]=v` is a dictionary, `a[]=1&a[]=2` a list, and `a[][name]=` a list of dictionaries in which a repeated
-name starts the next one. `a[0][name]=` is a dictionary of numbers, which `convert` reads as a list. The last value of a repeated
-plain name is kept, unless the caller asks for an error. A name with unbalanced brackets is taken literally.
+Brackets follow Rails: `a[k]=v` is a dictionary, `a[]=1&a[]=2` a list, and `a[][name]=` a list of dictionaries in which a
+repeated name starts the next one. `a[0][name]=` is a dictionary of numbers, which `convert` reads as a list. The last value of
+a repeated plain name is kept, unless the caller asks for an error. A name with unbalanced brackets is taken literally.
 
 Conversion is as lenient as Mastodon's server about how a value is written: numbers and booleans as strings, any text or number
-that is no word for false as true, one value for a list, a dictionary of numbers for a list, null and (except for texts) "" for a
-missing value, "undefined" and "null" for a missing object; a field that may be UNSET or None takes them as None. Every refusal is
-an `InvalidInput` that names the field and the allowed values.
+that does not mean false as true, one value for a list, a dictionary of numbers for a list, null and (except for texts) "" for a
+missing value, "undefined" and "null" for a missing object; a field that may be UNSET or None takes them as None. Every refusal
+is an `InvalidInput` that names the field and the allowed values.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Count a piece of a body. In chunks of one byte, each byte comes with five bytes of framing."""
+        """Count a piece of a body. In single-byte chunks, each byte comes with five bytes of framing."""
         self._extra -= min(self._extra, 9 * len(body))
         self._behind -= len(body)
         super().on_body(body)
@@ -347,7 +347,7 @@ class HttpConnection(HttpToolsProtocol):
 
 
 class PassedConnection(HttpConnection):
-    """A connection of one of several processes, which may pass it on between two requests (`passing`).
+    """A connection in a multi-process server, which may pass it on between two requests (`passing`).
 
     `begun` is what the client sent before this process got the connection.
     """

@@ -1,7 +1,7 @@
 """Rate limits: the number of requests of a class that one member or address may send in a fixed window.
 
 Windows start at multiples of their length, so the counts of a class are one dictionary that is dropped when its window ends.
-Memory is bounded: past `capacity` callers in one window the oldest is evicted, so the error is towards serving. A class without
+Memory is bounded: past `capacity` callers in one window the oldest is evicted, so the error is toward serving. A class without
 a rule, or with a limit of 0, is not limited.
 
 `SharedLimiter` counts for several processes on one host, in shared memory. Each process writes its own table and reads the
@@ -75,12 +75,12 @@ DEFAULTS: Mapping[str, RateRule] = {
 """Mastodon's limits; `login` is for the password and token forms. Mastodon leaves `pages` (HTML) and `files` to the proxy. A
 page has many pictures, which clients cache permanently.
 
-`contacts` are hashed address books of 2,000 addresses: few, because a list of guesses looks the same. `archives` are follow
-lists of other networks, 10,000 look-ups each.
+`contacts` are hashed address books of 2,000 addresses; the limit is low, because they cannot be distinguished from lists of
+guesses. `archives` are follow lists of other networks, 10,000 look-ups each.
 
-The three classes of `guesses` count only wrong passwords and codes (`mastodon_api/login_attempts.py`): passwords for one
-account, both from one network, and codes of one member. Of a million codes, three are valid at any moment: at 20 guesses per
-day, an attacker who has the password needs 45 years.
+The three classes of `guesses` count only wrong passwords and codes (`mastodon_api/login_attempts.py`): passwords per account,
+both per network, and codes per member. Of a million codes, three are valid at any moment: at 20 guesses per day, an
+attacker with the password needs 45 years.
 """
 
 BY_ADDRESS = frozenset({"apps", "signup"})
@@ -139,7 +139,7 @@ class Limiter(Protocol):
 
 
 class _Counts:
-    """The counts of one class in the window that ends at `reset`."""
+    """Counts of a class in the window that ends at `reset`."""
 
     __slots__ = ("reset", "rule", "used")
 
@@ -221,7 +221,7 @@ def network_key(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def site_key(address: str) -> str:
-    """Return the /48 of the `address_key` of an IPv6 address, which is the size of one site; other keys unchanged."""
+    """Return the /48 of the `address_key` of an IPv6 address, which is the size of a site; other keys unchanged."""
     try:
         return str(ipaddress.IPv6Network(address).supernet(new_prefix=48))
     except ValueError:
@@ -230,7 +230,7 @@ def site_key(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def address_key(address: str) -> str:
-    """Return the key of an address: itself, or the /64 network of an IPv6 address, which is the size of one household."""
+    """Return the key of an address: itself, or the /64 network of an IPv6 address, which is the size of a household."""
     parsed = parse_address(address)
     if parsed is None:
         return address
@@ -305,5 +305,5 @@ class SharedLimiter:
 
 @lru_cache(maxsize=16_384)
 def _hash(key: RateKey) -> int:
-    """Return a positive number, the same in every process."""
+    """Return a positive number, identical in every process."""
     return int.from_bytes(blake2b(repr(tuple(key)).encode(), digest_size=8).digest()) >> 1 or 1

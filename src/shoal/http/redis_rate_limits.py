@@ -85,7 +85,7 @@ class RedisLimiter:
             try:
                 return await self._take(key, rule, cost)
             except Unavailable:
-                # Other requests must not wait for the same timeout.
+                # Skip the shared counts for a while, so that other requests do not wait for this timeout.
                 self._away_until = time.monotonic() + _AWAY_SECONDS
                 self._outage.warning(
                     "rate limits are counted by each process for itself: the shared counts cannot be reached"

@@ -97,7 +97,7 @@ class Route(_Address, frozen=True, kw_only=True):
     also: tuple[tuple[int, str], ...] = ()
     """Success statuses besides 200, with their descriptions."""
     refuses: tuple[int, ...] = ()
-    """Error statuses besides those that follow from the other declarations."""
+    """Error statuses in addition to those implied by the other declarations."""
     what: str = ""
     """The summary in the OpenAPI document; if empty, the first line of the handler's docstring."""
     delivers: bool = False

@@ -20,7 +20,7 @@ from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.queries.hydration import Entry, PollView, Profile
 
 AnyPost: TypeAlias = Entry | Post | Share | int
-"""A post: as an entry of a feed, as itself, as a share of it, or by id."""
+"""A post, given as an entry of a feed, as itself, as a share, or by id."""
 AnyMedia: TypeAlias = Media | int
 AnyPoll: TypeAlias = PollView | Poll | int
 AnyScheduled: TypeAlias = ScheduledPost | int
@@ -72,7 +72,7 @@ def milliseconds(moment: AnyMoment, field: str) -> int:
 def part(
     before: int | None, limit: int, after: int | None = None, *, oldest_first: bool = False, start: int = 0
 ) -> Cursor:
-    """Return the range of a list between two cursors; None stands for its beginning or end."""
+    """Return the range of a list between two cursors; None means its beginning or end."""
     return Cursor(
         MAX_TIME if before is None else before, start if after is None else after, limit, oldest_first=oldest_first
     )
@@ -95,7 +95,7 @@ class Seeing:
 
 
 class Owned:
-    """Things of one kind that a member owns, such as lists."""
+    """Objects of a kind that a member owns, such as lists."""
 
     def __init__(self, network: Network, owner: int) -> None:
         self._network = network

@@ -53,7 +53,7 @@ class SeesPeople(Seeing):
 
 
 class Relates(Acting):
-    """Actions towards other members, and the member's own lists of them."""
+    """Actions toward other members, and the member's own lists of them."""
 
     async def follow(
         self,
@@ -65,7 +65,8 @@ class Relates(Acting):
     ) -> Relation:
         """Follow a member, or send a follow request if they are locked. Following again changes the given options.
 
-        Raises `NotFound`, `NotAllowed` for oneself and if either has blocked the other, and `InvalidInput` for too many follows.
+        Raises `NotFound`, `NotAllowed` for the own account and if either has blocked the other, and `InvalidInput` for too many
+        follows.
         """
         options = FollowOptions(shares=shares, notify=notify, languages=languages)
         return await relationships.follow(self._writes, self.id, await self._other(who), options)
@@ -79,7 +80,7 @@ class Relates(Acting):
         return await relationships.remove_follower(self._writes, self.id, await self._other(who))
 
     async def block(self, who: AnyMember) -> Relation:
-        """Block a member: neither sees the other, and follows end. Raises `NotFound`, and `NotAllowed` for oneself."""
+        """Block a member: neither sees the other, and follows end. Raises `NotFound`, and `NotAllowed` for the own account."""
         return await relationships.block(self._writes, self.id, await self._other(who))
 
     async def unblock(self, who: AnyMember) -> Relation:
@@ -89,7 +90,7 @@ class Relates(Acting):
     async def mute(self, who: AnyMember, *, notifications: bool = True, seconds: int = 0) -> Relation:
         """Mute a member for a number of seconds, or until `unmute` (0). They are not notified.
 
-        Raises `NotFound`, `NotAllowed` for oneself, and `InvalidInput` for a time that is too long.
+        Raises `NotFound`, `NotAllowed` for the own account, and `InvalidInput` for a time that is too long.
         """
         other = await self._other(who)
         return await relationships.mute(self._writes, self.id, other, notifications=notifications, seconds=seconds)

@@ -1,4 +1,4 @@
-"""Lists of members, each with a timeline of its own."""
+"""Lists of members, each with its own timeline."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from shoal.queries.albums import AlbumPage, Albums, Cover
 
 
 class Uploads(Acting):
-    """The media of one member: upload, describe, delete."""
+    """The media of a member: upload, describe, delete."""
 
     async def upload(
         self,
@@ -47,7 +47,7 @@ class Uploads(Acting):
         focus: tuple[float, float] | None = None,
         thumbnail: bytes | None = None,
     ) -> Media:
-        """Change values of one of the member's media. Raises `NotFound`, and `InvalidInput` (`TooLarge`, `Unsupported`)."""
+        """Change values of own media. Raises `NotFound`, and `InvalidInput` (`TooLarge`, `Unsupported`)."""
         return await media.describe(
             self._writes, self.id, id_of(which), description=description, focus=focus, thumbnail=thumbnail
         )

@@ -21,7 +21,7 @@ from shoal.library.shared_network import SharedNetwork
 
 
 class Options(TypedDict, total=False):
-    """As `shoal.settings.Settings`, which says what each is; a test compares the two. `store` is the URL itself."""
+    """The fields of `shoal.settings.Settings`, which documents them; a test compares the two. `store` is the URL itself."""
 
     timelines: str
     broker: str

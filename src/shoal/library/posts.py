@@ -57,7 +57,7 @@ class SeesPosts(Seeing):
         return found[0]
 
     async def read_several(self, several: Sequence[AnyPost]) -> list[Entry]:
-        """Return posts in the given order, without those that this viewer may not see."""
+        """Return posts in the given order, omitting posts that this viewer may not see."""
         graph = self._reads.graph
         found = await hydrate(graph, self._viewer, [post_id(post) for post in several], unasked=False)
         return await filtered(graph, self._viewer, found, FilterContext.THREAD)
@@ -110,7 +110,7 @@ class WritesPosts(Acting):
         Args:
             data: Any JSON of at most 64 KiB.
             place: Stored with the precision that the member chose (`update_profile`).
-            request: A key that makes the call idempotent: the same key within an hour returns the same post.
+            request: A key that makes the call idempotent: a repeated key within an hour returns the existing post.
 
         Raises `InvalidInput` (`TooLarge`) for values above the limits, `NotFound`, `NotAllowed` or `Unfit` for media that cannot be
         used, `Gone` if the author is suspended or the post of this `request` was deleted, and `Unavailable` while deliveries are
@@ -307,7 +307,7 @@ class Reacts(SeesReactions, Acting):
         await reactions.unlike(self._writes, self.id, post_id(post))
 
     async def share(self, post: AnyPost, *, visibility: Visibility | VisibilityName = Visibility.PUBLIC) -> Share:
-        """Share a post with one's followers. Sharing it again returns the same share.
+        """Share a post with this member's followers. A repeated call returns the existing share.
 
         Raises `NotFound` if the post may not be shared, `InvalidInput`, and `Unavailable` while deliveries are behind.
         """
@@ -373,7 +373,7 @@ class OwnScheduled(Owned):
     ) -> ScheduledPost | Post:
         """Schedule a post, or a comment on the post `answers`, at least five minutes ahead.
 
-        The same `request` within an hour returns the same scheduled post, or the post if it has been published since.
+        A repeated `request` within an hour returns the existing scheduled post, or the post if it has been published since.
         Raises `InvalidInput` for an earlier moment and for too many scheduled posts, and as `Handle.create`.
         """
         draft = draft_of(

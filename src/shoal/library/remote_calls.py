@@ -22,9 +22,9 @@ from shoal.multiprocess.rpc import Client, Service
 from shoal.settings import Settings
 
 SILENCE_SECONDS = 20.0
-"""An owner that has sent nothing for this long is taken to hang; a busy machine is given time."""
+"""Seconds without a message after which an owner counts as hung; long enough for a busy machine."""
 _GRACE_SECONDS = 10.0
-"""How long the end waits for calls of other processes."""
+"""Seconds that the shutdown waits for calls of other processes."""
 _BESIDE_FILES = 8 << 20
 """Bytes of a call in addition to the two files of an upload."""
 
@@ -113,7 +113,7 @@ class Call(NamedTuple):
 
 
 class RemoteNetwork:
-    """The network of another process. Raises `PeerGone` where that process ends before it answers."""
+    """The network of another process. Raises `PeerGone` if that process ends before it answers."""
 
     def __init__(self, client: Client, values: Values) -> None:
         self.client = client
@@ -127,7 +127,7 @@ class RemoteNetwork:
         return self._values.made(_decode_plain(answer))
 
     async def stream(self, call: Call) -> AsyncGenerator[Any, None]:
-        """Yield what the method yields in the owner. An item is made when it is wanted."""
+        """Yield what the method yields in the owner. Items are computed on demand."""
         async with aclosing(self.client.stream(self._encoded(call))) as items:
             async for item in items:
                 yield self._values.made(_decode_plain(item))

@@ -1,9 +1,9 @@
 """Methods of the library that another process may call, derived from its classes, and their arguments and results as plain
 values.
 
-Only types named by those methods are decoded. A plain value is None, a boolean, a number, text, bytes or a list. Anything
-else is a map of one item: the number of its type and its parts. Type numbers follow from the methods, so both sides need
-the same version of the library.
+Only types named by those methods are decoded. A plain value is None, a boolean, a number, text, bytes or a list. Anything else
+is a single-item map: the number of its type and its parts. Type numbers follow from the methods, so both sides need equal
+versions of the library.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Method(NamedTuple):
     paths: frozenset[str]
     """Arguments that are paths."""
     decoder: msgspec.msgpack.Decoder[Any] | None
-    """A decoder of its answers; None where they are sent as plain values (handles, and items of streams)."""
+    """A decoder of its results; None if they are sent as plain values (handles, and items of streams)."""
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        """Return arguments by name, with absolute paths. Raises `TypeError` for those that the method does not take."""
+        """Return arguments by name, with absolute paths. Raises `TypeError` for arguments that the method does not take."""
         found = self.signature.bind(None, *args, **kwargs)
         for name in self.paths & found.arguments.keys():
             found.arguments[name] = Path(found.arguments[name]).absolute()
@@ -137,10 +137,10 @@ class Values:
         shape = [(noun, name, _shape(method)) for noun, methods in nouns.items() for name, method in methods.items()]
         fields = [(_name(kind), _fields(kind)) for kind in structured]
         self.fingerprint = hashlib.sha256(repr((version("shoal"), sorted(shape), fields)).encode()).hexdigest()
-        """A digest that is equal on two sides of the same version."""
+        """A digest that is equal on both sides if their versions are."""
 
     def with_handles(self, identity: Callable[[int, str], object]) -> Values:
-        """Return the same types with another representation of members."""
+        """Return a copy of these types with another representation of members."""
         other = copy(self)
         other.identity = identity
         return other
@@ -226,7 +226,7 @@ class Values:
 
 
 def _shape(method: Method) -> str:
-    """Return the arguments and the answer of a method as text, which is the same in every process."""
+    """Return the arguments and the result of a method as text, which is identical in every process."""
     given = method.signature.parameters.values()
     arguments = [(one.name, one.kind.name, str(one.annotation), one.default is one.empty) for one in given]
     return f"{arguments} {method.signature.return_annotation}"
@@ -247,7 +247,7 @@ def _fields(kind: type) -> tuple[str, ...]:
 
 
 def _collect(hint: Any, found: set[type]) -> None:
-    """Add the structured types that a type names, and those that their fields name."""
+    """Add the structured types that a type names, and the types named by their fields."""
     for part in get_args(hint):
         _collect(part, found)
     if not isinstance(hint, type) or hint in found:

@@ -118,7 +118,7 @@ class Tags:
         return await tags.related(self._reads, name, limit)
 
     async def trending(self, limit: int = 10, offset: int = 0) -> list[Word]:
-        """Return rising tags, filled up with those of the day, the week and all time. Raises `Unavailable`."""
+        """Return rising tags, filled up with the top tags of the day, the week and all time. Raises `Unavailable`."""
         return await trends.trending(self._reads, limit, offset)
 
 

@@ -10,7 +10,7 @@ owner ends, another process takes the lock and opens the network.
 
 A call whose owner ended is repeated with the next owner if the old one had not begun to change the store for it, or if the
 call has a `request` that identifies it. For any other call the outcome is unknown: `OutcomeUnknown`. The application's
-objects are subclasses of the library's classes, so a handle is a `Handle` and is accepted wherever one is.
+objects are subclasses of the library's classes, so their handles are accepted like any `Handle`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KILLED = "the process that has the store ended each time that it made this call
 
 
 class SharingSession:
-    """Calls methods of the library on the network of a store, in whichever process that is."""
+    """Calls methods of the library on the network of a store, in the process that owns it."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class SharingSession:
                 self._broken = error
                 self._found.set()
                 return
-            # Random, so that the processes do not all try to take the lock at the same moment.
+            # Random, so that the processes do not all try to take the lock at once.
             pause = min(0.5, pause * 2 + 0.01)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause * random.uniform(0.5, 1.5)):  # noqa: S311  # not a secret

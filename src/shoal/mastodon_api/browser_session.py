@@ -25,7 +25,7 @@ _OURS = frozenset({"", "none", "same-origin"})
 
 
 class Browser:
-    """The browser session of one request."""
+    """The browser session of a request."""
 
     def __init__(self, request: Request, *, secure: bool) -> None:
         # The prefix keeps other hosts of the domain from setting the cookies.
@@ -95,5 +95,5 @@ class Browser:
 
 
 def _masked(data: bytes, mask: bytes) -> bytes:
-    """Apply a mask of the same length to bytes, or remove it."""
+    """Apply a mask of equal length to bytes, or remove it."""
     return bytes(one ^ other for one, other in zip(data, mask, strict=True))

@@ -143,7 +143,7 @@ def acting(front: Front, caller: routes.Caller, request: Request) -> Front:
 
 
 def front_of(deps: Deps) -> Front:
-    """Return a front end of these parts, with caches of its own."""
+    """Return a front end of these parts, with its own caches."""
     settings = deps.settings
     base_url = deps.base_url or settings.base_url or f"http://{settings.host}:{settings.port}"
     at = Addresses(base_url.rstrip("/"), deps.writes.domain)

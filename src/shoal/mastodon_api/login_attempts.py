@@ -1,6 +1,6 @@
 """Password checks of HTTP requests, limited by account and network, and limits on requested mails.
 
-The functions below `Attempt` call the command of the same name and raise its errors. Hashing runs outside the admission
+The functions below `Attempt` call the command of that name and raise its errors. Hashing runs outside the admission
 gate.
 """
 

@@ -36,7 +36,7 @@ from shoal.media.library import MediaLibrary
 from shoal.media.store import SUFFIXES, check_key, type_of
 
 _SEA = ((222, 231, 237), (143, 168, 184))
-"""Background and foreground colour (RGB)."""
+"""Background and foreground color (RGB)."""
 
 
 @cache
@@ -62,7 +62,7 @@ def _in_circle(x: int, y: int, centre_x: int, centre_y: int, radius: int) -> boo
 
 
 def _png(width: int, height: int, is_figure: Callable[[int, int], bool]) -> bytes:
-    """Encode a two-colour PNG, drawn in blocks of eight by two pixels, which is fine enough for a placeholder."""
+    """Encode a two-color PNG, drawn in blocks of eight by two pixels, which is fine enough for a placeholder."""
     rows = []
     for y in range(0, height, 2):
         row = bytes(0xFF if is_figure(x + 4, y) else 0 for x in range(0, width, 8))

@@ -27,7 +27,7 @@ WEEKS = 12
 
 
 class Week(NamedTuple):
-    """Counts of one week, which began on a Monday (`began`: UTC, in Unix seconds)."""
+    """Counts of a week, which began on a Monday (`began`: UTC, in Unix seconds)."""
 
     began: int
     posts: int

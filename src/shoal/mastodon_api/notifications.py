@@ -1,7 +1,4 @@
-"""Notifications, listed individually or in groups, and the markers of the caller's position in timelines.
-
-A group holds the notifications of one type about the same status within the same half day.
-"""
+"""A group holds the notifications of a type about a status within half a day."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def redirects_to(app: App, redirect_uri: str) -> bool:
 
 
 def leads_where_it_seems(redirect_uri: str) -> bool:
-    """Return whether all programs read the same host in a URI.
+    """Return whether all programs parse the host of a URI identically.
 
     Browsers treat a backslash as a slash, other programs do not; and `https://bank.example@evil.example/` appears to
     name one host but leads to another.
@@ -272,7 +272,7 @@ async def issue_token(context: Context, params: TokenRequest) -> object:
 
 
 async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken:
-    """Exchange an authorization code. Its scopes are those that the member approved, whatever the request says."""
+    """Exchange an authorization code. The member's approval determines its scopes, regardless of the request."""
     if not params.code or not params.redirect_uri:
         raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
     try:
@@ -337,7 +337,7 @@ async def revoke_token(context: Context, params: Revocation) -> object:
 async def _client(front: Front, request: Request, params: TokenRequest | Revocation) -> App:
     """Return the authenticated app, by HTTP Basic or the request body.
 
-    A client that uses Basic may also send its credentials in the body (RFC 6749, 3.2.1) if they are the same.
+    A client that uses Basic may also send its credentials in the body (RFC 6749, 3.2.1) if they are equal.
     """
     id_text, secret = _basic(request.headers.get("authorization", ""))
     if not id_text:

@@ -1,6 +1,6 @@
 """The streaming API: server-sent events, and WebSockets with several streams per connection.
 
-An event stream resumes after the id of the last event. Notifications and conversations have the same JSON as in lists.
+An event stream resumes after the id of the last event. Notifications and conversations are encoded as in lists.
 """
 
 from __future__ import annotations

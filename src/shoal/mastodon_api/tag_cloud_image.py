@@ -2,7 +2,7 @@
 
 Words are placed by decreasing size, each as close to the center as possible, without overlap. Instead of walking a spiral
 (Feinberg, "Wordle", in: Beautiful Visualization, 2010), a summed-area table of a grid (Crow 1984) shows where a word fits. The
-same words give the same image.
+image is deterministic.
 
 Lengths are in hundredths of an em, estimated without a font to within a few per cent for sans serifs of the scripts in the
 tables. Each word is drawn with its estimated width, so words never touch in any font.
@@ -218,7 +218,7 @@ _STYLE = (
 
 
 class Pictures:
-    """The images of tag clouds, drawn one at a time in a thread. Those that are not personalized are cached for 30
+    """The images of tag clouds, drawn one at a time in a thread. Images that are not personalized are cached for 30
     seconds.
     """
 
@@ -246,7 +246,7 @@ class DrawnWord(NamedTuple):
     place: PlacedWord
     text: str
     colour: int
-    """Index of the colour."""
+    """Index of the color."""
     weight: str
     """Font weight: `s`, `m` or `b`."""
 
@@ -283,7 +283,7 @@ def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[DrawnWord]]:
 
 
 def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
-    """Return an SVG document; `href` returns the URL of a tag. The same words give the same document."""
+    """Return an SVG document; `href` returns the URL of a tag. The document is deterministic."""
     frame, drawn = arranged([NamedLevel(word.name, word.form, word.level) for word in words])
     body = "".join(_word(one, words[one.place.at], href) for one in drawn)
     if not drawn:
@@ -312,7 +312,7 @@ def _frame(placed: Sequence[PlacedWord]) -> tuple[int, int, int, int]:
 
 
 def _colours(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[int, int]:
-    """Assign each word, by index, the colour whose nearest other word is farthest away, to avoid clusters."""
+    """Assign each word, by index, the color whose nearest other word is farthest away, to avoid clusters."""
     chosen: dict[int, int] = {}
     middles: list[list[tuple[float, float]]] = [[] for _ in _LIGHT]
     for one in placed:

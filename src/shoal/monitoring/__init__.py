@@ -1,4 +1,4 @@
-"""What operators query: the metrics endpoint for Prometheus, and the checks of `shoal doctor`.
+"""Interfaces for operators: the metrics endpoint for Prometheus, and the checks of `shoal doctor`.
 
 It collects what `observability` records and what the probes of `health` find.
 """

@@ -126,7 +126,7 @@ async def loop_watched(delays: PauseTimes) -> AsyncIterator[None]:
 
 @contextmanager
 def garbage_watched(pauses: PauseTimes) -> Iterator[None]:
-    """Measure garbage collections during the block, in whichever thread: all threads wait for them."""
+    """Measure garbage collections during the block, in any thread: all threads wait for them."""
     began = 0.0
 
     def called(phase: str, _info: Mapping[str, Any]) -> None:
@@ -179,7 +179,7 @@ class DeliveryLag:
 
 
 async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metric]:
-    """Return the metrics of deliveries. Those of a store are left out while it does not answer."""
+    """Return the metrics of deliveries. Metrics of a store are left out while it does not answer."""
     families = Families()
     lag.add_to(families)
     runner, counting, store = network.runner, network.counting, network.store
@@ -219,7 +219,7 @@ async def engine_metrics(watch: EngineWatch) -> Iterable[Metric]:
     families = Families()
     seen: Counter[tuple[str, str]] = Counter()
     for one in await watch.look():
-        # Files of the same name may be in two folders, but samples need distinct labels.
+        # Files in two folders may share a name, but samples need distinct labels.
         seen[one.engine, one.place] += 1
         number = seen[one.engine, one.place]
         place = one.place if number == 1 else f"{one.place} ({number})"

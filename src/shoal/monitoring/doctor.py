@@ -1,8 +1,8 @@
 """`shoal doctor`: run all checks concurrently, including the HTTP checks of the public endpoint and the running server.
 
-The checks of the public endpoint cover the name, the certificate and what the proxy passes on. The checks of the running
-server cover its control socket, its clients, Prometheus and failed jobs. Each HTTP request uses a connection of its own and
-reads a bounded response. No check changes anything.
+The checks of the public endpoint cover the name, the certificate and what the proxy passes on. The checks of the running server
+cover its control socket, its clients, Prometheus and failed jobs. Each HTTP request uses a new connection and reads a bounded
+response. No check changes anything.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ class MetricsPage(Collector):
         return await asyncio.to_thread(generate_latest, self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics of this scrape. Those of the same name, which may come from several sources, are merged."""
+        """Return the metrics of this scrape. Metrics of several sources with a common name are merged."""
         merged: dict[str, Metric] = {}
         for metric in self._metrics:
             if metric.name in merged:

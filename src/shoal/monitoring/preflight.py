@@ -273,7 +273,7 @@ def _files_of_server(settings: Settings) -> tuple[int, str]:
 
 
 def memory(settings: Settings) -> Diagnosis:
-    """Compare the memory of this machine, or of its control group, with the maximum need of one process."""
+    """Compare the memory of this machine, or of its control group, with the maximum need of a process."""
     has = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _group_bytes())
     timelines = settings.timeline_members * settings.timeline_length * 8
     most = _BARE_BYTES + 4_000 * settings.object_cache

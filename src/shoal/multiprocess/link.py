@@ -1,4 +1,4 @@
-"""Unix sockets between the processes of one host: socket files that only their owner may open, and framed messages.
+"""Unix sockets between the processes of a host: socket files that only their owner may open, and framed messages.
 
 A frame is a header of four bytes and a message in MessagePack. The header holds the length of the message and a bit that says
 whether a file descriptor is attached, which travels with the first byte of its frame.
@@ -34,7 +34,7 @@ _READS = 64
 _MOST_QUEUED = 4_096
 """Messages that wait for the other process to read."""
 _STALL_SECONDS = 30.0
-"""A process that reads nothing for this long is taken to hang."""
+"""Seconds after which a process that reads nothing counts as hung."""
 
 _encode = msgspec.msgpack.Encoder().encode
 

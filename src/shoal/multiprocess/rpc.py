@@ -1,4 +1,4 @@
-"""Requests, streams and passed connections between the processes of one host, over the links of `multiprocess.link`.
+"""Requests, streams and passed connections between the processes of a host, over the links of `multiprocess.link`.
 
 The server speaks first: `Hello` states the version of this protocol. A request has an id that its answers repeat. Requests in
 flight are bounded on both sides: the client waits, and the server refuses. A server that ends before it answers leaves one of
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 PROTOCOL = 1
 _HEARTBEAT_SECONDS = 2.0
 SILENCE_SECONDS = 60.0
-"""A server that has sent nothing for this long is taken to hang; a busy machine is given time."""
+"""Seconds without a message after which a server counts as hung; long enough for a busy machine."""
 _MOST_CALLS = 256
 _MOST_STREAMS = 1_024
 _MOST_SENT_CALLS = 200
@@ -155,7 +155,7 @@ def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, No
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a server does for its clients. Bodies and answers are MessagePack."""
+    """The service of a server. Bodies and responses are MessagePack."""
 
     answer: Callable[[msgspec.Raw, ServedCall], Awaitable[bytes]]
     items: Callable[[msgspec.Raw, ServedCall], AsyncGenerator[bytes, None]] = _no_items
@@ -257,7 +257,7 @@ class Peer:
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._streams: dict[int, asyncio.Task[None]] = {}
         self._wanted: dict[int, asyncio.Event] = {}
-        """For each stream, whether its next item is wanted."""
+        """For each stream, whether its next item was requested."""
         self.link = Link(sock, server.service.most, _decode_from_client, self._received, self._ended)
         with suppress(LinkClosed):
             self.link.send(Hello(PROTOCOL, server.service.fingerprint, server.service.most))
@@ -397,7 +397,7 @@ class Client:
                 self._waiting.pop(id_, None)
 
     async def stream(self, body: bytes) -> AsyncGenerator[msgspec.Raw, None]:
-        """Yield the server's items, each made when it is wanted. Raises as `call`."""
+        """Yield the server's items, each computed on demand. Raises as `call`."""
         id_, waiting = next(self._ids), _Waiting()
         message: Request | Next = Request(id_, msgspec.Raw(body), streams=True)
         over = False
@@ -429,7 +429,7 @@ class Client:
         if self.ended.done():
             raise self._gone(begun=False)
         self._waiting[message.id] = waiting
-        # What has arrived before the link ends tells how far the server came.
+        # Messages that arrived before the link ended show how far the server came.
         with suppress(LinkClosed):
             self.link.send(message)
         return await waiting.reply

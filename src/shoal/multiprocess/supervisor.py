@@ -1,6 +1,6 @@
 """Supervisor of several processes: restart a process that exits, kill and restart one whose event loop hangs.
 
-A child is the same program with a variable in its environment, so it needs no arguments of its own. It sends a heartbeat
+A child runs this program with a variable in its environment, so it needs no separate arguments. It sends a heartbeat
 while its event loop runs, and exits when its supervisor does. Jobs of a child that died go to other workers.
 """
 

@@ -53,7 +53,7 @@ PROCESS = (
     DescribedMetric("shoal_process_open_fds", "gauge", (), "Number of open file descriptors."),
     DescribedMetric("shoal_process_max_fds", "gauge", (), "Maximum number of open file descriptors."),
 )
-"""Metrics of every process. Those that begin with `shoal_process_` are from the client library."""
+"""Metrics of every process. The client library provides those with the prefix `shoal_process_`."""
 
 REQUESTS = (
     DescribedMetric(

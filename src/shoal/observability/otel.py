@@ -89,7 +89,7 @@ class OpenTelemetrySpans:
 
 
 def _context_of(parent: TraceContext | None, state: str) -> Context:
-    # Never the current context: an application around this one may have spans of its own.
+    # Never the current context: an application around this one may have its own spans.
     if parent is None:
         return Context()
     ids = SpanContext(

@@ -33,7 +33,7 @@ from shoal.observability.tracing import (
 )
 
 _log = logging.getLogger("shoal.requests")
-# The request log has a setting of its own, and does not depend on `log_level`.
+# The request log has a separate setting, and does not depend on `log_level`.
 _log.setLevel(logging.INFO)
 
 KEPT = 1_000
@@ -154,8 +154,7 @@ _FROM = _TO_TEN
 EDGES_MS = tuple(
     float(f"{_FIRST_MS * math.exp(step * _FACTOR):.3g}") for step in range(_FROM, _FROM + 4 * _TO_TEN + 1, _EVERY)
 )
-"""Upper ends, in milliseconds, of the steps of the totals, from 1 ms to 10 s. Each is the end of one of the finer steps, to
-three digits."""
+"""Upper ends, in milliseconds, of the steps of the totals, from 1 ms to 10 s. Each is the end of a finer step, to three digits."""
 
 
 class Stages(NamedTuple):

@@ -1,4 +1,4 @@
-"""The library without `await`, for Django, Flask, scripts and notebooks: methods with the same signatures, which block.
+"""The library without `await`, for Django, Flask, scripts and notebooks: blocking methods with unchanged signatures.
 
     from shoal.sync import Shoal
 

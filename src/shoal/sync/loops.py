@@ -21,7 +21,7 @@ import uvloop
 T = TypeVar("T")
 
 _GRACE_SECONDS = 10.0
-"""How long `end` waits for calls of other threads."""
+"""Seconds that `end` waits for calls of other threads."""
 _CLOSED = "this Shoal is closed"
 _FORKED = "this Shoal was opened before the process was forked: open one in each process"
 

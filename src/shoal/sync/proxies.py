@@ -43,7 +43,7 @@ class NetworkProxy(Proxy):
 
         Args:
             url: The URL of the store, or a shard map.
-            shared: Whether other processes open the same network.
+            shared: Whether other processes open this network.
             settings: Settings of `shoal.settings.Settings`, by name.
 
         Raises:

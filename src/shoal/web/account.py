@@ -1,7 +1,7 @@
 """Password and email address of an account: change, reset and confirmation by email.
 
-Loading a page that an email links to changes nothing; its button does. The response to a reset request is the same whether
-or not the account exists.
+Loading a page that an email links to changes nothing; its button does. The response to a reset request does not reveal whether
+the account exists.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def forgotten(visit: Visit, query: ForgottenQuery) -> Response:
 
 
 async def ask(visit: Visit, asked: Forgotten) -> Response:
-    """Send a password-reset email if the member exists. The response is the same if not."""
+    """Send a password-reset email if the member exists. The response does not reveal whether they do."""
     visit.check_sent(asked)
     if not visit.settings.mail:
         return await _forgotten(visit)

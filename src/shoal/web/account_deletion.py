@@ -1,4 +1,4 @@
-"""Account deletion: delete the account, show the receipt of what was deleted, and cancel a pending deletion.
+"""Account deletion: delete the account, show the receipt of the deleted data, and cancel a pending deletion.
 
 Deletion requires the password.
 """

@@ -257,7 +257,7 @@ async def send(visit: Visit, asked: ArchiveForm) -> Response:
 
 
 async def take(visit: Visit, asked: TakeInForm) -> Response:
-    """Start the import of an analysed archive."""
+    """Start the import of an analyzed archive."""
     member, archives = visit.checked(asked), _archives(visit)
     state = await asyncio.to_thread(archives.state, member.id)
     if state is not None and (state.phase, state.token) == ("looked", asked.token):

@@ -1,4 +1,4 @@
-"""The audit log for admins: who did what to whom, when, from where and why, one sentence for each entry.
+"""The audit log for admins: actor, action, target, time, address and reason, one sentence per entry.
 
 The log is read-only.
 """
@@ -187,7 +187,7 @@ class AuditLogQuery(BeforeQuery, frozen=True, kw_only=True):
 
 
 async def show(visit: Visit, query: AuditLogQuery) -> Response:
-    """List entries, newest first: all, or those of one actor, target or verb."""
+    """List entries, newest first: all, or filtered by actor, target or verb."""
     visit.staff(Role.ADMIN)
     verbs = frozenset(verb for verb in AuditVerb if verb == query.verb)
     wanted = WantedEntries(await _id_of(visit, query.actor), await _id_of(visit, query.target), verbs)

@@ -61,7 +61,7 @@ class SheetChoice(msgspec.Struct, frozen=True):
 
 
 class Sheet(msgspec.Struct, frozen=True):
-    """The texts and choices of the form; what was typed is in `SheetState`."""
+    """The texts and choices of the form; the typed values are in `SheetState`."""
 
     action: str
     back: str

@@ -59,7 +59,7 @@ async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile]
     except Unavailable:
         not_noted()
         return [], False
-    # A page before the end may be short, because some members are left out; the next page tells whether it was the last.
+    # A page before the end may be short, because some members are left out; only the next page shows whether it was the last.
     return found, bool(found) and not last
 
 

@@ -49,7 +49,7 @@ async def more(visit: Visit, asked: MoreQuery) -> Response:
 
 
 async def say(visit: Visit, asked: Feedback) -> Response:
-    """Record feedback on a post; the response says what it changes."""
+    """Record feedback on a post; the response describes its effect."""
     member = visit.checked(asked)
     direction, _, tag = asked.step.partition(":")
     if direction not in _STEPS:

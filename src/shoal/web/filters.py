@@ -159,7 +159,7 @@ async def listed(
 
 
 async def mute(visit: Visit, asked: FilterForm) -> Response:
-    """Create a filter of one keyword in all contexts, from the short form."""
+    """Create a filter of a single keyword in all contexts, from the short form."""
     member = visit.checked(asked)
     whole = msgspec.structs.replace(asked, title=asked.words, contexts=_EVERYWHERE)
     try:
@@ -254,7 +254,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _named(visit: Visit, error: InvalidInput) -> dict[str, str]:
-    """Return the errors by the names of the form's fields, which differ from those of the commands."""
+    """Return the errors by the names of the form's fields, which differ from the field names of the commands."""
     _, wrong = visit.words.text, wrong_of(visit.words, error)
     names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
     blank = {"title": _("Please give it a name."), "context": _("Please choose at least one place.")}

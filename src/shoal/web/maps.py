@@ -32,7 +32,7 @@ from shoal.web.view_models import PostView, post_of
 _UNIT = 100
 _TURN = 360 * _UNIT
 _LEAST = 6.0
-"""The smallest height of a map, in degrees of latitude: the coastlines are accurate only to a few kilometres."""
+"""The smallest height of a map, in degrees of latitude: the coastlines are accurate only to a few kilometers."""
 _SHAPE = 1.6
 """Width divided by height."""
 _MARGIN = 1.35
@@ -187,7 +187,7 @@ def _spot(
 
 
 def place_words(visit: Visit, place: Place) -> str:
-    """Return the coordinates as text, to a hundredth of a degree (about a kilometre)."""
+    """Return the coordinates as text, to a hundredth of a degree (about a kilometer)."""
     _ = visit.words.text
     north = _("%(n)s° N") if place.latitude >= 0 else _("%(n)s° S")
     east = _("%(n)s° E") if place.longitude >= 0 else _("%(n)s° W")
@@ -226,7 +226,7 @@ _USUAL = 25.0
 
 
 class NearbyPageQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A place as `latitude,longitude`, and a radius in kilometres."""
+    """A place as `latitude,longitude`, and a radius in kilometers."""
 
     at: Annotated[str, Meta(max_length=60)] = ""
     km: Annotated[float, Meta(ge=0, le=MAX_RADIUS_KM)] = _USUAL

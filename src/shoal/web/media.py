@@ -76,7 +76,7 @@ def cards_of(
 
 
 _AT_ONCE = 2
-"""Files of one form that are decoded concurrently."""
+"""Files of a form that are decoded concurrently."""
 
 
 class NewFile(Form, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class FileQuery(msgspec.Struct, frozen=True):
 
 
 async def upload(visit: Visit, asked: NewFile) -> Response:
-    """Store a file. The response is its card in the form, or why it was refused."""
+    """Store a file. The response is its card in the form, or the reason of a refusal."""
     member = visit.checked(asked)
     made = await _store(visit, member, asked.file)
     if isinstance(made, Refused):

@@ -201,7 +201,7 @@ def _states(visit: Visit, member: Member) -> Iterable[str]:
 
 
 def _acts(visit: Visit, member: Member) -> Iterable[tuple[str, str, str]]:
-    """Yield the actions available for a member, and those that undo one, mildest first."""
+    """Yield the actions available for a member, and the actions that undo one, mildest first."""
     _ = visit.words.text
     if member.pending:
         yield "approve", _("Let in"), _("They can log in and post from now on.")
@@ -432,7 +432,7 @@ async def members(visit: Visit, query: MembersQuery) -> Response:
 
 
 async def member(visit: Visit, path: DonePath) -> Response:
-    """Show a member with all that moderators may see."""
+    """Show a member with the data that moderators may see."""
     visit.staff(Role.MODERATOR)
     found = await members_by_id(visit.graph, (path.id,))
     if path.id not in found:

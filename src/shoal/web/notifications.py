@@ -79,7 +79,7 @@ class NotificationView(msgspec.Struct, frozen=True):
     whole: bool = False
     """Whether the post is shown in full."""
     asks: Face | None = None
-    """The member who requests to follow the viewer."""
+    """The sender of a follow request to the viewer."""
     detail: str = ""
     path: str = ""
     """A link to details; empty if the post or the faces link to them."""

@@ -182,7 +182,7 @@ async def _refused(
 async def _page(
     visit: Visit, row: PasskeyRow | None = None, wrong: Wrong = RIGHT, *, saved: bool = False, name: str = ""
 ) -> Response:
-    """Return the page of one passkey, or the list of all."""
+    """Return the page of a passkey, or the list of all."""
     member = visit.member
     found = await passkeys.of_member(visit.writes, member.id)
     return await settings_page(

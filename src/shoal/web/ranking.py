@@ -166,7 +166,7 @@ def _out_of(visit: Visit, verdict: Verdict) -> FeedStanding:
 
 
 _PATIENCE = 3.0
-"""Time limit for the ranking in seconds; longer than usual, since it is all that the page shows."""
+"""Time limit for the ranking in seconds; longer than usual, since the page shows nothing else."""
 
 
 async def why(visit: Visit, path: IdPath) -> Response:

@@ -47,7 +47,7 @@ class Dial(NamedTuple):
     most: str
     step: str
     usual: str
-    """The weight in the balanced recipe, formatted; empty if it is the same."""
+    """The weight in the balanced recipe, formatted; empty if it is equal."""
     length: float
     """Length of the bar, 0 to 100."""
     below: bool
@@ -85,7 +85,7 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
         words.decimal(value),
         f"{-MOST_WEIGHT:g}",
         f"{MOST_WEIGHT:g}",
-        # Half steps, unless the value is not a multiple of one half: the slider would round it.
+        # Half steps, unless the value is not a multiple of 0.5: the slider would round it.
         "0.5" if (2 * value).is_integer() else "any",
         words.decimal(usual) if value != usual else "",
         round(100 * abs(value) / MOST_WEIGHT, 1),
@@ -162,7 +162,7 @@ PresetName = Literal["", "balanced", "friends_first", "fresh", "explore", "nearb
 
 
 class Numbers(Form, frozen=True, kw_only=True):
-    """Numbers of a recipe; those that are None keep their value."""
+    """Numbers of a recipe; None keeps a value."""
 
     reactions: _Number | None = None
     tags: _Number | None = None

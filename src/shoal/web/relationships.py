@@ -105,7 +105,7 @@ async def answer(visit: Visit, asked: FollowAnswerForm) -> Response:
 
 
 async def follow_all(visit: Visit, ids: Iterable[int]) -> None:
-    """Follow these members, without those who are gone, who block the viewer or are blocked.
+    """Follow these members, except deleted members and members who block the viewer or are blocked.
 
     Raises `InvalidInput` once the viewer follows the maximum; the members before it are followed by then.
     """
@@ -238,7 +238,7 @@ async def put_on_lists(visit: Visit, asked: ListsForm) -> Response:
 
 
 async def set_terms(visit: Visit, asked: TermsForm) -> Response:
-    """Change which activity of a followee the viewer gets."""
+    """Set whether the viewer gets a followee's shares and notifications about their posts."""
     me = visit.checked(asked)
     stand = await relation(visit.graph, me.id, asked.id)
     if not (stand.following or stand.requested):

@@ -1,6 +1,6 @@
 """Rendering of templates: whole pages, partials for scripts, paginated lists, and the response headers of each.
 
-The HTML of a post is cached across readers who see the same view of it. It depends on the view and on two values of the
+The HTML of a post is cached across readers with equal views of it. It depends on the view and on two values of the
 page: the path that its forms return to, and the form token. The cache holds placeholders for both.
 """
 

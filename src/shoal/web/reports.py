@@ -1,4 +1,4 @@
-"""Report a post or a member to the moderators, and show what happens next."""
+"""Report a post or a member to the moderators, and show the next steps."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def send(visit: Visit, asked: ReportForm) -> Response:
 
 
 async def done(visit: Visit, query: DoneQuery) -> Response:
-    """Show what happens next, and what the reporter can do."""
+    """Show the next steps, and the actions available to the reporter."""
     member, target = visit.member, await _target(visit, query.member)
     stand = await relation(visit.graph, member.id, target.id)
     return await page(

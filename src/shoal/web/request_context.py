@@ -181,7 +181,7 @@ class Visit:
         return quote_plus(self.path)
 
     def kept_by_anybody(self, seconds: int) -> str:
-        """Return the `Cache-Control` of a response that is the same for all viewers; private if the network is closed."""
+        """Return the `Cache-Control` of a response that does not depend on the viewer; private if the network is closed."""
         return f"{'public' if self.front.settings.public_pages else 'private'}, max-age={seconds}"
 
     def url(self, path: str, **query: object) -> str:

@@ -89,7 +89,7 @@ def wordings_of(
 
 
 def difference(before: str, after: str, pairs: int = _MOST_PAIRS) -> tuple[Piece, ...]:
-    """Return the text as pieces: which words are kept, added and removed.
+    """Return the text as pieces of kept, added and removed words.
 
     Between the common prefix and suffix, a longest common subsequence is kept, which takes time proportional to the
     product of the word counts.
@@ -112,7 +112,7 @@ def _alike(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the words of both texts with what became of each, from the table of common subsequence lengths."""
+    """Return the words of both texts, marked as kept, added or removed, from the table of common subsequence lengths."""
     lengths = [[0] * (len(new) + 1)]
     for a in reversed(old):
         below, row = lengths[-1], [0]
@@ -136,7 +136,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _pieces(words: Sequence[tuple[str, str]]) -> tuple[Piece, ...]:
-    """Merge runs of words of the same kind into pieces; between kept pieces, removals come before additions."""
+    """Merge runs of words of a kind into pieces; between kept pieces, removals come before additions."""
     made: list[Piece] = []
     for kept, run in groupby(words, key=lambda word: not word[1]):
         part = list(run)
@@ -221,7 +221,7 @@ async def _saved(visit: Visit, member: Member, said: Writing, *, post: Post) -> 
 
 
 def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | None:
-    """Return the edited poll, or None if nothing changes. Without a new duration it still closes at the same time."""
+    """Return the edited poll, or None if nothing changes. Without a new duration its closing time does not change."""
     if asked is None or old is None:
         return asked
     seconds = asked.seconds or max(1, (old.expires_at - now) // 1_000)

@@ -57,7 +57,7 @@ _NOT_SAVED = SecondFactorQuery()
 
 
 async def show(visit: Visit, query: SecondFactorQuery = _NOT_SAVED, wrong: Wrong = RIGHT, key: str = "") -> Response:
-    """Show the settings. The secret `key` stays the same after an error, since the app has it already."""
+    """Show the settings. The secret `key` does not change after an error, since the app has it already."""
     member, front = visit.member, visit.front
     state = await second_factor.state(front.writes, member.id)
     offered = key if key_of(key) else new_key()

@@ -109,7 +109,7 @@ _NO_TINT = "#808080"
 
 @lru_cache(50_000)
 def tint_of(blurhash: str) -> str:
-    """Return the average colour of a blurhash as `#rrggbb`, which its characters 2 to 5 contain in base 83.
+    """Return the average color of a blurhash as `#rrggbb`, which its characters 2 to 5 contain in base 83.
 
     Format: https://github.com/woltapp/blurhash/blob/master/Algorithm.md
     """
@@ -199,7 +199,7 @@ class PostView(msgspec.Struct, frozen=True):
     shared_by: str = ""
     sharer: Face | None = None
     answers: str = ""
-    """The user name of the author whose post is answered; empty for a reply to oneself."""
+    """The user name of the author whose post is answered; empty for a reply to an own post."""
     edited: When | None = None
     poll: ShownPoll | None = None
     folded: tuple[str, ...] = ()
@@ -312,7 +312,7 @@ def ratio_class(ratio: float) -> str:
 
 
 def _focus_class(focus: tuple[float, float]) -> str:
-    """Return the CSS class of a focal point: `f00` is the top left corner, `f22` the centre."""
+    """Return the CSS class of a focal point: `f00` is the top left corner, `f22` the center."""
     across, down = ((focus[0] + 1) / 2, (1 - focus[1]) / 2)
     x, y = (min(_GRID - 1, max(0, int(part * _GRID))) for part in (across, down))
     return f"f{x}{y}"

@@ -28,7 +28,7 @@ _REQUESTS = 20
 def calibrate(folder: Path, effort: Effort, step: Step) -> Calibration:
     """Measure all costs, with files in an empty folder. Takes about a minute with the full effort.
 
-    If engines or their packages are not installed, their costs are those of the calibration shipped with Shoal.
+    If engines or their packages are not installed, their costs are taken from the calibration shipped with Shoal.
     """
     began = time.perf_counter()
     one = uvloop.run(one_process.measure(folder, effort, step))
@@ -65,5 +65,5 @@ def _several(effort: Effort, step: Step, request: float) -> tuple[Shared, str]:
     except (NotInstalled, ModuleNotFoundError):
         known = shipped()
         return known.shared, known.shown()
-    # Both shapes use the same HTTP server.
+    # Both shapes share the HTTP server.
     return msgspec.convert({**costs, "web_request": request}, Shared), ""

@@ -1,4 +1,4 @@
-"""The network that is measured, and what both calibrations do with it.
+"""The measured network, and the steps that both calibrations share.
 
 A circle of members follow their predecessors, stars are followed by everyone, a crowd is passive, and fans follow many members of
 the circle.

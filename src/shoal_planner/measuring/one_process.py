@@ -1,4 +1,4 @@
-"""Costs of one process on SQLite: each part of a post, of a page and of a rebuilt timeline, measured separately.
+"""Costs of a process on SQLite: each part of a post, of a page and of a rebuilt timeline, measured separately.
 
 Jobs are run by hand, so that the main thread does one thing at a time; `contention` is the cost of everything together
 compared with the sum of the parts.
@@ -77,7 +77,7 @@ class Posting:
         self._runner: Runner[Effects] = Runner(network.store, TABLE, effects)
 
     async def measure(self, rounds: int, seconds: float, log: int) -> dict[str, float]:
-        """Return the costs by name. Those of a job include the deliveries to the followers of a member of the circle."""
+        """Return the costs by name. The costs of a job include the deliveries to the followers of a member of the circle."""
         for member in self._crowd.audience:
             await self.network.timelines.create(member)
             await self.network.timelines.fill(member, [], 0)
@@ -89,7 +89,7 @@ class Posting:
         return costs | await self._together(costs, seconds)
 
     async def _logged(self) -> dict[str, float]:
-        """Return the log size per post of a large group, in a new log, and per group of one post. Caches the follower sets."""
+        """Return the log size per post of a large group, in a new log, and per single-post group. Caches the follower sets."""
         sizes = [self._size()]
         await self._group(len(self._crowd.circle))
         sizes.append(self._size())
@@ -228,7 +228,7 @@ async def _never_resting(work: Awaitable[None]) -> float:
 
 
 class _Groups:
-    """Counts group commits: all posts of a group are answered in the same iteration of the event loop."""
+    """Counts group commits: all posts of a group are answered in one iteration of the event loop."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -259,7 +259,7 @@ _ROW_BYTES = 4 + 8 + 8 + 8 + 110
 
 
 async def measure(folder: Path, effort: Effort, step: Step) -> dict[str, float]:
-    """Return all costs of `OneProcess` by name, except those that need a server."""
+    """Return all costs of `OneProcess` by name, except the ones that need a server."""
     process.prepare()
     step("delivery")
     costs = {

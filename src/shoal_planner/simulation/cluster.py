@@ -5,7 +5,7 @@ stores, so the run time depends on the simulated time, not on the number of memb
 
 A post passes a web process, its store, the broker and a worker, which pushes it to followers. Each part has a queue:
 seconds of work for web processes, stores, the broker and Redis, jobs for workers. A worker gives each job one page per
-round, so jobs progress together (processor sharing): a virtual clock runs at the pace of one job, and a heap yields the
+round, so jobs progress together (processor sharing): a virtual clock runs at the pace of a job, and a heap yields the
 next job to finish.
 """
 
@@ -252,7 +252,7 @@ _LEASE_SECONDS = 60.0
 _LAST_STEP = 1.0
 """Steps are longer after the last arrival."""
 _ENOUGH = 3_600.0
-"""Maximum of seconds to finish what is left at the end."""
+"""Maximum of seconds to finish the remaining work at the end."""
 
 
 class Built(NamedTuple):

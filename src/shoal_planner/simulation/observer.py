@@ -20,7 +20,7 @@ from shoal_planner.simulation.scenario import AnyFault, Floats, kind_of
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     """An interval of the simulated time, in seconds from the start. Rates are per second, times in seconds.
 
-    Lags and page times are those of arrivals in the interval, 0 if there were none.
+    Lags and page times are of arrivals in the interval, 0 if there were none.
     """
 
     begin: float
@@ -78,7 +78,7 @@ class SimulatedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     busy: dict[str, float]
     """Utilization of each part."""
     phases: list[Stretch]
-    """About ten intervals, whose edges include those of the faults."""
+    """About ten intervals, with edges at the starts and ends of faults."""
     series: list[Stretch]
     """The phases in smaller intervals, for plots."""
 

@@ -1,6 +1,6 @@
-"""Simulation of one process on SQLite, one iteration of the event loop at a time.
+"""Simulation of a process on SQLite, one iteration of the event loop at a time.
 
-An iteration handles what is ready: replies of the finished group commit, then arriving posts, pages and changes. Jobs then
+An iteration handles all ready work: replies of the finished group commit, then arriving posts, pages and changes. Jobs then
 run for their share of the loop (`outbox.Runner`). A writer thread commits waiting writes as one group and checkpoints its
 log when it is full; a search thread writes rows in batches. When nothing is ready, time advances to the next event.
 
@@ -140,7 +140,7 @@ class SimulatedWriter:
         self._costs = costs
         self._faults = faults
         self._random = random
-        # Submission times, oldest first; post -1 stands for any other write.
+        # Submission times, oldest first; post -1 is any other write.
         self._waiting: deque[tuple[float, int]] = deque()
         self._done: list[int] = []
         self._done_since = math.inf
@@ -239,7 +239,7 @@ _FIRST_PART = 1 / 3
 
 
 class Loop:
-    """A simulation run of one process. `arrival` is the work of the main thread for each request (HTTP)."""
+    """A simulation run of a process. `arrival` is the work of the main thread for each request (HTTP)."""
 
     def __init__(self, costs: OneProcess, scenario: Scenario, arrival: float) -> None:
         self._costs = costs

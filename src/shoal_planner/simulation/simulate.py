@@ -1,4 +1,4 @@
-"""Simulates an assumed network in the shape that a plan selects."""
+"""Simulation of an assumed network in the shape that a plan selects."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def simulate(
 ) -> SimulatedOutcome:
     """Simulate and return the outcome. `shape` is `ONE`, `SEVERAL`, or empty for the planned one, or several if a size is given.
 
-    The same course with the same seed has the same outcome. Raises `InvalidInput` if a fault begins after the end, or if
+    The outcome is deterministic for a course and its seed. Raises `InvalidInput` if a fault begins after the end, or if
     one process is given numbers of parts, a loss of workers, or too large a load.
     """
     for fault in course.faults:

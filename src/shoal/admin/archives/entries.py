@@ -276,7 +276,7 @@ def _copy(file: _Tar, archive: zipfile.ZipFile, most: int, going_on: Callable[[]
                         going_on()
                         target.write(piece)
                         file.since = 0
-            # `tarfile` would keep all members in memory, and apply headers of one to all that follow.
+            # `tarfile` would keep all members in memory, and apply the headers of a member to all later ones.
             tar.members = []  # type: ignore[attr-defined]  # public, but missing in the stubs
             tar.pax_headers = {}
 

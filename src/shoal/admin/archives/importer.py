@@ -1,7 +1,7 @@
-"""Import of one archive into a member's account: read by a confined process and then, unless it is a dry run, imported.
+"""Import of an archive into a member's account: read by a confined process and then, unless it is a dry run, imported.
 
 Posts and photos are created through `shoal.commands`, with their dates. Each is recognized by its record, and the ids of its
-parts and photos are the same in every run, so a run that was interrupted at any moment, even by `kill -9`, can be run again
+parts and photos are identical in every run, so a run that was interrupted at any moment, even by `kill -9`, can be run again
 and continues. No member is notified: posts mention no member, and enter timelines at their dates.
 
 Follows are created only for members identified with certainty: by an address of this network, by a profile that names the
@@ -49,7 +49,7 @@ _SEQUENCES = 1 << SEQUENCE_BITS
 
 
 class Slots:
-    """Preassigned ids of one archive's posts on a shard. A post has at most `most` photos; further ones go into further parts."""
+    """Preassigned ids of an archive's posts on a shard. A post has at most `most` photos; further ones go into further parts."""
 
     def __init__(self, plan: ArchivePlan, shard: int, most: int) -> None:
         self._ids = array("q")
@@ -75,7 +75,7 @@ class Slots:
 
 
 def near(id_: int) -> Iterator[int]:
-    """Yield an id, then others of the same millisecond, in case it belongs to a post of another archive."""
+    """Yield an id, then others of that millisecond, in case it belongs to a post of another archive."""
     yield id_
     step = 1
     while step < _SEQUENCES:
@@ -194,7 +194,7 @@ class _Job(NamedTuple):
 
 
 class _Counts:
-    """Counts of one post, added to the report once its outcome is known, so that a retried post is counted once."""
+    """Counts of a post, added to the report once its outcome is known, so that a retried post is counted once."""
 
     def __init__(self) -> None:
         self._omitted: list[tuple[str, Omission, str]] = []
@@ -202,7 +202,7 @@ class _Counts:
         self.continued = False
 
     def omit(self, kind: str, reason: Omission, example: str) -> None:
-        """See `ArchiveReport.omit`."""
+        """Count an omission: see `ArchiveReport.omit`."""
         self._omitted.append((kind, reason, example))
 
     def cut_to(self, whole: str, kept: str) -> str:
@@ -325,7 +325,7 @@ class ArchiveImport:
     ) -> dict[int, Draft]:
         """Return a post as its first part, and comments for photos beyond its limit; empty for an empty post.
 
-        The number of a photo in the record determines its part, whichever other photos can be stored.
+        The number of a photo in the record determines its part, regardless of which other photos can be stored.
         """
         limits = self.writes.limits
         media: dict[int, list[int]] = {}

@@ -1,7 +1,7 @@
 """The plan of an import: the posts of an archive, ordered so that each comes after the post that it replies to.
 
 Posts are in a file; memory holds a digest of each id and a few numbers. The process that reads the archive creates and saves the
-plan, and the server loads and checks it. It is deterministic, so a second run has the same result.
+plan, and the server loads and checks it. It is deterministic.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from shoal.core.text import as_text
 MOST_POSTS = 500_000
 """Maximum number of posts, and of skipped posts whose ids are remembered."""
 MOST_PHOTOS = 1_000
-"""Maximum photos of one post. All posts together have at most as many as an archive has files."""
+"""Maximum photos per post. All posts together have at most as many as an archive has files."""
 _MOST_ID = 2_000
 """Maximum characters of a post id."""
 _MOST_TEXT = 100_000

@@ -62,7 +62,7 @@ class Omission(StrEnum):
     ELSEWHERE = "elsewhere"
     """The account is not known to be on this server."""
     UNSURE = "unsure"
-    """A member here has the same name, but may be another person."""
+    """A member here has this name, but may be another person."""
     UNMATCHED = "unmatched"
     """The archive does not have the post it belongs to."""
     NOBODY = "nobody"
@@ -95,7 +95,7 @@ class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     parent: str = ""
     """Id of the post it replies to, or empty."""
     own_parent: bool = False
-    """Whether the parent is known to be by the same author, even if it is not in the archive."""
+    """Whether the parent is known to be by this author, even if it is not in the archive."""
     poll: bool = False
     """Whether the text ends with the options of a poll."""
     place: tuple[float, float] | None = None
@@ -104,7 +104,7 @@ class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class SkippedRecord(NamedTuple):
-    """A record, or a part of one, that cannot be imported."""
+    """A record, or part of a record, that cannot be imported."""
 
     kind: str
     """`posts`, `photos`, `follows`, or `parts` of posts that are imported without them."""
@@ -130,7 +130,7 @@ ArchiveRecord = ArchivedPost | FollowList | KnownFollows | SkippedRecord
 
 
 class ArchiveReader(Protocol):
-    """A reader of one archive."""
+    """A reader of an archive."""
 
     @property
     def kind(self) -> ArchiveKind: ...
@@ -159,7 +159,7 @@ def printable(name: str) -> str:
 
 
 class Amounts(msgspec.Struct):
-    """Numbers of items. A comment is a reply to a post of the same member."""
+    """Numbers of items. A comment is a reply to the member's own post."""
 
     posts: int = 0
     comments: int = 0

@@ -51,7 +51,7 @@ class ArchiveState(msgspec.Struct, frozen=True, kw_only=True):
 
     phase: Phase
     token: str
-    """Distinguishes an archive from the next one of the same member."""
+    """Distinguishes an archive from the member's next one."""
     file: str
     """File name of the upload."""
     size: int

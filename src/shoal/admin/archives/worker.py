@@ -38,7 +38,7 @@ _TOO_MANY_ATTEMPTS = "this archive was begun several times, and the server ended
 
 
 class ArchiveDesk(BackgroundWorker):
-    """Works in the background between `start` and `stop`. Interrupted imports can be resumed."""
+    """A background worker for archives between `start` and `stop`. Interrupted imports can be resumed."""
 
     task_name = "shoal-archives"
 
@@ -66,7 +66,7 @@ class ArchiveDesk(BackgroundWorker):
                 await self._work(member_id)
 
     async def sweep(self) -> None:
-        """Discard expired archives, and those of deleted members."""
+        """Discard expired archives, and archives of deleted members."""
         await asyncio.to_thread(self.shelf.sweep, now_ms())
         owners = await asyncio.to_thread(self.shelf.members)
         there = await members_by_id(self._network.writes.graph, owners) if owners else {}
@@ -124,7 +124,7 @@ class ArchiveDesk(BackgroundWorker):
         except ShoalError as error:
             await self._fail(member_id, begun, str(error))
         except Exception as error:  # noqa: BLE001  # must not stop the archives of others
-            # An import that was discarded meanwhile fails on its missing files.
+            # An import that was discarded during the run fails on its missing files.
             await self._fail(member_id, begun, _INTERNAL)
             _log.error("the archive of the member %d could not be taken in", member_id, exc_info=error)
         else:

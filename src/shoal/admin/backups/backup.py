@@ -1,8 +1,8 @@
 """Create backups.
 
-A backup copies existing media, every store as of one moment, the media that those rows name, and the manifest. It runs in
-its own process next to the processes that serve the network. Memory is bounded: a few megabytes of rows for each of four
-stores, and the names of a 64th of the media.
+A backup copies existing media, a snapshot of every store at a single moment, the media that those rows name, and the manifest.
+It runs in its own process next to the processes that serve the network. Memory is bounded: a few megabytes of rows for each of
+four stores, and the names of a 64th of the media.
 
 All stores are opened while no commit ends in any of them. Why that is necessary and sufficient:
 docs/decisions/0072-backups-are-a-consistent-cut.md.
@@ -61,7 +61,7 @@ class OneMoment(NamedTuple):
 
 
 async def open_all(sources: Sequence[SnapshotSource]) -> OneMoment:
-    """Open snapshots of all stores as of one moment.
+    """Open snapshots of all stores at a single point in time.
 
     A single store is not held: its own transaction fixes the moment. Raises `Unavailable` when a store cannot be held within a
     minute.

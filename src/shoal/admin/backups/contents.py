@@ -1,10 +1,10 @@
 """Contents of a backup: rows of a snapshot as files, and copies of media.
 
-Rows are packed in MessagePack and gzip, a few megabytes at a time. They are the rows that `shoal move` moves, the same for
-every engine: a network may be restored to another engine.
+Rows are packed in MessagePack and gzip, a few megabytes at a time. They are the rows that `shoal move` moves and do not depend
+on the engine, so a network may be restored to another engine.
 
-Only media that the repository lacks are copied. A file never changes under its key, so a file with the same key and size is
-the same file, whichever backup wrote it. Data sources are processed one after the other, so memory holds a 64th of the
+Only media that the repository lacks are copied. A file never changes under its key, so files with
+equal keys and sizes are identical in all backups. Data sources are processed one after the other, so memory holds a 64th of the
 names.
 """
 
@@ -98,7 +98,7 @@ def decode_part(part: DumpPart, data: bytes) -> Sequence[object]:
 async def read_parts(
     source: SnapshotSource, table: SnapshotTable, owns: Callable[[int], bool] | None
 ) -> AsyncIterator[Sequence[Row]]:
-    """Iterate over a table of one store in parts. `owns` selects the shards of the store; None selects all."""
+    """Iterate over a table of a store in parts. `owns` selects the shards of the store; None selects all."""
     after = FIRST_KEYS[table]
     waiting: list[Row] = []
     size = 0
@@ -119,7 +119,7 @@ async def read_parts(
 def _is_own(table: SnapshotTable, row: Row, owns: Callable[[int], bool]) -> bool:
     if table is SnapshotTable.KEYS:
         return owns(KeyRow._make(row).shard)
-    # Events are processed in whichever store holds them.
+    # Events are processed in the store that holds them.
     return table in {SnapshotTable.EVENTS, SnapshotTable.BURIED} or owns(shard_of(row[0]))
 
 
@@ -238,7 +238,7 @@ class MediaCopier:
         return parts
 
     async def _bring(self, source: int, wanted: Mapping[str, int]) -> dict[str, KeptFile]:
-        """Copy the wanted files to the backup and return those that it holds. Files deleted in the meantime are left out."""
+        """Copy the wanted files to the backup and return the available ones. Files deleted in the meantime are left out."""
         if not wanted:
             return {}
         there = await media_sizes(self.repository, source)

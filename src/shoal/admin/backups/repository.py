@@ -320,7 +320,7 @@ class BackupRepository:
         return DumpPart(name, table, len(data), hashlib.sha256(data).hexdigest(), rows)
 
     async def part(self, generation: str, part: DumpPart) -> bytes:
-        """Return one file. Raises `BackupDamaged` if it is missing or differs from what was written."""
+        """Return one file. Raises `BackupDamaged` if it is missing or was modified."""
         try:
             data, _ = await self.files.get(f"{generation}/{part.key}")
         except NotFound as error:

@@ -63,7 +63,7 @@ async def restore(
 ) -> RestoredNetwork:
     """Restore a generation, up to `finish`. Damaged media files are skipped and reported.
 
-    Raises `InvalidInput` if the store is not empty, `BackupDamaged` if rows differ from what was written. Nothing has changed
+    Raises `InvalidInput` if the store is not empty, `BackupDamaged` if rows were modified. Nothing has changed
     then.
     """
     return await _Restore(repository, manifest, target, throttle, tell).run()

@@ -4,9 +4,9 @@ network or a sample.
 The full check reads the store from end to end into packed arrays and compares there. On a network in use this is no single
 moment, so every finding is checked a second time, and only findings of both passes are reported.
 
-The sampled check reads a few random members and all data around them: it costs the same in a network of any size. It cannot
-prove that the network is consistent, but a sample of some hundreds finds an error that affects one member in a hundred. It
-checks the newest entries of each list.
+The sampled check reads a few random members and all data around them: its cost does not depend on the size of the network. It
+cannot prove that the network is consistent, but a sample of some hundreds finds an error that affects one member in a hundred.
+It checks the newest entries of each list.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ async def check(
     young: float = YOUNG_SECONDS,
     progress: Progress = nothing,
 ) -> CheckReport:
-    """Check all stored data and the home timelines; with `repair`, fix what is wrong.
+    """Check all stored data and the home timelines; with `repair`, fix all findings.
 
-    Of the warm timelines, `sample` random ones are checked (None: all); if none is warm, those of a sample of members.
+    Of the warm timelines, `sample` random ones are checked (None: all); if none is warm, the timelines of a sample of members.
     `read_only` is for a store that another process serves: it touches neither events nor timelines and skips I1 and files.
     Orphaned files are reported once they are older than `young` seconds.
     """

@@ -39,7 +39,7 @@ _ALL = 1_000_000
 _PAGES = 3
 _TIMELINE_PAGE = 40
 _TIMELINE_LOOKS = 3
-"""A timeline is wrong if the same entry differs in this many passes, with all events processed in between."""
+"""A timeline is wrong if an entry differs in this many passes, with all events processed in between."""
 
 Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 
@@ -47,7 +47,7 @@ Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 async def check_homes(
     network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress
 ) -> Found:
-    """Check the warm timelines (`sample` random ones, or all); if none is warm, those of a sample of members."""
+    """Check the warm timelines (`sample` random ones, or all); if none is warm, the timelines of a sample of members."""
     warm = await network.timelines.members(_ALL)
     chosen = _some(warm, sample) if warm else _sampled(objects, counts, BY_CHANCE if sample is None else sample)
     findings = []
@@ -237,7 +237,7 @@ def _use(post: Post) -> Use | None:
 async def constant(
     found: Found, difference: Callable[[Finding], Awaitable[object]], settled: AnyNetwork | None = None
 ) -> Found:
-    """Return the findings that keep differing by the same amount, even while the network is in use.
+    """Return the findings whose difference stays constant, even while the network is in use.
 
     A correct value that changes may differ in two passes by coincidence. The events of `settled` are processed before each pass.
     """

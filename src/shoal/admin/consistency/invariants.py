@@ -1,4 +1,4 @@
-"""Invariants over a scanned store, without I/O. Each function returns the number of checked items and what is wrong.
+"""Invariants over a scanned store, without I/O. Each function returns the number of checked items and the findings.
 
 Pairs are matched by sorting: two lists of pairs are concatenated and sorted, so that equal pairs become adjacent.
 """

@@ -221,7 +221,7 @@ class FreshIds:
         return Found(len(owners), len(wrong), [Finding(words, (id_,), plan=id_) for id_ in wrong[:MOST].tolist()])
 
     def shared(self, links: Links) -> Found:
-        """Find options of several polls, and emoji of several posts, with the same id. There is no repair."""
+        """Find poll options that belong to several polls, and emoji that belong to several posts. There is no repair."""
         shown = links.of(SHOWS_EMOJI.number)
         findings = [
             *_shared(*_pairs(self._options), "{0} and {1} have an option with one id: votes for either count in both"),

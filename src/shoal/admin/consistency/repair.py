@@ -194,7 +194,7 @@ async def _is_sum(network: AnyNetwork, id1: int, atype: int) -> bool:
 
 
 async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool) -> None:
-    """Recount until the list does not change during a count: members may write at the same time."""
+    """Recount until the list does not change during a count: members may write concurrently."""
     count = _sum if of_posts else _length
     counted = await count(network, id1, atype)
     for _ in range(_TRIES):

@@ -137,7 +137,7 @@ class Links(NamedTuple):
         return Links(*(values[chosen] for values in columns))
 
     def of(self, atype: int, *, alive: bool = True) -> Links:
-        """Return the links of one type: live ones, or all."""
+        """Return the links of a type: live ones, or all."""
         return self.only((self.atype == atype) & self.alive if alive else self.atype == atype)
 
     def triple(self, at: int) -> Triple:
@@ -238,7 +238,7 @@ def _placed(entry: Post | Share) -> Iterator[Triple]:
 
 
 def parts_of(node: AnyNode) -> tuple[int, ...]:
-    """Return ids that an object uses and that have no object of their own."""
+    """Return ids that an object uses and that are not objects."""
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
@@ -267,7 +267,7 @@ class _ObjectArrays:
 
     def objects(self) -> Objects:
         said = {atype: (column(first), column(second)) for atype, (first, second) in self.said.items()}
-        # A post and its earlier revision may name the same media.
+        # A post and its earlier revision may both name a media object.
         named = np.unique(np.stack(said[ATTACHED.number]), axis=1)
         said[ATTACHED.number] = (named[0], named[1])
         return Objects(np.sort(column(self.ids)), column(self.members), column(self.posts), column(self.authors), said)

@@ -1,7 +1,7 @@
-"""Check that tags are stored in their canonical form, and move those that are not.
+"""Check that tags are stored in their canonical form, and move the others.
 
 Shoal 0.2 and earlier did not fold the case of tags: `#Straße` and `#STRASSE` were different tags. Each move to the
-canonical form is a commit of its own that leaves a consistent network, so a run after an interruption moves the remaining
+canonical form is a separate commit that leaves a consistent network, so a run after an interruption moves the remaining
 tags.
 """
 
@@ -156,7 +156,7 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
 
 
 def _next_tags(post: Post) -> tuple[str, ...]:
-    """Return the tags of a post after the next commit: those of its text, unless too many are added or removed at once."""
+    """Return the tags of a post after the next commit: the tags of its text, unless too many are added or removed at once."""
     tags = tags_named(post.text)
     go, come = ([tag for tag in some if tag not in others] for some, others in ((post.tags, tags), (tags, post.tags)))
     if max(len(go), len(come)) <= FOLDED_AT_ONCE:

@@ -83,7 +83,7 @@ _AT_ONCE = 1_000
 
 
 class RecordSpool(Generic[R]):
-    """Records of one type in a file, in blocks of 1,000; `count` is their number."""
+    """Records of a type in a file, in blocks of 1,000; `count` is their number."""
 
     def __init__(self, path: Path, record: type[R]) -> None:
         self.count = 0

@@ -1,9 +1,9 @@
 """Follows of an import: read in blocks of rows, spooled to disk (16 MB for a million), and written one by one or as whole
 lists.
 
-A row of CSV read in blocks costs a third of a record of its own. A follow has the date of its row, as posts have theirs
+A row of CSV read in blocks costs a third of a separate record. A follow has the date of its row, as posts have theirs
 (`BackdatedIds`). Without a date, row n has the n-th millisecond after the epoch of ids. So lists are in the order of dates
-or of the file, and a second run has the same result.
+or of the file, and a second run has an equal result.
 
 No `FollowChanged` is emitted. Its consumer merges the followee's posts into a *warm* timeline of the follower; an import
 owns the store, so only timelines read by this process are warm, and those are dropped at the end and rebuilt when read.
@@ -12,7 +12,7 @@ Half a million events without effect would cost as much as the follows.
 A bulk import into an empty network sorts follows on disk into the order of the tables. Each follow is an entry of two
 lists. All entries are partitioned into files by list owner; each *part* fits into memory and holds its lists completely. A
 list is stored with its length in one transaction, so a stored list is complete, and an interrupted import continues with
-the others. If the file has dates, two follows may have the same time: rows are first partitioned by follower and moved
+the others. If the file has dates, two follows may have equal times: rows are first partitioned by follower and moved
 apart.
 
     rows of the file -> entries (position, other position, row, direction) -> parts by position -> sorted, deduplicated -> stored
@@ -64,13 +64,13 @@ class FollowBlock(NamedTuple):
     followees: Sequence[str]
     moments: NDArray[np.int64]
     dated: bool = False
-    """Whether the file has dates: two rows may then have the same time."""
+    """Whether the file has dates: two rows may then have equal times."""
 
 
 def row_moment(since: str, number: int, latest: int) -> int:
     """Return the time of a row in ticks (`ticks_of`), from its date or else from its number.
 
-    Rows of one second, the usual resolution of files, are a tick apart. Raises `InvalidInput` for an invalid date, or one later
+    Rows of a second, the usual resolution of files, are a tick apart. Raises `InvalidInput` for an invalid date, or one later
     than `latest` (Unix milliseconds).
     """
     if not since:
@@ -111,7 +111,7 @@ def _of_csv(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[
 def _columns(head: list[str], named: Mapping[str, str]) -> tuple[itemgetter[int], ...]:
     """Return getters of both ends of a row, and of its date if there is one."""
     fields = Fields("follows", dict.fromkeys(head), named)
-    # Of columns with the same name the last one counts, as for the other kinds.
+    # If several columns have this name, the last one counts, as for other kinds.
     last = {name: at for at, name in enumerate(head)}
     wanted = ("follower", "followee", "since") if fields.has("since") else ("follower", "followee")
     return tuple(itemgetter(last[fields.column(field)]) for field in wanted)
@@ -187,7 +187,7 @@ _AT_ONCE = 1_024
 
 
 class _Job(NamedTuple):
-    """Follows of one member, with a distinct time for each."""
+    """Follows by a member, with a distinct time for each."""
 
     follower: int
     followees: list[int]
@@ -202,9 +202,9 @@ def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
 
 
 def distinct_times(moments: Column) -> Column:
-    """Move the times of one follower's follows apart by a tick each. They are given in file order.
+    """Move the times of a follower's follows apart by a tick each. They are given in file order.
 
-    Follows of one millisecond keep that order; their ticks, which wrap at every 1,024th row, would not preserve it.
+    Follows of a millisecond keep that order; their ticks, which wrap at every 1,024th row, would not preserve it.
     """
     order = np.argsort(moments // TICKS, kind="stable")
     steps = np.arange(len(moments))
@@ -456,7 +456,7 @@ def _read_blocks(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
 
 
 def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the part of each position. Members with the same millisecond in their ids stay together, as they have no order."""
+    """Return the part of each position. Members whose ids have equal milliseconds stay together, as they have no order."""
     groups = np.add.reduceat(entries, np.arange(0, len(entries), PER_MS)) if len(entries) else entries
     most = max(ENTRIES, int(entries.sum()) // _MOST_PARTS + 1)
     ends = (np.cumsum(groups) - 1) // most
@@ -497,7 +497,7 @@ async def _store(network: AnyNetwork, store: Loading, part: LoadPart, summary: S
 
 
 async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, LoadPart]:
-    """Return the lists that do not exist, and those that are incomplete."""
+    """Return the lists that do not exist, and the incomplete ones."""
     ids = np.unique(part.counts[:, 0]).tolist()
     stored = await network.store.assoc_count(ids, (FOLLOWS, FOLLOWED_BY))
     lengths = np.array([stored[ASSOC_TYPES[atype]].get(id1, 0) for id1, atype in part.counts[:, :2].tolist()], np.int64)

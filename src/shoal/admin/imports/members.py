@@ -90,7 +90,7 @@ class References:
     def __init__(self) -> None:
         self._added = (array("q"), array("q"))
         self.twice: NDArray[np.bool_] = np.empty(0, np.bool_)
-        """By position, whether an earlier record has the same name, so that this one is ignored."""
+        """By position, whether an earlier record has this name, so that this one is ignored."""
 
     def __len__(self) -> int:
         return len(self.twice)
@@ -196,7 +196,7 @@ class ImportedMembers:
         progress: Progress,
         patience: float,
     ) -> None:
-        """Create missing members one by one. `first_posts` has each one's first post (Unix ms), or 0.
+        """Create missing members one by one. `first_posts` has the time of each member's first post (Unix ms), or 0.
 
         `patience` is that of `run_bounded`.
         """
@@ -233,7 +233,7 @@ class ImportedMembers:
         return missing
 
     def _refuse_duplicate(self, at: int, record: MemberRecord, summary: Summary) -> bool:
-        """Return whether an earlier record has the same name, and refuse this one if so."""
+        """Return whether an earlier record has this name, and refuse this one if so."""
         if self.references.twice[at]:
             self._refuse(at, record.name, TWICE, summary)
         return bool(self.references.twice[at])
@@ -319,7 +319,7 @@ class ImportedMembers:
             except Occupied:
                 known = await self._existing(network, missing, summary)
                 if not known:
-                    # Two of them have the same id in the file, or a member is joining concurrently.
+                    # Two of them have equal ids in the file, or a member is joining concurrently.
                     for at, (member, _, name) in missing.items():
                         record = MemberRecord("", member.name, member.display_name, member.note, member.dated)
                         await self._create(network, _Job(at, record, name), summary)

@@ -1,7 +1,7 @@
 """Posts of an import, with their photos, created through `shoal.commands` or in bulk.
 
 Each post is found again by its record, however often the import is interrupted and restarted. Each photo is decoded once
-however many posts show it; each post has a media object and files of its own. The import decodes several photos concurrently,
+however many posts show it; each post has its own media object and files. The import decodes several photos concurrently,
 while a server decodes one at a time next to its requests.
 
 A post takes 200 bytes of memory: its id in the file, its time, its author and its new id. Its text is spooled to disk. A bulk
@@ -57,7 +57,7 @@ _REMEMBERED_BYTES = 256 * 1024 * 1024
 
 
 class CachingDecoder(Decoder):
-    """A decoder that decodes the same bytes once per run, as long as the results fit into bounded memory."""
+    """A decoder that decodes equal bytes once per run, as long as the results fit into bounded memory."""
 
     def __init__(self, limits: UploadLimits, *, children: int) -> None:
         super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
@@ -313,7 +313,7 @@ class ImportedPosts:
 
 
 class _Plan(NamedTuple):
-    """Author, id and picture of every post: the same in every run over the same files."""
+    """Author, id and picture of every post: identical in every run over these files."""
 
     members: NDArray[np.int64]
     post_ids: NDArray[np.int64]

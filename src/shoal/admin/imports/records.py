@@ -4,7 +4,7 @@ Rows are CSV or JSON lines (`.gz` too), with named columns. A column is found by
 (`posts.title=name`). A row that cannot be read is counted as refused and is not an error: one bad line of a million stops
 nothing. The text of a post is its title, its description and its tags as `#tags`, within the limit.
 
-Ids depend only on the record, so a second run makes the same ids. Ids begin in 2024, so the id of an older post cannot
+Ids depend only on the record, so a second run makes identical ids. Ids begin in 2024, so the id of an older post cannot
 carry its time. Times before 2024 are mapped, in order, into the ten days after the epoch: all times before 2004 into the
 first day, and the twenty years since into the other nine, where a second becomes 1.2 milliseconds. So times a second apart
 keep their order across authors. A post of 2024 or later has the id of its millisecond. The exact time is stored in the post
@@ -95,7 +95,7 @@ class PostRecord(NamedTuple):
 
 
 class Fields:
-    """The columns of the fields of one kind of record."""
+    """The columns of the fields of a kind of record."""
 
     def __init__(self, kind: str, row: Row, named: Mapping[str, str]) -> None:
         self._column: dict[str, str] = {}
@@ -372,7 +372,7 @@ class OrderedIds:
 
 
 class BackdatedIds:
-    """Distinct ids for times; a second record at the same time on the same shard gets the next id."""
+    """Distinct ids for times; a second record at this time on this shard gets the next id."""
 
     def __init__(self) -> None:
         self._given: set[int] = set()

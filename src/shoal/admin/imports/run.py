@@ -1,13 +1,14 @@
 """Import of a network from files: members, follows and posts.
 
-Every record is recognized, so an import that was interrupted at any moment, even by `kill -9`, can be run again and
-continues; the final counts are the same. It runs in the process that owns the store, which may be a server. Passwords are
-not imported: the operator sets them where needed (`shoal member password`).
+Every record is recognized, so an import that was interrupted at any moment, even by `kill -9`, can be run again and continues;
+the final counts do not depend on interruptions. It runs in the process that owns the store, which may be a server. Passwords
+are not imported: the operator sets them where needed (`shoal member password`).
 
 Memory does not grow with the texts of the files. An import into an empty network runs in bulk: rows are written directly into
-the store. It leaves the same rows as the commands; `tests/ops/test_loading.py` compares every table. It does no lookups, so the
-network must be empty. A mark in the store records that it began (`admin/unfinished.py`): running it again continues it, and
-another import is refused until then. Consequences are computed at the end: the search index is filled from the graph.
+the store. Its rows are identical to those that the commands would write; `tests/ops/test_loading.py` compares every table. It
+does no lookups, so the network must be empty. A mark in the store records that it began (`admin/unfinished.py`): running it
+again continues it, and another import is refused until then. Consequences are computed at the end: the search index is filled
+from the graph.
 """
 
 from __future__ import annotations

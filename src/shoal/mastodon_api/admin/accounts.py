@@ -148,7 +148,7 @@ async def _several(
 
 
 async def _staff(front: Front, cursor: Cursor, test: Callable[[Member], bool]) -> Members:
-    """Return a page of the members with a role, who are few and stored in a list of their own."""
+    """Return a page of the members with a role, who are few and stored in a separate list."""
     listed = await front.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
     staff = await members_by_id(front.graph, [assoc.id2 for assoc in listed])
     found = sorted((id_ for id_ in staff if cursor.after < id_ < cursor.before and test(staff[id_])), reverse=True)

@@ -251,7 +251,7 @@ _NAMES = {language.code: language.name for language in LANGUAGES}
 
 
 async def ranked(question: FigureQuestion, key: DimensionKey, limit: int) -> Dimension:
-    """Return the first rows of one dimension. Raises `InvalidInput` if its tag or server is missing."""
+    """Return the first rows of a dimension. Raises `InvalidInput` if its tag or server is missing."""
     return Dimension(key, (await _rows(question, key, limit))[:limit])
 
 

@@ -102,7 +102,7 @@ class Presenter:
     async def page(
         self, viewer: int | None, entries: Sequence[Entry], data: int = 0, *, filters_applied: bool = False
     ) -> bytes:
-        """Return a JSON array of statuses; those of others include their data if it has at most `data` bytes.
+        """Return a JSON array of statuses; statuses of others include their data if it has at most `data` bytes.
 
         With `filters_applied` the entries already list the viewer's filters that match them.
         """

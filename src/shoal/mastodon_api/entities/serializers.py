@@ -302,7 +302,7 @@ def _extras(post: Post, *, data: bool) -> entities.Extras | UnsetType:
 
 
 def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusContent:
-    """Return the share as a status of its own, without text: the text is in the post that it shows."""
+    """Return the share as a separate status, without text: the text is in the post that it shows."""
     url = at.status(sharer, share.id)
     return entities.StatusContent(
         id=str(share.id),

@@ -1,1 +1,1 @@
-"""Readers of archives: one module per format, all yielding records of one type."""
+"""Readers of archives: one module per format, all yielding `ArchiveRecord`s."""

@@ -39,7 +39,7 @@ MAX_BLOCK = 4 << 20
 """Maximum size of a block in bytes; a record has at most one MiB, a tree node far less."""
 MAX_BLOCKS = 2_000_000
 _MOST_READ = 2
-"""Bytes of blocks that may be read per byte of the file; records with the same content share a block."""
+"""Bytes of blocks that may be read per byte of the file; records with equal content share a block."""
 _SPARE = 16 << 20
 """Additional bytes that may be read of any file."""
 _MAX_KEY = 1_024
@@ -60,7 +60,7 @@ class Repository:
     """The newest state of a repository in a CAR file, which must stay open while it is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Raises `InvalidInput` for other files."""
+        """Raise `InvalidInput` for other files."""
         self._file = file
         header = _decoded(self._block())
         roots = header.get("roots")
@@ -342,7 +342,7 @@ def _followee(record: RepoRecord) -> ForeignHandle | None:
 
 
 def _name(ref: bytes) -> str:
-    """Return the file name that a blob link stands for; empty if it is no CID."""
+    """Return the file name of a blob link; empty if it is no CID."""
     try:
         return encode_cid(ref.removeprefix(b"\0"))
     except ValueError:

@@ -1,8 +1,8 @@
 """JSON documents, typed records, dates and follow lists of archives.
 
-Documents are read one item at a time: a list of a hundred thousand posts takes the memory of one. Networks and their forks
-differ in what they write: a null for an empty text, one value for a list of one, a list for one value. Such values are
-converted; a part that cannot be converted is dropped and counted, and the rest of the record is kept. Dates are Unix
+Documents are read one item at a time: a list of a hundred thousand posts takes the memory of a single post. Networks and their
+forks differ in what they write: a null for an empty text, a value for a single-item list, a list for a single value. Such
+values are converted; a part that cannot be converted is dropped and counted, and the rest of the record is kept. Dates are Unix
 milliseconds.
 """
 
@@ -228,7 +228,7 @@ def count(file: Readable, name: str) -> int:
 
 
 def behind_name(file: Readable) -> Readable:
-    """Return the JSON of one of X's scripts, `window.YTD.tweets.part0 = [...]`."""
+    """Return the JSON of an X script, `window.YTD.tweets.part0 = [...]`."""
     head = file.read(_MAX_PREFIX).removeprefix(BOM_UTF8)
     _, equals, rest = head.partition(b"=")
     return _Rest(rest if equals and head.lstrip().startswith(b"window.") else head, file)

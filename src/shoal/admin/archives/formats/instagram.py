@@ -84,7 +84,7 @@ class InstagramArchive:
         if post is None or not (post.media or post.title):
             yield SkippedRecord("posts", "", Omission.MALFORMED)
             return
-        # A post of one photo has its caption and date there; albums in newer archives have them on the post.
+        # A single-photo post has its caption and date there; albums in newer archives have them on the post.
         first = post.media[0] if post.media else _File()
         yield from odd_parts(first.uri, dropped)
         text = post.title or first.title or ""

@@ -149,7 +149,7 @@ class MastodonArchive:
 
 
 def _address(given: _Address | list[_Link]) -> str:
-    """Return an address, in whichever form it is given."""
+    """Return an address that is given as text, an object, or a list of objects."""
     if isinstance(given, list):
         given = given[0] if given else None
     if isinstance(given, _Link):

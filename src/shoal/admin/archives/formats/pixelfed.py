@@ -1,6 +1,6 @@
 """Pixelfed's export: `pixelfed-statuses.json`, a list of posts as in its API, by itself or in a ZIP.
 
-It refers to photos by URL and contains none. Files of the same names in a ZIP are used; nothing is fetched from the network.
+It refers to photos by URL and contains none. Files with these names in a ZIP are used; nothing is fetched from the network.
 `pixelfed-following.json` is read if it was added.
 """
 

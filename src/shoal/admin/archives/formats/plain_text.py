@@ -33,7 +33,7 @@ _LONG_NUMBER = re.compile(r"&#[0-9]{8,}+;?")
 
 
 def plain(markup: str) -> str:
-    """Return the text that the HTML of a post shows. A link is replaced by its URL, unless it has a text of its own."""
+    """Return the text that the HTML of a post shows. A link is replaced by its URL, unless it has a separate text."""
     writer = _Writer()
     for token in _tokens(with_line_ends(markup)):
         if isinstance(token, str):

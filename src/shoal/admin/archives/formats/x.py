@@ -2,8 +2,7 @@
 
 Links are shortened to `https://t.co/...`, and the archive has the target of each. Reposts begin with `RT @`.
 Posts of more than 280 characters are truncated; `note-tweet.js` has the full texts, but not the ids of the posts. In archives
-from
-before 2020, items are the posts themselves instead of maps with the key `tweet`, and the oldest have no folder `data`.
+from before 2020, items are the posts themselves instead of maps with the key `tweet`, and the oldest have no folder `data`.
 Descriptions of photos are not included.
 """
 
@@ -38,7 +37,7 @@ _BEGINNING = 100
 _MOST_NOTES = 64 << 20
 """Maximum characters of all texts in `note-tweet.js`."""
 _MOST_ALIKE = 100
-"""Maximum number of full texts with the same prefix."""
+"""Maximum number of full texts with a common prefix."""
 _MOST_CUT = 2_000
 """Maximum characters of a truncated post, with links and as HTML."""
 _CUT = re.compile(r"(?:…?\s*https?://t\.co/[A-Za-z0-9]+)?\s*\Z")

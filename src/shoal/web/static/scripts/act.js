@@ -1,4 +1,4 @@
-// Buttons of a post answer at once. If the server refuses, they are set back and a word says why.
+// Optimistic updates of a post's buttons. If the server refuses, they are reverted and a message shows the reason.
 export default function act(form) {
   form.addEventListener("htmx:beforeRequest", (event) => {
     const button = event.detail.requestConfig.triggeringEvent?.submitter;

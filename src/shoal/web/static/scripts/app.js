@@ -1,4 +1,4 @@
-// Starts the behaviours of a page: each is a module that is fetched when something on the page has `data-behaviour="its-name"`.
+// Starts the behaviors of a page: each is a module, fetched when an element has `data-behaviour="its-name"`.
 const started = new WeakMap();
 
 async function start(element) {
@@ -9,13 +9,13 @@ async function start(element) {
     try {
       (await import(`./${name}.js`)).default(element);
     } catch (error) {
-      // A page that is left while it loads gets no more files; it works without them.
+      // A page that is left while it loads fetches no more files; it works without them.
       names.delete(name);
       if (!(error instanceof TypeError)) throw error;
       return;
     }
   }
-  // Whoever drives a browser sees by this that the element does what it can.
+  // Tells browser tests that the element is ready.
   element.dataset.started = "";
 }
 
@@ -24,7 +24,7 @@ function look(within) {
   for (const element of within.querySelectorAll?.("[data-behaviour]") ?? []) start(element);
 }
 
-// A page that changes again while it glides skips the rest: no error, but htmx leaves it unheard, and browsers would report one.
+// A change during a view transition skips the rest of it. htmx does not handle that rejection, and browsers would report an error.
 const glide = document.startViewTransition?.bind(document);
 if (glide) {
   document.startViewTransition = (change) => {
@@ -36,7 +36,7 @@ if (glide) {
   };
 }
 
-// A form is sent once, however often its button is pressed until there is an answer. Likes may be changed at once.
+// A form is sent once, however often its button is pressed before the response. Likes may be toggled at once.
 document.addEventListener(
   "submit",
   (event) => {
@@ -50,7 +50,7 @@ document.addEventListener("htmx:sendError", async () => {
   const { say } = await import("./word.js");
   say(document.getElementById("words").dataset.lost);
 });
-// A snapshot of the page is restored as HTML, in which the policy blocks styles that scripts or a resized text field have set.
+// A page snapshot is restored as HTML, whose inline styles (set by scripts or a resized text field) the content security policy blocks.
 document.addEventListener("htmx:beforeHistorySave", () => {
   for (const element of document.querySelectorAll("[style]")) element.removeAttribute("style");
 });

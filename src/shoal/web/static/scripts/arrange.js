@@ -1,4 +1,4 @@
-// Photos of an album are put in order by dragging; the buttons beside each do the same without a mouse.
+// Reorders photos of an album by drag and drop; the buttons of each photo do so without a mouse.
 import { token } from "./token.js";
 import { say } from "./word.js";
 

@@ -1,4 +1,4 @@
-// A blurred picture stands in the place of each photo until it has come: its blurhash, drawn small.
+// Draws the blurhash of each photo as a placeholder until the photo is loaded.
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz#$%*+,-.:;=?@[]^_{|}~";
 const SIZE = 24;
 const number = (text) => [...text].reduce((sum, digit) => sum * 83 + DIGITS.indexOf(digit), 0);

@@ -20,7 +20,7 @@ export function move(list, card, by) {
   changed(list.closest("form"));
 }
 
-// Reorders the cards by their grip.
+// Reorders the cards by their drag handles.
 export function order(list) {
   list.addEventListener("pointerdown", (event) => {
     const grip = event.target.closest("[data-grip]");

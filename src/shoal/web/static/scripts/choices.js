@@ -1,4 +1,4 @@
-// What one can do with a post opens beside its button, instead of as a page of its own.
+// Opens the menu of a post next to its button instead of as a separate page.
 let open = null;
 
 function close(focus) {
@@ -23,12 +23,12 @@ export default function choices(link) {
     close(false);
     if (again) return;
     const answer = await fetch(link.href, { headers: { "HX-Request": "true" } });
-    // Without a body, the answer is a redirect, such as to the log-in page.
+    // A response without a body is a redirect, such as to the login page.
     if (!answer.ok || answer.status === 204) return location.assign(link.href);
     const menu = document.createElement("div");
     menu.className = "beside-button";
     menu.innerHTML = await answer.text();
-    // The menu has a form of its own, which must not be inside the form of the buttons.
+    // The menu has its own form, which must not be nested in the form of the buttons.
     (link.closest("form") ?? link).after(menu);
     htmx.process(menu);
     document.dispatchEvent(new CustomEvent("htmx:load", { detail: { elt: menu } }));

@@ -1,4 +1,4 @@
-// Tags and names are offered while they are typed: arrow keys choose, Enter or Tab takes, Esc closes.
+// Completes tags and names: arrow keys select, Enter or Tab accepts, Esc closes.
 const WORD = /(^|[^\p{L}\p{N}_@#/])([@#][\p{L}\p{N}\p{M}_]{1,60})$/u;
 const PAUSE = 150;
 
@@ -44,7 +44,7 @@ export default function complete(field) {
     if (!answer?.ok || asked !== now || document.activeElement !== field) return;
     list.innerHTML = await answer.text();
     list.querySelectorAll("li").forEach((item, n) => (item.id = `${list.id}-${n}`));
-    // A word that is whole already needs no offer, and what stands below the field is free.
+    // A complete word needs no suggestions, which would cover the elements below the field.
     if (!list.children.length || (list.children.length === 1 && list.firstElementChild.dataset.word === now)) return close();
     list.hidden = false;
     choose(0);

@@ -1,4 +1,4 @@
-// The form in which a post is written: files are sent at once, one after the other, with their progress; cards are moved and replaced.
+// The compose form: files are uploaded one after the other when chosen, with their progress; cards are moved and replaced.
 import { changed, move, order, settle } from "./cards.js";
 import { send } from "./sending.js";
 import { say } from "./word.js";
@@ -18,7 +18,7 @@ export default function compose(form) {
     field.value = "";
   };
   field.addEventListener("change", chosen);
-  // On a slow line files may have been chosen before this came.
+  // On a slow connection, files may have been chosen before this script was loaded.
   chosen();
   form.addEventListener("paste", (event) => {
     const files = [...(event.clipboardData?.files ?? [])];

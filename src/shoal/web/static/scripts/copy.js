@@ -1,4 +1,4 @@
-// A link goes to the clipboard, and a word says so. Without scripts the button is not there.
+// Copies a link to the clipboard and shows a message. The button is hidden without scripts.
 import { say } from "./word.js";
 
 export default function copy(button) {

@@ -1,4 +1,4 @@
-// Characters that are left, counted as `text_length` does: a link is 23, and @user@domain as long as @user.
+// Remaining characters, counted as `text_length` does: a link is 23, and @user@domain as long as @user.
 const LINK = 23;
 const END = "\\s\\u0000-\\u001f\\u007f-\\u009f\\u00ab\\u00bb\\u200b-\\u201f\\u2026\\u202a-\\u202e\\u2060-\\u206f\\u3001-\\u3003\\u3008-\\u3011\\u3014-\\u301b\\ufeff\\uff01\\uff08\\uff09\\uff0c\\uff1a\\uff1b\\uff1f\\uff3b\\uff3d\\uff5b\\uff5d\\uff5f-\\uff64()<>\"`\\\\";
 const WEAK = ".,:;!?'*~|^{}\\[\\]";
@@ -7,7 +7,7 @@ const LABEL = `[^${NOT_HOST}_\\-][^${NOT_HOST}]*`;
 const HOST = `${LABEL}(?:\\.${LABEL})*`;
 const INSIDE = `\\((?:[^${END}]+|\\([^${END}]*\\))*\\)`;
 const TAIL = `(?:[${WEAK}]*(?:[^${END}${WEAK}]+|${INSIDE}))+`;
-// As in the server's pattern, each kind begins with its rarest character and then looks back.
+// As in the server's pattern, each alternative begins with its rarest character and then looks back.
 const SPANS = new RegExp(
   `@(?<![\\p{L}\\p{N}_/=]@)([A-Za-z0-9_]{1,30})(?![A-Za-z0-9_])(?:@(${HOST}))?` +
     `|#(?<![\\p{L}\\p{N}_/&)]#)([0-9A-Za-z_\\u{80}-\\u{10ffff}]+)` +
@@ -21,12 +21,12 @@ const TAG = new RegExp(
 );
 const CLUSTERS = Intl.Segmenter && new Intl.Segmenter("und", { granularity: "grapheme" });
 
-// Characters as people count them. Browsers without a segmenter count more, never less.
+// Grapheme clusters. Browsers without a segmenter count more, never less.
 function characters(text) {
   return [...(CLUSTERS && /[^\0-\x7f]/.test(text) ? CLUSTERS.segment(text) : text)].length;
 }
 
-// A tag in a script that writes no spaces may take the "http" of a link after it, which is none then.
+// A tag in a script without spaces may include the "http" of a following link, which is then no link.
 function tagAtHeadOf(run) {
   const name = run.match(TAG)?.[0] ?? "";
   return [...name].length <= 100 && /[\p{L}\p{Pc}]/u.test(name) ? name : "";

@@ -1,4 +1,4 @@
-// A picture is cropped and turned in the browser, before it is sent: what was cut away never leaves it.
+// Crops and rotates a picture before the upload: removed parts never leave the browser.
 import { drawn, moved, ratioed, resized, turned } from "./cropping.js";
 import { say } from "./word.js";
 
@@ -73,7 +73,7 @@ function built() {
   box.addEventListener("close", () => done(null));
 }
 
-// Resolves to the part as a file, or null where it stays as it was. `fixed`: the proportion, where it cannot be chosen; `widest`: pixels.
+// Resolves to the cropped file, or null if unchanged. `fixed`: a fixed aspect ratio; `widest`: maximum width in pixels.
 export async function crop(source, fixed = 0, widest = Infinity) {
   built();
   try {

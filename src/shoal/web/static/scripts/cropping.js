@@ -1,4 +1,4 @@
-// The part of a picture that stays, as fractions of its width and height: moved, resized at a corner, in a proportion, drawn.
+// The crop area as fractions of the picture's width and height: move, resize at a corner, keep an aspect ratio, draw.
 export const LEAST = 0.05;
 const within = (value, least, most) => Math.min(most, Math.max(least, value));
 
@@ -6,7 +6,7 @@ export function moved(part, dx, dy) {
   return { ...part, x: within(part.x + dx, 0, 1 - part.w), y: within(part.y + dy, 0, 1 - part.h) };
 }
 
-// `ratio` is width to height of the part, 0 for any; `whole` that of the picture.
+// `ratio` is the aspect ratio of the area, 0 for any; `whole` that of the picture.
 export function ratioed(part, ratio, whole) {
   if (!ratio) return part;
   const shape = ratio / whole;
@@ -27,7 +27,7 @@ export function resized(part, corner, dx, dy, ratio, whole) {
   return { x: west ? right - w : part.x, y: north ? bottom - h : part.y, w, h };
 }
 
-// Width and height of a picture after so many quarter turns.
+// Width and height of a picture after a number of quarter turns.
 export const turned = (bitmap, turns) => (turns % 2 ? [bitmap.height, bitmap.width] : [bitmap.width, bitmap.height]);
 
 export function drawn(canvas, bitmap, turns, scale, cut = { x: 0, y: 0, w: 1, h: 1 }) {

@@ -1,4 +1,4 @@
-// What is typed is kept in this browser until it is posted, and comes back when the form is opened again.
+// Stores the typed text in this browser until it is posted, and restores it when the form is opened again.
 import { settle } from "./cards.js";
 import { fetched } from "./sending.js";
 import { say } from "./word.js";
@@ -66,13 +66,13 @@ export default async function drafts(form) {
     if (isEmpty(now, first) && !held) localStorage.removeItem(key);
     else localStorage.setItem(key, JSON.stringify(now));
   };
-  // A form that a link filled in replaces an older draft only when something is typed.
+  // A form that a link filled in replaces an older draft only once something is typed.
   if (returned) keep();
   form.addEventListener("input", () => (clearTimeout(timer), (timer = setTimeout(keep, PAUSE))));
   document.addEventListener("forget-drafts", end);
   addEventListener("pagehide", () => form.isConnected && timer && keep());
   form.addEventListener("htmx:beforeOnLoad", (event) => {
-    // Answered from elsewhere than the form: it is posted.
+    // A response from another URL than the form's: the post was created.
     if (new URL(event.detail.xhr.responseURL).pathname === new URL(form.action).pathname) return;
     end();
     localStorage.removeItem(key);

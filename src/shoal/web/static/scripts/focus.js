@@ -1,4 +1,4 @@
-// The point of a picture that stays when it is cut is set by a click on it; the sliders beside it say the same.
+// Sets the focal point of a picture by a click; equivalent to the sliders.
 export default function focus(card) {
   const [across, down] = ["across", "down"].map((name) => card.querySelector(`[name="pictures[][${name}]"]`));
   const details = card.querySelector(".focal");

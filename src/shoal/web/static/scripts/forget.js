@@ -1,4 +1,4 @@
-// Logging out deletes the drafts in this browser and the pages that htmx stored in this tab and in others.
+// On logout, deletes the drafts in this browser and the pages that htmx stored in this tab and in others.
 const LOGGED_OUT = "shoal:logged-out";
 
 function forgetPages() {
@@ -7,7 +7,7 @@ function forgetPages() {
   sessionStorage.clear();
 }
 
-// Every tab stores pages of its own.
+// Every tab stores its own pages.
 addEventListener("storage", (event) => event.key === LOGGED_OUT && forgetPages());
 
 export default function forget(form) {

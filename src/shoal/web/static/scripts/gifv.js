@@ -1,4 +1,4 @@
-// Moving pictures play while they are in sight, unless somebody wants less motion.
+// Plays animations while they are visible, unless reduced motion is requested.
 export default function gifv(video) {
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches || document.documentElement.classList.contains("look-still");
   if (still) return;

@@ -1,4 +1,4 @@
-// Registers the service worker, where the browser has one and the connection is safe.
+// Registers the service worker if the browser supports it and the connection is secure.
 export default function install(body) {
   navigator.serviceWorker?.register(body.dataset.worker).catch(() => {});
 }

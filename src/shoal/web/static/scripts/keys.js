@@ -1,4 +1,4 @@
-// Keys that do something; the page /keys lists them. None is taken while one types.
+// Keyboard shortcuts; the page /keys lists them. They are disabled while typing.
 const PLACES = { h: "/", e: "/explore", n: "/notifications", m: "/conversations", s: "/saved", y: "/for-you" };
 let going = false;
 

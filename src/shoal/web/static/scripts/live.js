@@ -1,4 +1,4 @@
-// What happens while a page is open: new posts wait behind a button on top, those that change do so, those that go are gone.
+// Live updates of an open page: new posts wait behind a button at the top; edited posts are replaced, deleted posts removed.
 import { say } from "./word.js";
 
 let source = null;

@@ -1,4 +1,4 @@
-// The link to the next posts is followed shortly before it comes into sight.
+// Loads the next posts shortly before the link to them becomes visible.
 export default function more(link) {
   const watcher = new IntersectionObserver(
     (entries) => {

@@ -1,5 +1,5 @@
-// Passkeys: what a device answers goes into a field of the form, which is then sent as any other. Where there are none, the page of settings says so.
-const FRESH = 4 * 60_000; // Milliseconds after which a question is asked anew: it is good for five minutes.
+// Passkeys: the device's response is put into a form field and sent with the form. If passkeys are unavailable, the settings page says that.
+const FRESH = 4 * 60_000; // Milliseconds after which a new challenge is requested; challenges are valid for five minutes.
 
 const bytes = (text) =>
   Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0));
@@ -28,7 +28,7 @@ const shown = async (address, more) => written(await navigator.credentials.get({
 const made = async (address) => written(await navigator.credentials.create({ publicKey: await question(address) }));
 
 export default function passkey(box) {
-  // Passkeys are for names of hosts, and not for addresses.
+  // Passkeys are bound to host names and do not work with IP addresses.
   const [button, word] = [box.querySelector("button"), box.querySelector("[role=status]")];
   if (!window.PublicKeyCredential || /^[\d.]+$|^\[/.test(location.hostname)) {
     button.remove();
@@ -46,7 +46,7 @@ export default function passkey(box) {
   };
   const tell = (error) => (word.textContent = error.message === "gone" ? box.dataset.gone : box.dataset.failed);
 
-  // What the device is to answer may be empty, and nothing else.
+  // Validates the form, but allows these fields to be empty.
   const complete = (names) => {
     const empty = names.map((name) => fields[name]).filter((one) => one?.required);
     for (const one of empty) one.required = false;
@@ -72,7 +72,7 @@ export default function passkey(box) {
     }
   });
 
-  // The field for the name offers passkeys, for as long as the page is open.
+  // The name field offers passkeys for as long as the page is open.
   async function offer() {
     if (!("autofill" in box.dataset) || !(await PublicKeyCredential.isConditionalMediationAvailable?.())) return;
     waiting = new AbortController();
@@ -81,7 +81,7 @@ export default function passkey(box) {
     try {
       send(await shown(ask, { mediation: "conditional", signal }));
     } catch {
-      // Nobody has asked for it by a button: there is nothing to tell.
+      // It was not requested by a button, so show no error.
     } finally {
       clearTimeout(fresh);
     }

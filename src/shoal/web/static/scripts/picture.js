@@ -1,4 +1,4 @@
-// The part of a picture of oneself that is shown is chosen before it is sent. A file that the browser cannot read goes as it is.
+// Crops a profile picture before it is uploaded. A file that the browser cannot decode is sent unchanged.
 const SHAPES = { square: [1, 800], banner: [3, 1800] };
 
 export default function picture(field) {
@@ -18,6 +18,6 @@ export default function picture(field) {
     field.querySelector(".picture-now").replaceChildren(shown);
   };
   input.addEventListener("change", chosen);
-  // On a slow line a file may have been chosen before this came.
+  // On a slow connection, a file may have been chosen before this script was loaded.
   chosen();
 }

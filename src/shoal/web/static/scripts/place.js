@@ -1,4 +1,4 @@
-// A map of the world, drawn here: a click sets the place, the wheel and buttons zoom, and dragging moves it.
+// A world map drawn locally: a click sets the place, the wheel and buttons zoom, and dragging moves it.
 import { say } from "./word.js";
 
 const WHOLE = { x: -18000, y: -9000, width: 36000 };

@@ -1,4 +1,4 @@
-// A worker: tries numbers until one hashes to so many zero bits. The hash is that of core/signup.py.
+// A worker that finds a number whose hash has the required zero bits. The hash is that of core/signup.py.
 const ROUNDS = 5000;
 
 onmessage = async ({ data: { bits, since, domain, name } }) => {

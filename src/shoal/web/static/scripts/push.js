@@ -1,4 +1,4 @@
-// Messages in this browser also while it is closed: a subscription at the browser's push service, told to the server.
+// Notifications while the page is closed: a subscription at the browser's push service, registered at the server.
 import { say } from "./word.js";
 import { token } from "./token.js";
 

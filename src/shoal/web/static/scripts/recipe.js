@@ -1,4 +1,4 @@
-// Sliders of a recipe say their number as they move, and posts of the preview glide to where they stand next.
+// Sliders of a recipe show their value while they move, and posts of the preview move to their new positions.
 const NUMBERS = new Intl.NumberFormat(document.documentElement.lang);
 const MILLISECONDS = 180;
 

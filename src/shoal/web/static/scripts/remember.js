@@ -1,4 +1,4 @@
-// A cover that was opened once is open on the next page too, for as long as the tab is.
+// Keeps an opened content warning open on later pages of this tab.
 export default function remember(details) {
   const key = `open:${details.closest("[data-post]")?.dataset.post}`;
   if (sessionStorage.getItem(key)) details.open = true;

@@ -1,4 +1,4 @@
-// A search box offers people and tags while one types: arrow keys choose, Enter opens, Escape closes.
+// Suggests members and tags in a search box: arrow keys select, Enter opens, Escape closes.
 const WAIT = 180;
 let number = 0;
 

@@ -1,4 +1,4 @@
-// Posts that were on the screen for a moment are told to the server, so that they stand lower the next time.
+// Reports posts that were visible for a moment to the server, which ranks them lower afterwards.
 import { token } from "./token.js";
 
 const MOMENT = 1200;

@@ -1,4 +1,4 @@
-// One file on its way: its picture, how much of it has arrived, and, if it was refused, why, with a way to try again.
+// One upload: a preview, its progress and, if it was refused, the reason with a retry button.
 import { changed, settle } from "./cards.js";
 import { token } from "./token.js";
 

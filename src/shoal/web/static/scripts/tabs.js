@@ -1,4 +1,4 @@
-// The tab of the page that is open is in sight, however many there are.
+// Scrolls the tab of the open page into view.
 export default function tabs(bar) {
   const here = bar.querySelector("[aria-current]");
   if (here) bar.scrollLeft += here.getBoundingClientRect().left - bar.getBoundingClientRect().left - (bar.clientWidth - here.offsetWidth) / 2;

@@ -1,2 +1,2 @@
-// The token that every form sends, for what scripts send without one.
+// The form token, for requests that scripts send without a form.
 export const token = () => JSON.parse(document.body.getAttribute("hx-headers"))["X-Form-Token"];

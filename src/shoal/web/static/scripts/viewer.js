@@ -1,4 +1,4 @@
-// Photos fill the window: arrow keys, swipe, zoom by click or pinch, the text of a photo below it. Esc and Back close it.
+// Full-window photo viewer: arrow keys, swipe, zoom by click or pinch, the photo's text below it. Esc and Back close it.
 let dialog, shown, photos, place;
 
 function built() {

@@ -1,4 +1,4 @@
-// The browser says where it is when somebody asks it to; a kilometre is enough.
+// Requests the browser's location on demand; a kilometer of precision suffices.
 import { say } from "./word.js";
 
 export default function whereami(button) {

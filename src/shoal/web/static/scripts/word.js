@@ -1,4 +1,4 @@
-// A word in the corner: goes by itself after a while, or when it is clicked.
+// A message in the corner: disappears after a while, or when it is clicked.
 const SECONDS = 8;
 
 export default function word(element) {

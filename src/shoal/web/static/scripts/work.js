@@ -1,4 +1,4 @@
-// Before a form to join is sent, a worker finds the proof of work for the name; where it cannot, the form goes without.
+// Before a sign-up form is sent, a worker finds the proof of work for the name; if it cannot, the form is sent without.
 export default function work(form) {
   const { bits, since, domain, working } = form.dataset;
   const { proof, username } = form.elements;

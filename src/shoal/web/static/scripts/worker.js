@@ -1,9 +1,9 @@
-// Keeps the files of the web app and a page for when there is no network. Pages of members are never stored on the device.
+// Caches the files of the web app and an offline page. Members' pages are never stored on the device.
 const FILES = "files-{version}";
 const OFFLINE = "{base}/offline";
 
 addEventListener("install", (event) => {
-  // Without cookies: what is stored must not say who was logged in.
+  // Without cookies: stored responses must not reveal who was logged in.
   const offline = new Request(OFFLINE, { cache: "reload", credentials: "omit" });
   event.waitUntil(caches.open(FILES).then((cache) => cache.add(offline)).then(() => skipWaiting()));
 });

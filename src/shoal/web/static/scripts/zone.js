@@ -1,4 +1,4 @@
-// The time zone of the form is the one of the browser, unless another was typed; a time beside it that is in UTC goes with it.
+// Replaces the time zone UTC in the form by the browser's, and converts the time next to it.
 export default function zone(field) {
   if (field.value !== "UTC") return;
   field.value = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
