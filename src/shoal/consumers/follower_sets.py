@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from shoal.consumers.context import Act
 from shoal.consumers.high_fan_out import Loudness
-from shoal.graph.access import association, count_of, pages_of
+from shoal.graph.access import association, count_of
 from shoal.graph.cache.coherence import Stamps
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Graph, Reader
@@ -173,11 +173,17 @@ class PackedFollowers:
     async def _read_audience(self, source: int) -> Audience | None:
         """Read the follower set; None if it is too large: then it is incomplete and must not be cached."""
         audience = self.audiences.begin(source)
-        async for page in pages_of(self._graph, source, followers(source), self._read):
+        before = MAX_TIME
+        while len(audience) <= self.loudness.threshold:
+            page = await self._graph.assoc_range(source, followers(source), Cursor(before=before, limit=self._read))
             audience.extend(self._timelines.seats([follower.id2 for follower in page]))
-            if len(audience) > self.loudness.threshold:
-                return None
+            if len(page) < self._read:
+                break
+            before = page[-1].time
+            # Only between pages: each turn of the event loop delays all jobs by the requests that wait for it.
             await asyncio.sleep(0)
+        if len(audience) > self.loudness.threshold:
+            return None
         await self._touch_up(source, audience)
         self.audiences.finish(source, audience)
         return audience

@@ -551,3 +551,15 @@ async def test_a_tag_that_hears_of_a_post_late_still_brings_it() -> None:
             second.away = False
             await Shoal(network).settle()
             assert await home_texts(ann) == ["hello #surf"]
+
+
+@in_loop
+async def test_small_follower_set_is_read_without_a_turn_of_the_event_loop() -> None:
+    # Under load each turn takes milliseconds, and jobs run one after the other.
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        await shoal.network.settle()
+        reading = packed(shoal.network)._read_audience(ann.id)
+        with pytest.raises(StopIteration):
+            reading.send(None)
