@@ -56,11 +56,12 @@ serve: ready  ## the server on ./shoal.db
 cluster: $(VENV)/.dev $(VENV)/.engines $(SYNC)  ## a whole small cluster on this machine, in ./cluster
 	@exec $(BIN)/shoal cluster up
 
-check: $(VENV)/.dev $(SYNC)  ## formatting, lint, types, imports, known vulnerabilities
+check: $(VENV)/.dev $(SYNC)  ## formatting, lint, types, imports, English, known vulnerabilities
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m scripts.prose
 	@$(MAKE) --no-print-directory audit
 
 audit: $(VENV)/.dev  ## known vulnerabilities of installed packages

@@ -19,12 +19,15 @@ async def cancel(*tasks: asyncio.Future[Any] | None) -> None:
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Run a coroutine as a task of this name until the block ends."""
+    """Run a coroutine as a task of this name until the block ends. Raises the error of a task that failed before."""
     task = asyncio.create_task(work, name=name)
     try:
         yield
     finally:
+        failed = task.done()
         await cancel(task)
+        if failed and not task.cancelled():
+            task.result()
 
 
 class BackgroundWorker(ABC):

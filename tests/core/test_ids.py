@@ -155,3 +155,9 @@ def test_a_hundred_thousand_names_have_as_many_ids() -> None:
     ids = {named("tag", name) for name in names}
     assert len(ids) == len(names)
     assert max(ids) < 0
+
+
+def test_time_of_the_id_clock_never_decreases_when_the_clock_is_set_back() -> None:
+    times = iter((5_000, 4_000, 6_000))
+    maker = IdMaker(lambda: next(times))
+    assert [maker.now() for _ in range(3)] == [5_000, 5_000, 6_000]

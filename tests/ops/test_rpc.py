@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sized
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
@@ -372,7 +372,7 @@ async def test_client_that_goes_cancels_its_calls_and_begins_nothing(path: Path)
         await eventually(lambda: _count(begun), 1)
 
 
-async def _count(of: list[BaseException | None]) -> int:
+async def _count(of: Sized) -> int:
     return len(of)
 
 
@@ -491,3 +491,50 @@ async def test_client_that_is_killed_within_a_passed_connection_leaves_no_descri
         await client.close()
     assert taken == []
     assert _descriptors() == before
+
+
+@in_loop
+async def test_error_with_a_file_name_that_is_no_text_reaches_the_caller(path: Path) -> None:
+    async def answer(_body: msgspec.Raw, _call: ServedCall) -> bytes:
+        raise InvalidInput("no file a\udcff")
+
+    async with serving(path, Service(answer)):
+        client = await connect(path)
+        with pytest.raises(InvalidInput, match=r"no file a\\udcff"):
+            await asyncio.wait_for(client.call(encoded("x")), 20)
+        await client.close()
+
+
+@in_loop
+async def test_error_that_cannot_be_sent_ends_the_link_instead_of_leaving_the_caller_waiting(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(_body: msgspec.Raw, _call: ServedCall) -> bytes:
+        raise InvalidInput("x" * 3_000_000)
+
+    logged: list[str] = []
+    monkeypatch.setattr(rpc._log, "exception", logged.append)
+    async with serving(path, Service(answer)):
+        client = await connect(path)
+        with pytest.raises(PeerGone):
+            await asyncio.wait_for(client.call(encoded("x")), 20)
+        await client.close()
+    assert logged == ["an error could not be sent to another process"]
+
+
+@in_loop
+async def test_error_of_a_notice_is_raised_by_its_call_and_other_calls_continue(path: Path) -> None:
+    async def answer(body: msgspec.Raw, call: ServedCall) -> bytes:
+        call.notify(encoded("half"))
+        await call.peer.link.flushed()
+        return bytes(body)
+
+    def notice(_body: msgspec.Raw) -> None:
+        raise BrokenPipeError("stderr is closed")
+
+    async with serving(path, Service(answer)):
+        client = await connect(path)
+        with pytest.raises(BrokenPipeError, match="stderr is closed"):
+            await client.call(encoded("x"), notice)
+        assert msgspec.msgpack.decode(await client.call(encoded("y"))) == "y"
+        await client.close()

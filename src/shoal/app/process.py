@@ -16,11 +16,11 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from shoal.tasks import cancel
+from shoal.tasks import running
 
 _THRESHOLDS = (4_000, 0)
 """Net allocations between two young collections; young collections between two middle ones, after which survivors are frozen.
@@ -73,9 +73,9 @@ async def collecting_all(every: float, rest: float, latest: float) -> None:
     ran = time.process_time()
     while True:
         await asyncio.sleep(every)
-        now, running = time.monotonic(), time.process_time()
-        quiet = running - ran <= _QUIET * (now - begun)
-        begun, ran = now, running
+        now, ran_now = time.monotonic(), time.process_time()
+        quiet = ran_now - ran <= _QUIET * (now - begun)
+        begun, ran = now, ran_now
         if _freezer.times and now - last >= (rest if quiet else latest):
             collect_all()
             last, begun, ran = now, time.monotonic(), time.process_time()
@@ -121,11 +121,10 @@ async def giving_back(
     work = [collecting_all(every, rest, latest)]
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         work.append(_trimming(trim, every, _resident()))
-    tasks = [asyncio.create_task(each, name="shoal-memory") for each in work]
-    try:
+    async with AsyncExitStack() as stack:
+        for each in work:
+            await stack.enter_async_context(running(each, "shoal-memory"))
         yield
-    finally:
-        await cancel(*tasks)
 
 
 async def _trimming(trim: Callable[[int], int], every: float, least: int) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.model import Token
 from shoal.core.tokens import Origin
-from shoal.http.connection_passing import Balance, OwnerPassing, Passing, ReadableRoutes, ReaderPassing
+from shoal.http.connection_passing import Balance, OwnerPassing, Passing, ReadableRoutes, ReaderPassing, refuse
 from shoal.mastodon_api.context import Front
 from shoal.multiprocess.link import NotListening
 from shoal.multiprocess.rpc import Client, Passed, Peer, ServedCall, Service, connect, serving
@@ -84,6 +84,14 @@ class _Tasks:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _continue(tasks: _Tasks, take: Continue, sock: socket.socket, data: bytes) -> None:
+    """Continue a connection as a task, or answer 503 if there are too many."""
+    try:
+        tasks.start(take(sock, data))
+    except Unavailable:
+        refuse(sock.detach())
+
+
 class StoreOwner:
     """The process that makes all changes, as the readers see it. `path`: its socket."""
 
@@ -93,6 +101,8 @@ class StoreOwner:
         self._balance = Balance(memory.busy, OWNER)
         self._readers: dict[int, Peer] = {}
         self._tasks = _Tasks()
+        self._warming: dict[int, asyncio.Task[None]] = {}
+        self._warm_tasks = _Tasks()
 
     def passing(self, routes: ReadableRoutes) -> Passing:
         return OwnerPassing(routes, self._balance, self._readers.keys, self._send)
@@ -108,8 +118,7 @@ class StoreOwner:
         """Accept readers until the block ends. Call only while holding the store's lock: an old socket is replaced."""
 
         def passed(sock: socket.socket, data: bytes) -> None:
-            with suppress(Unavailable):
-                self._tasks.start(take(sock, data))
+            _continue(self._tasks, take, sock, data)
 
         # A restarted reader may connect before its predecessor is seen to have ended.
         service = Service(partial(self._answer, front), take=passed, most=_MOST_BYTES, processes=2 * MOST_PROCESSES)
@@ -118,6 +127,7 @@ class StoreOwner:
                 yield
         finally:
             await self._tasks.close(cancel=True)
+            await self._warm_tasks.close(cancel=True)
 
     async def _answer(self, front: Front, body: msgspec.Raw, call: ServedCall) -> bytes:
         match _decode(body):
@@ -125,12 +135,19 @@ class StoreOwner:
                 await self._keep(slot, call.peer)
             case Warm(member=member):
                 # The rebuild continues if this reader gives up: its next request finds the timeline warm.
-                await asyncio.shield(self._tasks.start(_warm(front, member)))
+                await asyncio.shield(self._rebuild(front, member))
             case TokenUsed() as used:
                 token = (await front.graph.obj_get((used.token,))).get(used.token)
                 if isinstance(token, Token):
                     front.uses.note(token, partial(Origin, *used.origin))
         return b"\xc0"
+
+    def _rebuild(self, front: Front, member: int) -> asyncio.Task[None]:
+        """Return the task that warms a member's timeline; requests for one member share it."""
+        if (task := self._warming.get(member)) is None:
+            task = self._warming[member] = self._warm_tasks.start(_warm(front, member))
+            task.add_done_callback(lambda _: self._warming.pop(member, None))
+        return task
 
     async def _keep(self, slot: int, reader: Peer) -> None:
         """Register a reader in its slot until it disconnects, which cancels this request."""
@@ -257,6 +274,5 @@ class StoreReader:
         """Continue a connection, unless this process is stopping."""
         if self._take is None:
             sock.close()
-            return
-        with suppress(Unavailable):
-            self._tasks.start(self._take(sock, data))
+        else:
+            _continue(self._tasks, self._take, sock, data)

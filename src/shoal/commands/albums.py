@@ -128,7 +128,7 @@ async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequ
         for id_, photo in _moved(there, order):
             _place(writes, batch, album_id, id_, photo)
         if batch.assocs:
-            await writes.graph.commit(batch)
+            await writes.commit(batch)
 
     await in_turn(writes, member_id, attempt)
 

@@ -93,10 +93,12 @@ class IdMaker:
         self._first = first
         # Per shard: milliseconds since the epoch * 1024 + sequence, of the last id.
         self._last: dict[int, int] = {}
+        self._now = 0
 
     def now(self) -> int:
-        """Return the current time of the id clock, in Unix milliseconds."""
-        return self._clock()
+        """Return the current time in Unix milliseconds. It never decreases, even if the clock is set back."""
+        self._now = max(self._now, self._clock())
+        return self._now
 
     def __call__(self, shard: int) -> int:
         ticks = self._last[shard] = self._next(shard)

@@ -77,12 +77,12 @@ class _Lists:
     def place(self, triple: Triple, moment: int | None) -> None:
         """Move an association to a time in its list, or remove it."""
         id1, atype, id2 = triple
-        entries = self._entries.setdefault((id1, atype), [])
         if (old := self._times.pop(triple, None)) is not None:
+            entries = self._entries[id1, atype]
             del entries[bisect_left(entries, (old, id2))]
         if moment is not None:
             self._times[triple] = moment
-            insort(entries, (moment, id2))
+            insort(self._entries.setdefault((id1, atype), []), (moment, id2))
 
 
 class MemoryGraph:

@@ -177,7 +177,7 @@ class PostMark(msgspec.Struct, frozen=True):
     """A private mark that members put on posts they may see, such as a bookmark. It is deleted with the post and with the member.
 
     A row of `POST_MARKS` declares one. Commands, viewer state, cleanup, account deletion, export, API routes and the state in a
-    status follow from it.
+    status follow from it; docs/new-feature.md lists the rest. New rows go to the end: jobs of deleted posts that wait count steps.
     """
 
     verb: str
@@ -287,7 +287,7 @@ def email_block_key(digest: str) -> Key:
 
 
 def name_block_key(text: str) -> Key:
-    """Return the key that leads from a text to its user name block (`core.name_blocks`), which is on its shard."""
+    """Return the key that leads from a text to its user name block (`core.blocklists`), which is on its shard."""
     return Key(shard_of(EVERYBODY), "name_block", text)
 
 

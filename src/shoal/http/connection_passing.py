@@ -149,7 +149,7 @@ class OwnerPassing(Passing):
         try:
             self._send(place, descriptor, data)
         except Unavailable:
-            _refuse(descriptor)
+            refuse(descriptor)
         else:
             os.close(descriptor)
 
@@ -178,7 +178,7 @@ class ReaderPassing(Passing):
                 self._send(place, descriptor, data)
             except Unavailable:
                 if time.monotonic() > deadline:
-                    _refuse(descriptor)
+                    refuse(descriptor)
                     return
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
@@ -186,6 +186,7 @@ class ReaderPassing(Passing):
                 return
 
 
-def _refuse(descriptor: int) -> None:
+def refuse(descriptor: int) -> None:
+    """Answer a connection with 503 and close it."""
     with socket.socket(fileno=descriptor) as sock, contextlib.suppress(OSError):
         sock.send(_UNAVAILABLE)

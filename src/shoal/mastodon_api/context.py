@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
@@ -122,10 +123,10 @@ class Front:
 
     async def close(self) -> None:
         """Finish and cancel the background work of this front end."""
-        await self.uses.close()
-        await self.background.close()
-        await self.network_totals.close()
-        await self.ledger.close()
+        async with AsyncExitStack() as closing:
+            # Closed in reverse order, all of them even if one fails.
+            for part in (self.ledger, self.network_totals, self.background, self.uses):
+                closing.push_async_callback(part.close)
 
     @property
     def push_key(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -132,20 +132,15 @@ async def events(
 ) -> list[StreamEvent]:
     """Convert updates to events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
     updates = await streaming.told(front.reads, connection, heard)
-    found: list[StreamEvent] = []
     with another_request():
-        for update in updates:
-            # Notifications and conversations may no longer be visible.
-            with suppress(NotFound):
-                event = await _event(front, caller, connection.viewer, update, data)
-                found += [event] if event is not None else []
-    return found
+        found = [await _event(front, caller, connection.viewer, update, data) for update in updates]
+    return [event for event in found if event is not None]
 
 
 async def _event(
     front: Front, caller: Caller, viewer: int, one: streaming.News | streaming.OfViewer, data: int
 ) -> StreamEvent | None:
-    """Return the event of an update; None if the token does not allow it. Raises `NotFound` if it is no longer visible."""
+    """Return the event of an update; None if the token does not allow it, or if it is no longer visible."""
     if isinstance(one, streaming.Arrived | streaming.Edited):
         name = "update" if isinstance(one, streaming.Arrived) else "status.update"
         return StreamEvent(name, await front.present.status(viewer, one.entry, data), one.position)
@@ -154,11 +149,17 @@ async def _event(
     if isinstance(one, streaming.Notified):
         if not granted(caller.scopes, _NOTIFICATIONS_SCOPE):
             return None
-        notification = await notices.one(front.reads, viewer, one.time)
+        try:
+            notification = await notices.one(front.reads, viewer, one.time)
+        except NotFound:
+            return None
         (shown,) = await notifications.shown(front, viewer, (notification,), data)
         return StreamEvent("notification", encode(shown), one.position)
     if isinstance(one, streaming.Conversed):
-        conversation = await talks.one(front.reads, viewer, one.root_id)
+        try:
+            conversation = await talks.one(front.reads, viewer, one.root_id)
+        except NotFound:
+            return None
         (talk,) = await conversations.shown(front, viewer, (conversation,), data)
         return StreamEvent("conversation", encode(talk), one.position)
     return StreamEvent("filters_changed" if isinstance(one, streaming.Refiltered) else REFRESH, None, one.position)

@@ -41,9 +41,10 @@ def confine(seconds: int, memory: int, size: int) -> None:
 
 
 def restrict(limits: Mapping[int, int]) -> None:
-    """Set resource limits of this process permanently, unless a limit of the system is lower."""
+    """Set resource limits of this process permanently, unless the hard limit is lower."""
     for what, limit in limits.items():
-        lowest = min([limit, *(set_ for set_ in resource.getrlimit(what) if set_ != resource.RLIM_INFINITY)])
+        hard = resource.getrlimit(what)[1]
+        lowest = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(what, (lowest, lowest))
 
 

@@ -66,7 +66,7 @@ class ChildProcess:
             self._stdin.write(frame(message))
             await self._stdin.drain()
         except ConnectionError as error:
-            raise ChildDied from error
+            raise ChildDied(repr(error)) from error
 
     async def receive(self, decoder: msgspec.msgpack.Decoder[T], most: int) -> T:
         """Return the next message. Raises `ChildDied`, also if it is malformed or has more than `most` bytes."""
@@ -82,7 +82,7 @@ class ChildProcess:
             UnicodeDecodeError,
             RecursionError,
         ) as error:
-            raise ChildDied from error
+            raise ChildDied(repr(error)) from error
 
     def kill(self) -> None:
         """Kill it now; `end` must follow."""

@@ -252,14 +252,17 @@ class Link:
     def _readable(self) -> None:
         for _ in range(_READS):
             try:
-                data, descriptors, _flags, _address = socket.recv_fds(self._sock, _CHUNK, 1, socket.MSG_CMSG_CLOEXEC)
+                data, descriptors, flags, _address = socket.recv_fds(self._sock, _CHUNK, 1, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 return
             except OSError:
-                data, descriptors = b"", []
+                data, descriptors, flags = b"", [], 0
             if not data:
                 self.close()
                 return
+            if flags & socket.MSG_CTRUNC and not descriptors:
+                # The process is out of descriptors. The lost one keeps its place, or a later frame would take it.
+                descriptors = [-1]
             self.heard_at = self._loop.time()
             self._buffer += data
             if not self._take(descriptors):
@@ -314,5 +317,6 @@ class Link:
         self._loop.remove_reader(self._sock)
         self._sock.close()
         while self._descriptors:
-            os.close(self._descriptors.popleft())
+            if (descriptor := self._descriptors.popleft()) >= 0:
+                os.close(descriptor)
         self._ended()

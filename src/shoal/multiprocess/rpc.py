@@ -301,7 +301,7 @@ class Peer:
         with suppress(LinkClosed):
             try:
                 if refused:
-                    await self._send(_failure(request.id, Unavailable(_TOO_MANY, retry_after=1.0)))
+                    await self._fail(request.id, Unavailable(_TOO_MANY, retry_after=1.0))
                 elif request.streams:
                     await self._stream(request.id, service.items(request.body, call))
                 else:
@@ -309,7 +309,17 @@ class Peer:
             except LinkClosed:
                 raise
             except Exception as error:  # noqa: BLE001  # it is raised in the process that called
-                await self._send(_failure(request.id, error))
+                await self._fail(request.id, error)
+
+    async def _fail(self, id_: int, error: Exception) -> None:
+        """Send an error. If that is impossible, end the link: the client must not wait for an answer forever."""
+        try:
+            await self._send(_failure(id_, error))
+        except LinkClosed:
+            raise
+        except Exception:  # noqa: BLE001  # whatever it is, the client must learn that there is no answer
+            _log.exception("an error could not be sent to another process")
+            self.link.close()
 
     async def _stream(self, id_: int, items: AsyncGenerator[bytes, None]) -> None:
         wanted = self._wanted[id_] = asyncio.Event()
@@ -422,7 +432,7 @@ class Client:
     async def close(self) -> None:
         """End the connection."""
         self.link.shut()
-        await self.ended
+        await asyncio.shield(self.ended)
         await asyncio.gather(self._watching, return_exceptions=True)
 
     async def _ask(self, message: Request | Next, waiting: _Waiting) -> Response | Failure | End:
@@ -458,7 +468,7 @@ class Client:
                 waiting.begun = True
             case Notice(body=body):
                 if waiting.notice is not None:
-                    waiting.notice(body)
+                    _notify(waiting, waiting.notice, body)
             case Response() | Failure() | End():
                 if not waiting.reply.done():
                     waiting.reply.set_result(message)
@@ -477,7 +487,8 @@ class Client:
     def _ended(self) -> None:
         # All at once: no other code runs before `ended` is done.
         self._watching.cancel()
-        self.ended.set_result(None)
+        if not self.ended.done():
+            self.ended.set_result(None)
         if not self._hello.done():
             self._hello.set_result(None)
         waiting, self._waiting = self._waiting, {}
@@ -507,6 +518,15 @@ async def connect(
 _DETAILS = ("field", "retry_after")
 
 
+def _notify(waiting: _Waiting, notice: Callable[[msgspec.Raw], None], body: msgspec.Raw) -> None:
+    """Pass a notice on. An error of the caller's function is raised by its request, and does not end the link."""
+    try:
+        notice(body)
+    except Exception as error:  # noqa: BLE001  # it is raised where the request was made
+        if not waiting.reply.done():
+            waiting.reply.set_exception(error)
+
+
 def _failure(id_: int, error: Exception) -> Failure:
     """Return an error as a message. Unexpected errors are logged, and replaced by a fixed sentence."""
     if isinstance(error, TimeoutError):
@@ -516,7 +536,9 @@ def _failure(id_: int, error: Exception) -> Failure:
         return Failure(id_, [ShoalError.__name__], _INTERNAL, {})
     kinds = [kind.__name__ for kind in type(error).__mro__ if issubclass(kind, ShoalError)]
     details = {name: getattr(error, name) for name in _DETAILS if hasattr(error, name)}
-    return Failure(id_, kinds, str(error), details)
+    # A file name that is no UTF-8 has surrogates, which MessagePack cannot encode.
+    text = str(error).encode("utf-8", "backslashreplace").decode()
+    return Failure(id_, kinds, text, details)
 
 
 def _error_of(failure: Failure) -> Exception:
