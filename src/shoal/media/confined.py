@@ -36,15 +36,17 @@ def confine(seconds: int, memory: int, size: int) -> None:
             resource.RLIMIT_FSIZE: size,
             resource.RLIMIT_NOFILE: OPEN_FILES,
             resource.RLIMIT_CORE: 0,
-        }
+        },
+        soft=True,
     )
 
 
-def restrict(limits: Mapping[int, int]) -> None:
-    """Set resource limits of this process permanently, unless the hard limit is lower."""
+def restrict(limits: Mapping[int, int], *, soft: bool) -> None:
+    """Set resource limits of this process permanently, unless the hard limit or, with `soft`, the current one is lower."""
     for what, limit in limits.items():
-        hard = resource.getrlimit(what)[1]
-        lowest = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        current, hard = resource.getrlimit(what)
+        lower = [set_ for set_ in (hard, *((current,) if soft else ())) if set_ != resource.RLIM_INFINITY]
+        lowest = min([limit, *lower])
         resource.setrlimit(what, (lowest, lowest))
 
 

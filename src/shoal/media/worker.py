@@ -35,7 +35,8 @@ def main() -> None:
             resource.RLIMIT_NOFILE: OPEN_FILES,
             resource.RLIMIT_FSIZE: 0,
             resource.RLIMIT_CORE: 0,
-        }
+        },
+        soft=False,
     )
     write_frame(answers, Ready())
     while job := read_frame(sys.stdin.buffer):
