@@ -1,4 +1,4 @@
-"""The protocol between the processes of one host: what is refused, and what a caller learns when the other side fails."""
+"""The protocol between the processes of one host: refusals, and the errors of callers when a peer fails."""
 
 from __future__ import annotations
 
