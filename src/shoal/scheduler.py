@@ -58,8 +58,9 @@ class Agenda(BackgroundWorker):
         self._failed = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED, clock=lambda: clock() / 1_000)
 
     async def once(self) -> int:
-        """Process everything due and return the number of processed items. A failed item is retried later and does not block
-        others.
+        """Process everything due and return the number of processed items.
+
+        A failed item is retried later and does not block others.
         """
         now, done, after = self._clock(), 0, -1
         while True:

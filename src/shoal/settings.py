@@ -243,8 +243,10 @@ def _json(what: str, text: str) -> Any:
 
 
 def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
-    """Return settings from a TOML file, the environment and `overrides`, each overriding the previous; None does not
-    override."""
+    """Return settings from a TOML file, the environment and `overrides`, each overriding the previous.
+
+    None does not override.
+    """
     values: dict[str, Any] = _from_file(environ)
     for name in Settings.__struct_fields__:
         if (text := environ.get(f"SHOAL_{name.upper()}")) is not None:

@@ -46,8 +46,9 @@ class Blocklists:
         return await blocklists.block_domain(self._writes, domain)
 
     async def block_address(self, address: str) -> CanonicalEmailBlock:
-        """Refuse sign-ups with this e-mail address in any spelling; only its hash is stored. Raises `Taken` if it is blocked
-        already.
+        """Refuse sign-ups with this e-mail address in any spelling; only its hash is stored.
+
+        Raises `Taken` if it is blocked already.
         """
         return await blocklists.block_address(self._writes, address)
 
@@ -61,10 +62,10 @@ class Blocklists:
         return await blocklists.block_ip(self._writes, network, severity, comment=comment, seconds=seconds)
 
     async def block_name(self, word: str, *, part: bool = False) -> NameBlock:
-        """Refuse sign-ups with a user name or, with `part`, with any name that contains it. Raises `Taken` if it is blocked
-        already.
+        """Refuse sign-ups with a user name or, with `part`, with any name that contains it.
 
         Digits match the letters they replace (4 for a), and underscores are ignored. Existing members keep their names.
+        Raises `Taken` if it is blocked already.
         """
         return await blocklists.block_name(self._writes, word, part=part)
 

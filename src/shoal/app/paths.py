@@ -53,8 +53,10 @@ def media_url(settings: Settings) -> str:
 
 
 def archives_folder(settings: Settings) -> Path:
-    """Return the folder of uploaded archives: the setting, or `<store>.archives` next to the store's first file, or
-    `shoal.archives`; for a store in memory, a temporary folder of this process.
+    """Return the folder of uploaded archives.
+
+    It is the setting, or `<store>.archives` next to the store's first file, or `shoal.archives`. A store in memory has a
+    temporary folder of this process.
     """
     if settings.archives:
         return Path(settings.archives)

@@ -67,7 +67,7 @@ class _Tasks:
         self._running: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Raises `Unavailable` if too many tasks are running."""
+        """Raise `Unavailable` if too many tasks are running."""
         if len(self._running) >= _MOST_TASKS:
             work.close()
             raise Unavailable("too many requests of other processes are under way")

@@ -291,7 +291,6 @@ async def in_turn(
     As with `retry_on_conflict`, `attempt` must read again each time. Raises `NotFound` for an unknown member and, if it must be an
     `active` one, like `access_member`.
     """
-
     graph = writes.graph
 
     async def once() -> T:

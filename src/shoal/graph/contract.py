@@ -258,8 +258,7 @@ class Batch:
 
 
 class Cursor(NamedTuple):
-    """A range of a list or feed: of the entries with `after < time < before`, the newest `limit` (or the oldest, if
-    `oldest_first`).
+    """A range of a list or feed: the newest `limit` entries with `after < time < before`, or the oldest if `oldest_first`.
 
     Times are object ids, or times encoded as ids, so no entry has the time 0.
     """
@@ -298,8 +297,9 @@ class Reader(Protocol):
         """Do `assoc_range` for many lists; empty lists are absent."""
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
-        """Return list lengths in O(1) each (including the tally, for tallied types); lists of length 0 or of uncounted types are
-        absent.
+        """Return list lengths in O(1) each, including the aggregate count of types that have one.
+
+        Lists of length 0 or of uncounted types are absent.
         """
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:

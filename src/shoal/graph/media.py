@@ -100,8 +100,9 @@ def _let_go(batch: Batch, media: Media, now: int, *, last: bool) -> None:
 
 
 async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
-    """Delete this version of media, subtract its bytes from the owner's usage, and delete its files by an event. Raises
-    `Conflict`.
+    """Delete this version of media, subtract its bytes from the owner's usage, and delete its files by an event.
+
+    Raises `Conflict`.
     """
     owner = await find_object(graph, Member, media.owner_id)
     left = await graph.assoc_range(media.id, ATTACHED, Cursor(limit=_AT_ONCE))

@@ -114,8 +114,9 @@ def declared_ids(member: Member) -> frozenset[int]:
 
 
 def redeclare(batch: Batch, before: Member, after: Member, now: int) -> None:
-    """Update the associations from handles to a member in the commit that changes the profile; `now` is an id of the current
-    time.
+    """Update the associations from handles to a member in the commit that changes the profile.
+
+    `now` is an id of the current time.
     """
     had, has = declared_ids(before), declared_ids(after)
     for id_ in has - had:

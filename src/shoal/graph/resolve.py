@@ -188,9 +188,9 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
 
 
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:
-    """Return whether the operation wins. At equal times the greater data wins: associations that keep their time count changes
-    there.
+    """Return whether the operation wins.
 
+    At equal times the greater data wins: associations that keep their time count changes there.
     With a history, the end wins instead: its data is the history, which may temporarily be longer here than elsewhere.
     """
     if op.time != stored.time:

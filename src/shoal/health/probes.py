@@ -1,5 +1,4 @@
-"""Health of storage engines: versions, sizes, connections and queues, under common names for all engines, for operators and
-metrics.
+"""Health of storage engines under common names: versions, sizes, connections and queues, for operators and metrics.
 
 Each engine is queried over a separate connection, which is closed afterwards, so members' requests never wait for it. All
 engines are queried together, at bounded intervals. SQLite is included; the other engines have a module each, loaded when

@@ -394,8 +394,10 @@ class DescriptorRoom(NamedTuple):
 
 
 def room() -> DescriptorRoom:
-    """Raise the limit of open files to its maximum and divide it: half for connections, a quarter for those accepted in one
-    turn before any can be refused, and the rest for the stores."""
+    """Raise the limit of open files to its maximum and divide it.
+
+    Half is for connections, a quarter for those accepted in one turn before any can be refused, and the rest for the stores.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):

@@ -81,8 +81,7 @@ def bounds_of(schema: Schema) -> str:
 
 
 def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str, bool]]:
-    """Yield each field of a body under its form name (`poll[options][]`): name, schema, description, and whether it is
-    required."""
+    """Yield each field of a body: form name (`poll[options][]`), schema, description, and whether it is required."""
     needed = schema.get("required", ())
     for key, inner in schema["properties"].items():
         name = f"{before}[{key}]" if before else key

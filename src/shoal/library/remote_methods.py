@@ -1,5 +1,4 @@
-"""Methods of the library that another process may call, derived from its classes, and their arguments and results as plain
-values.
+"""Methods of the library that another process may call, with arguments and results as plain values.
 
 Only types named by those methods are decoded. A plain value is None, a boolean, a number, text, bytes or a list. Anything else
 is a single-item map: the number of its type and its parts. Type numbers follow from the methods, so both sides need equal

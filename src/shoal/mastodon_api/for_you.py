@@ -78,9 +78,7 @@ class Interest(msgspec.Struct, kw_only=True):
 
 
 class FeedbackGiven(msgspec.Struct, kw_only=True):
-    """The effect of feedback (more or less like this): the value of a term of the status before and after it, and its
-    contribution to the score.
-    """
+    """The effect of feedback (more or less like this) on the value of a term and its contribution to the score."""
 
     account_id: str | None
     """The author that the feedback is about; null if it is about a tag."""

@@ -24,8 +24,9 @@ from shoal.mastodon_api.context import Context
 
 @asynccontextmanager
 async def hashing(scope: Scope) -> AsyncIterator[None]:
-    """Hold one of few slots for password hashing instead of a place in the admission gate. Raises `Unavailable` if none
-    is free.
+    """Hold one of few slots for password hashing instead of a place in the admission gate.
+
+    Raises `Unavailable` if none is free.
     """
     with authentication.hashing_slot():
         async with outside(scope):

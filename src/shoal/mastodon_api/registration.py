@@ -314,9 +314,7 @@ class ReceiptPath(msgspec.Struct, frozen=True):
 
 
 class DepartureEntity(msgspec.Struct, frozen=True):
-    """The deletion of an account: when it was requested, is due, began and finished, and how many objects of each kind
-    it deleted.
-    """
+    """The deletion of an account: when it was requested, is due, began and finished, and counts of deleted objects."""
 
     username: str
     asked_at: str

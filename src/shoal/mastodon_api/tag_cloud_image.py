@@ -218,8 +218,9 @@ _STYLE = (
 
 
 class Pictures:
-    """The images of tag clouds, drawn one at a time in a thread. Images that are not personalized are cached for 30
-    seconds.
+    """The images of tag clouds, drawn one at a time in a thread.
+
+    Images that are not personalized are cached for 30 seconds.
     """
 
     def __init__(self) -> None:

@@ -210,8 +210,9 @@ class Decoder:
         return await self._answer(RenderJob(data=data, keep_kind=keep_kind, still=still), Rendering, member)
 
     async def crop(self, data: bytes, width: int, height: int, *, member: str = "") -> Crop:
-        """Return the middle of an uploaded file in a given shape, at most `width` x `height` pixels. Queue and errors as in
-        `render`.
+        """Return the middle of an uploaded file in a given shape, at most `width` x `height` pixels.
+
+        Queue and errors as in `render`.
         """
         return await self._answer(RenderJob(data=data, crop=(width, height)), Crop, member)
 

@@ -106,11 +106,11 @@ class MediaLibrary:
         return MediaLibrary(self._store, decoder, self.limits, self.clips)
 
     async def place(self, user_name: str, media_id: int, data: bytes) -> StoredPicture:
-        """Create the sizes of a posted picture and store them as `<media path>/<media_id>-<hash>.jpg` and
-        `...-small.jpg`.
+        """Create and store the sizes of a posted picture.
 
-        An original in full resolution is `...-original.jpg`. For smaller copies see `core.media_files`. After an
-        error nothing is stored. Storing an upload twice gives equal keys.
+        They are `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`; an original in full resolution
+        is `...-original.jpg`. For smaller copies see `core.media_files`. After an error nothing is stored. Storing an upload
+        twice gives equal keys.
         """
         self._check(data)
         made = await self.decoder.render(data, member=media_path(user_name))

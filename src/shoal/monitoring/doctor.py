@@ -402,9 +402,7 @@ async def _is_ours(told: Answer, running: RunningServer) -> bool:
 
 
 async def _forwarded(place: Destination, running: RunningServer) -> Iterable[Diagnosis]:
-    """Check which client the server counts requests for, by the remaining rate limit: it must not depend on `X-Forwarded-For`
-    claims.
-    """
+    """Check that the rate limit of a client does not depend on `X-Forwarded-For` claims."""
     first, second = [await _left(place, _claimed()) for _ in range(2)]
     if first is None or second is None:
         return [ok("forwarded", "not looked at, as rate_limits are off")]

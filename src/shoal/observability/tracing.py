@@ -1,5 +1,4 @@
-"""Record of the current request or job (its stages and store statements), accessible from all lower layers, and its W3C trace
-context.
+"""Record of the current request or job: its stages, its store statements and its W3C trace context.
 
 Each moment belongs to one stage, so the stages add up to the total. Statements may run concurrently and may then take
 longer in total than the stage in which they were sent. Trace Context, level 1, states which trace a request belongs to, and

@@ -52,9 +52,9 @@ class Channel(Protocol):
         ...
 
     def follow(self, after: Position) -> AsyncGenerator[ChannelMessage, None]:
-        """Yield all messages after a position, forever; any number of followers, independent of each other. Close it with
-        `aclosing`.
+        """Yield all messages after a position, forever; close the iterator with `aclosing`.
 
+        Any number of followers may read, independently of each other.
         Raises `Gap`, and `Unavailable` if the log cannot be reached: then the position of the last message is still valid.
         """
         ...

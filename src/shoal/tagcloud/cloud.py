@@ -282,13 +282,13 @@ class RelatedTag(msgspec.Struct, frozen=True):
 
 
 def likeness(together: int, posts: int, uses: int, other_uses: int) -> float:
-    """Return a number from 0 (never in one post) to 1 (always): the cosine n_ab / sqrt(n_a * n_b), with n_ab estimated by a
-    sample.
+    """Return a number from 0 (never in one post) to 1 (always): the cosine n_ab / sqrt(n_a * n_b).
 
-    Of `posts` examined posts with the first tag, `together` have the other one too; `uses` and `other_uses` are the total uses of
-    either tag. It is the coefficient of Ochiai (1957, "Zoogeographical studies on the soleoid fishes"), as used for tags by
-    Cattuto, Benz, Hotho and Stumme (2008, "Semantic Grounding of Tag Relatedness in Social Bookmarking Systems"): a tag that is
-    used everywhere also occurs together with this one, which means little.
+    n_ab is estimated by a sample. Of `posts` examined posts with the first tag, `together` have the other one too;
+    `uses` and `other_uses` are the total uses of either tag. It is the coefficient of Ochiai (1957, "Zoogeographical
+    studies on the soleoid fishes"), as used for tags by Cattuto, Benz, Hotho and Stumme (2008, "Semantic Grounding of
+    Tag Relatedness in Social Bookmarking Systems"): a tag that is used everywhere also occurs together with this one,
+    which means little.
     """
     if not together or not posts:
         return 0.0

@@ -81,8 +81,9 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Merge(msgspec.Struct, frozen=True):
-    """All changes of a version. Rows and numbers are final, not differences; a number may temporarily be below 0, if the
-    removal of a use arrived before its addition.
+    """All changes of a version. Rows and numbers are final, not differences.
+
+    A number may temporarily be below 0, if the removal of a use arrived before its addition.
     """
 
     head: Head

@@ -1,5 +1,4 @@
-"""Tag cloud increments over RabbitMQ: a fan-out exchange with durable queues, single active consumers, and deduplicated
-deliveries.
+"""Tag cloud increments over RabbitMQ: a fan-out exchange with durable queues and deduplicated deliveries.
 
 `send` returns once every queue has the increment on disk. A collector acknowledges it when it is in a version; redeliveries after
 a crash are dropped if already counted. Every collector consumes every queue; the broker delivers to the first and fails over. A

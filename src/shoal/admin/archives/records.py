@@ -1,6 +1,4 @@
-"""Records that every archive reader yields (posts, follow lists, omissions with their reasons), and the report of imported and
-omitted items.
-"""
+"""Records that every archive reader yields: posts, follow lists and omissions, and the report of an import."""
 
 from __future__ import annotations
 

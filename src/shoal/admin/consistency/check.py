@@ -1,5 +1,4 @@
-"""Consistency check of stored data: the invariants I1 to I4 and I9 of the design and their prerequisites, for the whole
-network or a sample.
+"""Consistency check of the invariants I1 to I4 and I9 of the design, for the whole network or a sample.
 
 The full check reads the store from end to end into packed arrays and compares there. On a network in use this is no single
 moment, so every finding is checked a second time, and only findings of both passes are reported.

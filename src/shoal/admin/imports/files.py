@@ -1,6 +1,4 @@
-"""Input files of an import, and spool files that keep records on disk between two passes, so that memory does not grow with
-them.
-"""
+"""Input files of an import, and spool files that keep records on disk between two passes to bound memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Follows of an import: read in blocks of rows, spooled to disk (16 MB for a million), and written one by one or as whole
-lists.
+"""Follows of an import, spooled to disk (16 MB for a million) and written one by one or as whole lists.
 
 A row of CSV read in blocks costs a third of a separate record. A follow has the date of its row, as posts have theirs
 (`BackdatedIds`). Without a date, row n has the n-th millisecond after the epoch of ids. So lists are in the order of dates

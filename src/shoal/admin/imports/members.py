@@ -1,5 +1,4 @@
-"""Members of an import: registered through `shoal.commands`, or written directly into an empty store, and found again by
-their records.
+"""Members of an import: registered through `shoal.commands`, or written directly into an empty store.
 
 References to members take 24 bytes each. They are 64-bit hashes with a key that is random in each process: of ten million
 members two share a hash with a probability of 3e-6. In a bulk import, ids follow from positions in the file and the start

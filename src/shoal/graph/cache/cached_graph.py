@@ -104,8 +104,10 @@ async def _resolve(work: Coroutine[Any, Any, T], result: asyncio.Future[T]) -> N
 
 
 class CachedGraph:
-    """A store behind caches of about `objects` kilobytes of objects, four times as many associations in short lists and as many in
-    list prefixes (250 bytes each), and the counts of twice as many objects (300 bytes each; 40 if they are new and alike).
+    """A store behind caches of objects, associations, list prefixes and counts.
+
+    The caches hold about `objects` kilobytes of objects, four times as many associations in short lists and as many in list
+    prefixes (250 bytes each), and the counts of twice as many objects (300 bytes each; 40 if they are new and alike).
     Intersections of lists take about as much as the counts, if they are queried.
 
     - With `stamps`, other processes may write to this store, which is a round trip away. Lists are then cached whole up to a

@@ -376,8 +376,9 @@ def _passing(error: ClientError | BotoCoreError) -> str:
 
 
 def _cancelled(error: ClientError) -> str:
-    """Return the reason of a cancelled transaction if it was throttled, so that it is sent again; else raise, so that it is
-    decided again.
+    """Return the reason of a canceled transaction if it was throttled, so that it is sent again.
+
+    For any other reason an error is raised, so that the commit is decided again.
     """
     reasons: set[str] = {reason.get("Code", "None") for reason in error.response.get("CancellationReasons", [])} - {
         "None"

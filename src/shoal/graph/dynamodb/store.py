@@ -242,9 +242,7 @@ class DynamoGraph:
 
 
 def _contested(batch: Batch, touched: Touched) -> Iterator[str]:
-    """Yield names for everything that two batches must not change at once: objects, keys, and lists with their counts (tallies
-    too).
-    """
+    """Yield names for everything that two batches must not change at once: objects, keys, lists and counts."""
     yield from (str(id_) for id_ in touched.ids)
     yield from (key_at(name).id for name in touched.keys)
     yield from (f"{id1} {atype}" for id1, atype, _ in touched.triples)

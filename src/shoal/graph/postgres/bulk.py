@@ -175,8 +175,9 @@ async def _copy(connection: asyncpg.Connection, part: LoadPart) -> None:
 
 
 def _binary(links: Table) -> bytes:
-    """Encode rows in the binary format of COPY: the number of fields, then each field after its length in bytes, in network
-    order.
+    """Encode rows in the binary format of COPY.
+
+    A row is the number of its fields, then each field after its length in bytes, in network order.
     """
     rows = np.zeros(len(links), _LINK)
     rows["fields"] = len(_LINK_COLUMNS) + 1

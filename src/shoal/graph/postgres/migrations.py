@@ -146,8 +146,9 @@ async def applied(connection: asyncpg.Connection, ledger: VersionLedger) -> int:
 
 
 async def unmade(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> list[TableIndex]:
-    """Return the missing indexes, of versions after `found`, on existing tables. An invalid index, whose build was interrupted,
-    counts as missing.
+    """Return the missing indexes, of versions after `found`, on existing tables.
+
+    An invalid index, whose build was interrupted, counts as missing.
     """
     parts = [part for migration in ledger.migrations[found:] for part in migration.parts]
     return [

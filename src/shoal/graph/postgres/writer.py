@@ -225,8 +225,9 @@ class Writer:
             self._groups.add(group)
 
     def _take(self) -> list[_Task]:
-        """Take the next group, oldest first; batches that share a row with a running group wait, and so do batches after them
-        that share their rows.
+        """Take the next group, oldest first.
+
+        Batches that share a row with a running group wait, and so do later batches that share rows with waiting ones.
         """
         taken: list[_Task] = []
         waiting: list[_Task] = []
@@ -256,8 +257,9 @@ class Writer:
             answer(task.future, result)
 
     async def _answers(self, tasks: list[_Task]) -> list[Any]:
-        """Return each batch's result or error. If a group fails, its batches are retried alone, so that one cannot fail the
-        others.
+        """Return each batch's result or error.
+
+        If a group fails, its batches are retried alone, so that one cannot fail the others.
         """
         try:
             return await self._patiently(tasks)

@@ -309,8 +309,9 @@ class RedisStamps:
                 raise outcome
 
     async def _report_objects(self, ids: list[int]) -> None:
-        """Report the changes of objects on one server, a page at a time: no work is done in advance for a server that does not
-        answer.
+        """Report the changes of objects on one server, a page at a time.
+
+        No work is done in advance for a server that does not answer.
         """
         for first in range(0, len(ids), _REPORT_PAGE):
             page = {id_: self._pending[id_] for id_ in ids[first : first + _REPORT_PAGE]}

@@ -45,9 +45,7 @@ _OLDEST = "SELECT max(readable_from) FROM version WHERE (SELECT max(applied) FRO
 
 
 class UpgradePlace(NamedTuple):
-    """The progress of an upgrade: versions applied, parts of the next version done, rows of the next part done, and the last
-    row's key.
-    """
+    """The progress of an upgrade: versions applied, parts done, rows of the next part done, and the last row's key."""
 
     version: int
     part: int = 0

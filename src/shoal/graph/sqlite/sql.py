@@ -254,8 +254,9 @@ class _Part(NamedTuple):
     WHERE id1 = ?1 AND atype = ?2 AND alive = {self.alive} AND {self.place} < ?3 AND {self.place} > ?4"""
 
     def ranges(self, *, oldest_first: bool) -> str:
-        """Return SQL for the entries of many lists. One bound is the entry after the last one: a list costs an index lookup and a
-        scan.
+        """Return SQL for the entries of many lists.
+
+        One bound is the entry after the last one: a list costs an index lookup and a scan.
         """
         beyond = f"""coalesce((
         SELECT b.{self.place} FROM {self.table} AS b {self.using}

@@ -37,9 +37,7 @@ class MeasureDay(msgspec.Struct):
 
 
 class Measure(msgspec.Struct, kw_only=True):
-    """A number by day. `previous_total` covers the preceding period of the same length; null if it is not known any
-    more.
-    """
+    """A number by day. `previous_total` covers the preceding period of the same length; null if it is unknown."""
 
     key: str
     unit: str | None

@@ -1,5 +1,4 @@
-"""Plain text of the HTML that Mastodon and Pixelfed store for a post (lines, full links, mentions with their server), and
-polls as text.
+"""Plain text of the HTML that Mastodon and Pixelfed store for a post, with full links and mentions, and polls as text.
 
 Archives are untrusted, so the HTML is read by a tokenizer with linear running time: it reads each character a bounded
 number of times and, like a browser, drops a tag or comment that is not closed. `html.parser` takes quadratic time for such
