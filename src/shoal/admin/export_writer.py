@@ -107,7 +107,7 @@ class FileSource(Protocol):
 
 
 async def at_once() -> None:
-    """Do not wait."""
+    """Return without waiting, for exports without throttling."""
 
 
 @dataclass

@@ -107,4 +107,4 @@ PROMISES = {
 
 
 def nothing(_phase: str, _done: int, _total: int) -> None:
-    """Report no progress."""
+    """Ignore progress, for callers that do not show it."""

@@ -204,7 +204,7 @@ class Side(Protocol):
         """The URL of the store, as in maps."""
 
     async def close(self) -> None:
-        """Allow other moves."""
+        """Release the store, so that other moves can start."""
 
     async def mark(
         self, sources: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None

@@ -174,7 +174,7 @@ class Admission:
 
 
 class _AdmittedRequest:
-    """An admitted request."""
+    """A request that the gate admitted."""
 
     __slots__ = ("_gate", "_holds", "_over", "_receive", "_send")
 

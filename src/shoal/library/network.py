@@ -99,7 +99,7 @@ class Options(TypedDict, total=False):
 
 
 class Shoal:
-    """An open network."""
+    """An open network of members and posts."""
 
     def __init__(self, network: Network) -> None:
         self.network = network

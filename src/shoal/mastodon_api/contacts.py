@@ -52,7 +52,7 @@ class FoundContacts(msgspec.Struct, kw_only=True):
 
     contacts: list[FoundContact]
     asked: int
-    """The number of different hashes or external accounts in the request."""
+    """The number of distinct hashes or external accounts in the request."""
     unreadable: int
     """The number of entries without a usable name, such as the numeric ids of X."""
     more: bool

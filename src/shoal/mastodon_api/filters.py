@@ -174,7 +174,7 @@ async def update(context: Context, params: ChangedFilter) -> object:
 
 @router.delete("/api/v2/filters/{id}", scope="write:filters", answer=dict)
 async def delete(context: Context, params: One) -> object:
-    """Delete a filter."""
+    """Delete a filter and its keywords."""
     await filters.delete(context.deps.writes, actor(context), params.id)
     return {}
 

@@ -88,7 +88,7 @@ async def list_notifications(context: Context, params: NotificationsQuery) -> ob
 
 @router.get("/api/v1/notifications/{id}", scope="read:notifications", answer=Notification)
 async def get_notification(context: Context, params: One) -> object:
-    """Show a notification."""
+    """Return a single notification."""
     front = context.deps
     found = await queries.one(front.reads, actor(context), params.id)
     return (await shown(front, actor(context), (found,)))[0]
@@ -97,14 +97,14 @@ async def get_notification(context: Context, params: One) -> object:
 @router.post("/api/v1/notifications/dismiss", scope="write:notifications", answer=dict)
 @router.post("/api/v1/notifications/{id}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss(context: Context, params: One) -> object:
-    """Dismiss a notification."""
+    """Dismiss a single notification."""
     await commands.dismiss(context.deps.writes, actor(context), params.id)
     return {}
 
 
 @router.post("/api/v1/notifications/clear", scope="write:notifications", answer=dict)
 async def clear(context: Context, _params: None) -> object:
-    """Delete all notifications."""
+    """Delete all of the account's notifications."""
     await commands.clear(context.deps.writes, actor(context))
     return {}
 

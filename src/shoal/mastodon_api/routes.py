@@ -158,5 +158,5 @@ def parts(settings: Settings) -> tuple[RouteGroup, ...]:
 
 
 def table(settings: Settings) -> tuple[Route, ...]:
-    """Return all routes."""
+    """Return all routes of the API."""
     return tuple(route for group in parts(settings) for route in group.routes)

@@ -59,7 +59,7 @@ class ScheduledExtras(msgspec.Struct):
 
 
 class ScheduledStatus(msgspec.Struct, kw_only=True):
-    """A scheduled status."""
+    """A status that is scheduled to be posted."""
 
     id: str
     scheduled_at: str
@@ -97,7 +97,7 @@ async def get_scheduled(context: Context, params: One) -> object:
 
 @router.put("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=ScheduledStatus)
 async def reschedule(context: Context, params: Rescheduled) -> object:
-    """Reschedule a status."""
+    """Change the time of a scheduled status."""
     front = context.deps
     at = moment_of(params.scheduled_at)
     return await _entity(front, await scheduled_posts.put_off(front.writes, actor(context), params.id, at))

@@ -50,7 +50,7 @@ MAX_BODY = 512 * 1024
 
 
 class PlaceParams(msgspec.Struct, frozen=True):
-    """Coordinates in degrees."""
+    """The place of a status, with coordinates in degrees."""
 
     latitude: Annotated[float, Meta(ge=-90, le=90)]
     longitude: Annotated[float, Meta(ge=-180, le=180)]

@@ -71,7 +71,7 @@ _WITHOUT_PARAMETER: dict[str, Interest] = {
 
 
 class StreamName(WithData, frozen=True):
-    """A requested stream."""
+    """A stream that a client requests."""
 
     stream: Annotated[str, Meta(max_length=100)] = ""
     list: Id | None = None

@@ -52,7 +52,7 @@ async def follow(context: Context, params: ByName) -> object:
 
 @router.post("/api/v1/tags/{name}/unfollow", scope="write:follows", answer=Tag)
 async def unfollow(context: Context, params: ByName) -> object:
-    """Unfollow a tag."""
+    """Stop following a tag."""
     return await _shown(context, await relationships.unfollow_tag(context.deps.writes, actor(context), params.name))
 
 

@@ -21,7 +21,7 @@ Made = Literal["image/jpeg", "image/webp", "image/png"]
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """One encoded size."""
+    """One size of a picture, encoded."""
 
     data: bytes
     width: int

@@ -430,7 +430,7 @@ class Client:
         self.link.send(Request(next(self._ids), msgspec.Raw(body)))
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection to the peer."""
         self.link.shut()
         await asyncio.shield(self.ended)
         await asyncio.gather(self._watching, return_exceptions=True)

@@ -286,7 +286,7 @@ _log = logging.getLogger(__name__)
 
 
 def _untold(_phase: str, _done: int, _total: int) -> None:
-    """Ignore progress."""
+    """Ignore the progress of an index build."""
 
 
 async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _untold) -> int:

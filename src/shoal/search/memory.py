@@ -100,7 +100,7 @@ class MemoryIndex:
         self._state = FillState()
 
     async def close(self) -> None:
-        """Do nothing."""
+        """Do nothing: memory is freed with the object."""
 
     def _put(self, row: PostRow) -> None:
         self._posts[row.id] = row
@@ -142,7 +142,7 @@ class NoIndex(MemoryIndex):
     keeps = False
 
     async def write(self, change: IndexChange | Making) -> None:
-        """Discard the change."""
+        """Discard the change, as nothing is indexed."""
 
     async def state(self) -> FillState:
         return FillState(FORM, MAX_TIME)

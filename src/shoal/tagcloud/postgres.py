@@ -39,7 +39,7 @@ LEDGER = VersionLedger("the tag cloud", "tag_version", sql.MIGRATIONS)
 
 
 class PostgresCloud(DerivedStore):
-    """See `contract.CloudStore`."""
+    """A `contract.CloudStore` in PostgreSQL."""
 
     ledger = LEDGER
     title = "the store"

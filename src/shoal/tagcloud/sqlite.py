@@ -42,7 +42,7 @@ _QUICK_CACHE_KIB = 16_384
 
 
 class SqliteCloud(DerivedFile):
-    """See `contract.CloudStore`."""
+    """A `contract.CloudStore` in SQLite."""
 
     title = "the store"
     name = "tags"

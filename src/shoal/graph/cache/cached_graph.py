@@ -445,7 +445,6 @@ class CachedGraph:
         return isinstance(self._store, Loading) and self._store.loads
 
     async def load(self, part: LoadPart) -> None:
-        """See `Loading`."""
         if not isinstance(self._store, Loading):
             raise TypeError("this store takes no parts")
         changed = part.changed()

@@ -261,7 +261,7 @@ async def update_network(context: Context, params: ChangedIpBlock) -> AdminIpBlo
 
 @router.delete("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=dict)
 async def unblock_network(context: Context, params: One) -> object:
-    """Unblock a network."""
+    """Unblock a network of addresses."""
     await _done(context, "unblock", await blocklists.unblock_ip(context.deps.writes, params.id))
     return {}
 

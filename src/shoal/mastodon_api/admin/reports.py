@@ -85,7 +85,7 @@ async def assign_to_self(context: Context, params: One) -> object:
 
 @router.post("/api/v1/admin/reports/{id}/unassign", scope="admin:write:reports", answer=AdminReport)
 async def unassign(context: Context, params: One) -> object:
-    """Unassign a report."""
+    """Remove the assignee of a report."""
     return await _done(context, "leave", await reports.assign(context.deps.writes, params.id, 0))
 
 
@@ -100,7 +100,7 @@ async def resolve(context: Context, params: Resolving) -> object:
 
 @router.post("/api/v1/admin/reports/{id}/reopen", scope="admin:write:reports", answer=AdminReport)
 async def reopen(context: Context, params: One) -> object:
-    """Reopen a report."""
+    """Reopen a resolved report."""
     return await _done(context, "reopen", await reports.reopen(context.deps.writes, params.id))
 
 

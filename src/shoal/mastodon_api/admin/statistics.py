@@ -92,7 +92,7 @@ class OfTag(msgspec.Struct, frozen=True):
 
 
 class OfServer(msgspec.Struct, frozen=True):
-    """Another server."""
+    """Another server of the fediverse."""
 
     domain: _Text
 

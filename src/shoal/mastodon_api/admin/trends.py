@@ -67,7 +67,7 @@ async def list_tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag
 
 @router.post("/api/v1/admin/trends/tags/{id}/approve", scope="admin:write", answer=AdminTag)
 async def approve_tag(context: Context, params: TagParams) -> AdminTag:
-    """Allow a tag."""
+    """Allow a tag to trend."""
     return await _review_tag(context, params.id, trendable=True)
 
 

@@ -11,7 +11,7 @@ from shoal.mastodon_api.entities.statuses import Account
 
 
 class CustomEmoji(msgspec.Struct, kw_only=True):
-    """A custom emoji."""
+    """A custom emoji of this server."""
 
     shortcode: str
     url: str
@@ -181,7 +181,7 @@ class Thumbnail(msgspec.Struct):
 
 
 class Registrations(msgspec.Struct, kw_only=True):
-    """Conditions of sign-up."""
+    """The conditions of signing up."""
 
     enabled: bool
     approval_required: bool
@@ -192,7 +192,7 @@ class Registrations(msgspec.Struct, kw_only=True):
 
 
 class Contact(msgspec.Struct):
-    """Contact information."""
+    """How to contact the operator."""
 
     email: str
     account: Account | None

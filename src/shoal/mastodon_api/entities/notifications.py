@@ -11,7 +11,7 @@ from shoal.mastodon_api.entities.statuses import Account, Status
 
 
 class Notification(msgspec.Struct, kw_only=True):
-    """A notification."""
+    """A notification for an account."""
 
     id: str
     type: str

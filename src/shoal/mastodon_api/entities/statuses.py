@@ -90,7 +90,7 @@ class MediaAttachment(msgspec.Struct, kw_only=True):
 
 
 class Application(msgspec.Struct, kw_only=True):
-    """A client app."""
+    """The app that posted a status."""
 
     id: str
     name: str
@@ -236,7 +236,7 @@ class StatusApplication(msgspec.Struct):
 
 
 class Place(msgspec.Struct):
-    """Coordinates in degrees."""
+    """The place of a status, with coordinates in degrees."""
 
     latitude: float
     longitude: float
