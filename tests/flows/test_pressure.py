@@ -46,7 +46,7 @@ async def test_posts_are_refused_while_deliveries_are_behind_and_pages_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     go = asyncio.Event()
-    async with Shoal.open("memory://") as shoal:
+    async with Shoal.open("memory://", most_behind_seconds=3.0) as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         await ben.follow(ann)
         old = await ann.create("from before")
