@@ -18,7 +18,7 @@ from shoal.core.model import Token
 from shoal.core.tokens import opened
 from shoal.graph.access import association
 from shoal.graph.schema import LIKES
-from shoal.mastodon_api.context import Front
+from shoal.mastodon_api.context import AppContext
 
 _HOME = "/api/v1/timelines/home?limit=20"
 _UNTIL_REMEMBERED = 5
@@ -69,7 +69,7 @@ async def measure_changed_pages(store: Path, keys: Keys, rounds: int, report: Re
         report.add("home in the process, a liked post / everything new", one / every, "times")
 
 
-def _missed(front: Front) -> int:
+def _missed(front: AppContext) -> int:
     return front.answers.missed if front.answers is not None else 0
 
 
@@ -79,7 +79,7 @@ async def _turn_like(network: Network, liker: int, post: int) -> None:
     await network.settle()
 
 
-def _forget_encoded(front: Front) -> None:
+def _forget_encoded(front: AppContext) -> None:
     for memory in front.present.memories.values():
         memory.clear()
 

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import structs
 
 from shoal.app.network import Network
-from shoal.mastodon_api.context import Front, front_of
-from shoal.server import Deps, application
+from shoal.mastodon_api.context import AppContext, app_context_of
+from shoal.server import AppParts, application
 
 BASE = "http://shoal.test"
 
@@ -18,7 +18,7 @@ Ask = Callable[[str, Headers], Awaitable[tuple[int, bytes]]]
 """Sends a GET request for a path; returns its status and body."""
 
 
-def front_in(network: Network, **settings: object) -> Front:
+def front_in(network: Network, **settings: object) -> AppContext:
     """Return an application of this network with its own caches, and with changed settings if given."""
     parts = (
         structs.replace(network.settings, **settings),
@@ -28,10 +28,10 @@ def front_in(network: Network, **settings: object) -> Front:
         network.media,
         network.hub,
     )
-    return front_of(Deps(*parts, base_url=BASE, engines=network.engines))
+    return app_context_of(AppParts(*parts, base_url=BASE, engines=network.engines))
 
 
-def asking(front: Front) -> Ask:
+def asking(front: AppContext) -> Ask:
     """Return a function that requests pages of this application."""
     app = application(front, https=False)
 

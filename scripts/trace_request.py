@@ -28,7 +28,7 @@ from shoal.admin.archives.storage import ArchiveShelf
 from shoal.app.network import Network, open_network
 from shoal.commands import members, oauth, posts, relationships
 from shoal.commands.posts import Draft
-from shoal.server import Deps, build
+from shoal.server import AppParts, build
 
 SOURCE = str(Path(shoal.__file__).parent) + os.sep
 TARGETS = {
@@ -104,7 +104,7 @@ async def _traced(network: Network, client: httpx.AsyncClient) -> list[Trace]:
 
 
 def _client(network: Network, folder: Path) -> httpx.AsyncClient:
-    deps = Deps(
+    app_parts = AppParts(
         network.settings,
         network.store,
         network.writes,
@@ -118,7 +118,7 @@ def _client(network: Network, folder: Path) -> httpx.AsyncClient:
         recorder=network.recorder,
         archives=ArchiveShelf(folder, network.settings.max_archive_bytes),
     )
-    return httpx.AsyncClient(transport=httpx.ASGITransport(build(deps)), base_url="http://shoal.test")
+    return httpx.AsyncClient(transport=httpx.ASGITransport(build(app_parts)), base_url="http://shoal.test")
 
 
 async def _trace(name: str, request: Callable[[], Awaitable[None]]) -> Trace:

@@ -14,7 +14,7 @@ from shoal.admin.archives.worker import ArchiveDesk
 from shoal.app.paths import archives_folder
 from shoal.http.application import lifespan
 from shoal.library import Shoal
-from shoal.mastodon_api.context import Deps, front_of
+from shoal.mastodon_api.context import AppParts, app_context_of
 from shoal.server import application
 
 __all__ = ["asgi_app"]
@@ -60,8 +60,8 @@ class _Mounted:
     def _made(self, root: str) -> ASGIApp:
         network = self._shoal.network
         parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-        front = front_of(
-            Deps(
+        app_context = app_context_of(
+            AppParts(
                 *parts,
                 network.limiter,
                 root,
@@ -72,10 +72,10 @@ class _Mounted:
                 archives=self._shelf(),
             )
         )
-        self._shoal.closing.push_async_callback(front.close)
-        self._shoal.closing.callback(front.streams.stop)
+        self._shoal.closing.push_async_callback(app_context.close)
+        self._shoal.closing.callback(app_context.streams.stop)
         # Whether browsers may use plain HTTP is up to the outer application: it concerns the whole host.
-        return application(front, https=False)
+        return application(app_context, https=False)
 
     def _shelf(self) -> ArchiveShelf:
         if self._desk is None:

@@ -22,7 +22,7 @@ from shoal.http.connection_passing import Passing, ReadableRoutes
 from shoal.http.connections import OpenConnections, connections, room
 from shoal.http.middleware import CORS_PATHS, Gate, Limited
 from shoal.http.protocol import Config, PassedConnection
-from shoal.mastodon_api.context import Deps, Front, acting, front_of
+from shoal.mastodon_api.context import AppContext, AppParts, acting, app_context_of
 from shoal.mastodon_api.media_files import Files, ShownFiles, is_file
 from shoal.mastodon_api.routes import table
 from shoal.mastodon_api.streaming import Sockets
@@ -31,7 +31,7 @@ from shoal.web.errors import refused_page
 from shoal.web.request_context import logged_in
 from shoal.web.routes import no_page, pages
 
-__all__ = ["Deps", "RunningFront", "SeveralProcesses", "application", "build", "listen", "serve"]
+__all__ = ["AppParts", "RunningApp", "SeveralProcesses", "application", "build", "listen", "serve"]
 
 _DRAWN = (MISSING_AVATAR, MISSING_HEADER)
 _GRACE_SECONDS = 10
@@ -44,10 +44,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
-class RunningFront:
+class RunningApp:
     """A running front end with its limits, for metrics."""
 
-    front: Front
+    app: AppContext
     gate: Gate | None
     """The limit of concurrent requests, if any."""
     connections: OpenConnections
@@ -61,51 +61,57 @@ class SeveralProcesses(Protocol):
         ...
 
     def met(
-        self, take: Callable[[socket.socket, bytes], Coroutine[Any, Any, None]], front: Front
+        self, take: Callable[[socket.socket, bytes], Coroutine[Any, Any, None]], app_context: AppContext
     ) -> AbstractAsyncContextManager[None]:
         """Stay connected to the others until the block ends, and accept connections that they pass on."""
         ...
 
 
-def _nothing_beside(_running: RunningFront) -> AbstractAsyncContextManager[None]:
+def _nothing_beside(_running: RunningApp) -> AbstractAsyncContextManager[None]:
     return contextlib.nullcontext()
 
 
-def build(deps: Deps) -> ASGIApp:
-    front = front_of(deps)
-    return application(front, https=_is_https(front))
+def build(app_parts: AppParts) -> ASGIApp:
+    app_context = app_context_of(app_parts)
+    return application(app_context, https=_is_https(app_context))
 
 
-def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIApp:
+def application(app_context: AppContext, *, https: bool, gate: Gate | None = None) -> ASGIApp:
     """Return the application of a front end. `https`: set HSTS, so that browsers use only HTTPS for this host.
 
     Without a `gate`, one is created from the settings.
     """
     return build_app(
-        (*table(front.settings), *pages(front.settings)),
-        front,
-        authenticate=partial(caller_of, front.uses, staff_second_factor=front.settings.staff_second_factor),
-        limiter=front.limiter,
-        fallback=_fallback(front),
-        gate=gate or _gate(front.settings),
-        refusal=front.writes.pressure.refusal,
-        websocket=Sockets(front),
+        (*table(app_context.settings), *pages(app_context.settings)),
+        app_context,
+        authenticate=partial(caller_of, app_context.uses, staff_second_factor=app_context.settings.staff_second_factor),
+        limiter=app_context.limiter,
+        fallback=_fallback(app_context),
+        gate=gate or _gate(app_context.settings),
+        refusal=app_context.writes.pressure.refusal,
+        websocket=Sockets(app_context),
         cors_paths=(*CORS_PATHS, *_DRAWN),
-        guard=front.ip_guard,
+        guard=app_context.ip_guard,
         https=https,
-        log_in=partial(logged_in, front),
-        error_page=partial(refused_page, front),
-        meter=front.meter,
-        answers=front.answers,
-        recorder=front.recorder,
+        log_in=partial(logged_in, app_context),
+        error_page=partial(refused_page, app_context),
+        meter=app_context.meter,
+        answers=app_context.answers,
+        recorder=app_context.recorder,
         bind=acting,
     )
 
 
-def _fallback(front: Front) -> ASGIApp:
+def _fallback(app_context: AppContext) -> ASGIApp:
     """Return the application of all paths without a route: files, and a "not found" page."""
-    files = Limited(Files(front.media, ShownFiles(front.graph)), front.limiter, "files", front.meter, "(file)")
-    no_route = Limited(partial(no_page, front), front.limiter, "pages", front.meter, "(no such page)")
+    files = Limited(
+        Files(app_context.media, ShownFiles(app_context.graph)),
+        app_context.limiter,
+        "files",
+        app_context.meter,
+        "(file)",
+    )
+    no_route = Limited(partial(no_page, app_context), app_context.limiter, "pages", app_context.meter, "(no such page)")
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         await (files if is_file(scope["path"]) else no_route)(scope, receive, send)
@@ -119,11 +125,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 async def serve(
-    deps: Deps,
+    app_parts: AppParts,
     *,
     listener: socket.socket,
     ready: Callable[[str], None],
-    beside: Callable[[RunningFront], AbstractAsyncContextManager[object]] = _nothing_beside,
+    beside: Callable[[RunningApp], AbstractAsyncContextManager[object]] = _nothing_beside,
     several: SeveralProcesses | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, or until cancelled; requests in progress get ten seconds to end.
@@ -132,20 +138,24 @@ async def serve(
     `beside` is entered before the first request, and left after the last response. With `several` processes,
     connections pass between them.
     """
-    base_url = deps.base_url or deps.settings.base_url or _address(listener, deps.settings.host)
-    front = front_of(replace(deps, base_url=base_url))
+    base_url = app_parts.base_url or app_parts.settings.base_url or _address(listener, app_parts.settings.host)
+    app_context = app_context_of(replace(app_parts, base_url=base_url))
     space = room()
-    counted = connections(front.settings, space.most, deps.patience)
-    front.streams.most = min(front.streams.most, space.most * 4 // 5)
-    gate = _gate(front.settings)
-    passing = several.passing(ReadableRoutes((*table(front.settings), *pages(front.settings)))) if several else None
+    counted = connections(app_context.settings, space.most, app_parts.patience)
+    app_context.streams.most = min(app_context.streams.most, space.most * 4 // 5)
+    gate = _gate(app_context.settings)
+    passing = (
+        several.passing(ReadableRoutes((*table(app_context.settings), *pages(app_context.settings))))
+        if several
+        else None
+    )
     config = Config(
-        application(front, https=_is_https(front), gate=gate),
+        application(app_context, https=_is_https(app_context), gate=gate),
         counted,
         passing=passing,
         ws_max_size=_FRAME_BYTES,
-        ws_ping_interval=deps.pace.ping,
-        ws_ping_timeout=deps.pace.ping,
+        ws_ping_interval=app_parts.pace.ping,
+        ws_ping_timeout=app_parts.pace.ping,
         # It would cost more memory per socket than everything else together.
         ws_per_message_deflate=False,
         lifespan="off",
@@ -155,18 +165,25 @@ async def serve(
         timeout_graceful_shutdown=_GRACE_SECONDS,
         backlog=space.backlog,
     )
-    server = _Server(config, partial(ready, front.at.root), front.streams.stop)
+    server = _Server(config, partial(ready, app_context.at.root), app_context.streams.stop)
     try:
         with contextlib.closing(listener):
-            running = RunningFront(front, gate, counted)
-            async with counted.watching(), front.ip_guard.watching(), beside(running), _met(several, server, front):
+            running = RunningApp(app_context, gate, counted)
+            async with (
+                counted.watching(),
+                app_context.ip_guard.watching(),
+                beside(running),
+                _met(several, server, app_context),
+            ):
                 await _run(server, listener)
     finally:
-        await front.close()
+        await app_context.close()
 
 
-def _met(several: SeveralProcesses | None, server: _Server, front: Front) -> AbstractAsyncContextManager[None]:
-    return contextlib.nullcontext() if several is None else several.met(server.take, front)
+def _met(
+    several: SeveralProcesses | None, server: _Server, app_context: AppContext
+) -> AbstractAsyncContextManager[None]:
+    return contextlib.nullcontext() if several is None else several.met(server.take, app_context)
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
@@ -180,8 +197,8 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
         raise
 
 
-def _is_https(front: Front) -> bool:
-    return front.at.root.startswith("https:")
+def _is_https(app_context: AppContext) -> bool:
+    return app_context.at.root.startswith("https:")
 
 
 def _gate(settings: Settings) -> Gate | None:

@@ -43,7 +43,7 @@ def test_a_profile_shows_its_member_to_who_mutes_them_but_no_muted_guests(shoal:
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_page_of_nothing_is_refused_in_words(shared: World, limit: int) -> None:
     ann = shared.join(f"limit_ann{1 + limit}")
-    reads, id_, at = shared.deps.reads, ann.member.id, Cursor(limit=limit)
+    reads, id_, at = shared.app_parts.reads, ann.member.id, Cursor(limit=limit)
     for page in (
         posts.authored_page(reads, id_, id_, at),
         public_timelines.tag_page(reads, id_, public_timelines.TagQuery(frozenset(("dawn",))), at),

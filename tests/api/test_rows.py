@@ -19,7 +19,7 @@ from shoal.settings import Settings
 
 async def about_nothing(context: Context, _params: None) -> object:
     """Take no parameters."""
-    return context.deps.settings.title
+    return context.app.settings.title
 
 
 async def about_one(_context: Context, params: One) -> object:
@@ -73,7 +73,7 @@ def test_a_type_checker_finds_what_a_route_or_the_context_does_not_have() -> Non
 
     @router.get("/b/{id}")
     async def too_curious(context: Context, params: One) -> object:
-        password = context.deps.password  # type: ignore[attr-defined]
+        password = context.app.password  # type: ignore[attr-defined]
         return password, params.name  # type: ignore[attr-defined]
 
     async def about_a_path(path: Path, params: One) -> object:

@@ -35,7 +35,7 @@ from shoal.http.connections import USUAL as USUAL_PATIENCE
 from shoal.http.connections import Patience
 from shoal.http.event_streams import USUAL, Pace
 from shoal.queries.context import Remembered
-from shoal.server import Deps, build, listen, serve
+from shoal.server import AppParts, build, listen, serve
 from shoal.tagcloud.reader import TagCloud
 from tests.audit.reading import entries
 from tests.stores import FIRST
@@ -99,7 +99,7 @@ class World:
         self.graph = Counting(network.writes.graph)
         graph = cast("Graph", self.graph)
         self.writes: Writes = replace(network.writes, graph=graph)
-        self.deps = Deps(
+        self.app_parts = AppParts(
             network.settings,
             network.store,
             self.writes,
@@ -112,13 +112,13 @@ class World:
             server_key=network.server_key,
             archives=ArchiveShelf(archives_folder(network.settings), network.settings.max_archive_bytes),
         )
-        self.app = build(self.deps)
+        self.app = build(self.app_parts)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
 
     def show(self, tags: TagCloud) -> None:
         """From now on the front end has this tag cloud."""
-        self.deps = replace(self.deps, reads=replace(self.deps.reads, tags=tags, related=Remembered()))
-        self.app = build(self.deps)
+        self.app_parts = replace(self.app_parts, reads=replace(self.app_parts.reads, tags=tags, related=Remembered()))
+        self.app = build(self.app_parts)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
 
     def run(self, what: Coroutine[Any, Any, T]) -> T:
@@ -247,8 +247,8 @@ def served(
             if first is not None:
                 await first(network)
             parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-            deps = Deps(*parts, pace=pace, patience=patience)
-            task = asyncio.create_task(serve(deps, listener=listen("127.0.0.1", 0), ready=tell))
+            app_parts = AppParts(*parts, pace=pace, patience=patience)
+            task = asyncio.create_task(serve(app_parts, listener=listen("127.0.0.1", 0), ready=tell))
             handle.append((asyncio.get_running_loop(), task))
             with contextlib.suppress(asyncio.CancelledError):
                 await task

@@ -39,8 +39,8 @@ def ann(here: World) -> Visitor:
 
 
 def shelf_of(here: World) -> ArchiveShelf:
-    assert here.deps.archives is not None
-    return here.deps.archives
+    assert here.app_parts.archives is not None
+    return here.app_parts.archives
 
 
 def place_of(here: World) -> Path:

@@ -136,14 +136,14 @@ def test_where_pages_are_closed_strangers_see_the_front_page_alone() -> None:
             f"/embed/@ann/{post.id}",
         ):
             assert stranger.open(path).path.startswith("/login?to="), path
-        front = stranger.open("/")
-        assert "Join" in front.text
-        assert "Low tide" not in front.answer.text
+        app_context = stranger.open("/")
+        assert "Join" in app_context.text
+        assert "Low tide" not in app_context.answer.text
         assert str(post.id) not in stranger.open("/signup").answer.text
         kept = [visitor(closed, "ann").open(path).answer.headers for path in ("/@ann.atom", f"/embed/@ann/{post.id}")]
         assert [one["cache-control"] for one in kept] == ["private, max-age=300"] * 2
-        assert "small.jpg" not in front.answer.text
-        assert "No photos yet" not in front.text
+        assert "small.jpg" not in app_context.answer.text
+        assert "No photos yet" not in app_context.text
         assert stranger.open("/about").status == stranger.open("/login").status == 200
         assert stranger.open(f"/api/oembed?url=http://shoal.test/@ann/{post.id}").status == 401
         assert visitor(closed, "ann").open(f"/@ann/{post.id}").status == 200

@@ -15,7 +15,7 @@ from shoal.web.ranking import WhyView
 from shoal.web.rendering import DrawnPosts, templates
 from shoal.web.view_models import Button, PostView, post_of
 from tests.api.world import world
-from tests.web.visitor import plain_visit
+from tests.web.visitor import plain_ctx
 
 TOKEN = "of-this-page"
 PATH = '/tags/tide?show=<all>&q="it\'s"'
@@ -27,8 +27,8 @@ QUOTED = "%2Ftags%2Ftide%3Fshow%3D%3Call%3E%26q%3D%22it%27s%22"
 def views() -> list[PostView]:
     """A post in each state that pages know."""
     with world() as made:
-        visit = plain_visit(made)
-        return [post_of(visit, entry) for _, entry in samples(visit.now_ms)]
+        ctx = plain_ctx(made)
+        return [post_of(ctx, entry) for _, entry in samples(ctx.now_ms)]
 
 
 def draw(drawn: DrawnPosts, post: PostView, path: str = PATH, token: str | None = TOKEN, language: str = "en") -> str:

@@ -13,18 +13,18 @@ from shoal.core.places import Place
 from shoal.core.visibility import STRANGER
 from shoal.queries.hydration import Entry, Profile
 from shoal.web.maps import map_of
-from shoal.web.request_context import Visit
+from shoal.web.request_context import PageContext
 from tests.api.world import world
 from tests.examples import examples
-from tests.web.visitor import plain_visit
+from tests.web.visitor import plain_ctx
 
 ANN = Profile(Member(id=1, name="ann"))
 
 
 @pytest.fixture(scope="module")
-def visit() -> Iterator[Visit]:
+def ctx() -> Iterator[PageContext]:
     with world() as made:
-        yield plain_visit(made)
+        yield plain_ctx(made)
 
 
 def entry(number: int, place: Place | None) -> Entry:
@@ -37,8 +37,8 @@ places = st.lists(st.builds(Place, st.floats(-90, 90), st.floats(-180, 180)), mi
 
 @settings(max_examples=examples(75, full=150))
 @given(places)
-def test_every_post_is_at_a_point_that_lies_on_the_map(visit: Visit, found: list[Place]) -> None:
-    shown = map_of(visit, [entry(n, place) for n, place in enumerate(found)])
+def test_every_post_is_at_a_point_that_lies_on_the_map(ctx: PageContext, found: list[Place]) -> None:
+    shown = map_of(ctx, [entry(n, place) for n, place in enumerate(found)])
     assert shown is not None
     assert sum(len(spot.posts) + spot.more for spot in shown.spots) == len(found)
     for spot in shown.spots:
@@ -51,20 +51,20 @@ def test_every_post_is_at_a_point_that_lies_on_the_map(visit: Visit, found: list
     assert len(shown.parallels) <= 16
 
 
-def test_a_map_across_the_date_line_shows_the_pacific_and_not_the_world(visit: Visit) -> None:
-    shown = map_of(visit, [entry(n, place) for n, place in enumerate([Place(-17.7, 178.0), Place(-13.8, -171.8)])])
+def test_a_map_across_the_date_line_shows_the_pacific_and_not_the_world(ctx: PageContext) -> None:
+    shown = map_of(ctx, [entry(n, place) for n, place in enumerate([Place(-17.7, 178.0), Place(-13.8, -171.8)])])
     assert shown is not None
     assert shown.window.width < 3_000
     assert len(shown.lands) == 2
     assert {line.label for line in shown.meridians} >= {"180°"}
 
 
-def test_a_map_of_one_place_shows_its_region(visit: Visit) -> None:
-    shown = map_of(visit, [entry(1, Place(45.43, 12.33))])
+def test_a_map_of_one_place_shows_its_region(ctx: PageContext) -> None:
+    shown = map_of(ctx, [entry(1, Place(45.43, 12.33))])
     assert shown is not None
     assert (shown.window.height, shown.window.width) == (600.0, 960.0)
     assert [spot.name for spot in shown.spots] == ["45.43° N, 12.33° E"]
 
 
-def test_posts_without_a_place_make_no_map(visit: Visit) -> None:
-    assert map_of(visit, [entry(1, None)]) is None
+def test_posts_without_a_place_make_no_map(ctx: PageContext) -> None:
+    assert map_of(ctx, [entry(1, None)]) is None

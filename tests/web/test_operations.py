@@ -84,7 +84,7 @@ def test_engines_stand_with_their_figures_and_one_that_is_away_is_said_to_be(tmp
         assert not operator.open("/ops").html.select(".engine-cards .away")
         (tmp_path / "own.db.search").rename(tmp_path / "elsewhere")
         # What was said is kept for five seconds; another front end has not asked yet.
-        here.show(here.deps.reads.tags)
+        here.show(here.app_parts.reads.tags)
         (away,) = visitor(here, "ann").open("/ops").html.select(".engine-cards .away")
         assert "own.db.search" in away.text
         assert "It does not answer." in away.text

@@ -116,7 +116,7 @@ def test_while_the_index_is_away_the_page_says_so(here: World, monkeypatch: pyte
     async def away(*_: object, **__: object) -> list[int]:
         raise Unavailable("away")
 
-    monkeypatch.setattr(type(here.deps.reads.search), "members", away)
+    monkeypatch.setattr(type(here.app_parts.reads.search), "members", away)
     page = visitor(here, "ben").open("/search?q=somebody")
     assert page.status == 200
     assert "Search is away for a moment" in page.text

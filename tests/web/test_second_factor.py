@@ -215,7 +215,7 @@ def test_moderators_need_one_where_the_network_says_so() -> None:
 def test_what_a_demo_lends_to_everybody_is_not_locked(here: World) -> None:
     ann = here.run(members.find(here.network.writes, "ann"))
     assert ann is not None
-    here.app = build(replace(here.deps, demo_member=ann.id))
+    here.app = build(replace(here.app_parts, demo_member=ann.id))
     page = visitor(here, "ann").open(PATH)
     refused = page.press("Turn it on", code=code_of(key_on(page), -1), current_password=PASSWORD)
     assert (refused.status, "shut the others out" in refused.text) == (403, True)

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from shoal.commands import authentication, members, sessions
 from shoal.core.model import Member
 from shoal.http.routes import ANONYMOUS
-from shoal.mastodon_api.context import Context, front_of
-from shoal.web.request_context import Visit, visit_of
+from shoal.mastodon_api.context import Context, app_context_of
+from shoal.web.request_context import PageContext, ctx_of
 from tests.api.world import BASE, World
 from tests.web.links import ignored, undeclared
 
@@ -217,10 +217,10 @@ def visitor(world: World, name: str = "", language: str = "en") -> Visitor:
     return made
 
 
-def plain_visit(world: World) -> Visit:
+def plain_ctx(world: World) -> PageContext:
     """Return the visit of a stranger to the start page, for tests of views."""
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
-    return world.run(visit_of(Context(ANONYMOUS, Request(scope), front_of(world.deps), {})))
+    return world.run(ctx_of(Context(ANONYMOUS, Request(scope), app_context_of(world.app_parts), {})))
 
 
 def _values(fields: Sequence[Tag]) -> Sequence[tuple[str, str]]:

@@ -21,7 +21,7 @@ from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.model import Token
 from shoal.core.tokens import Origin
 from shoal.http.connection_passing import Balance, OwnerPassing, Passing, ReadableRoutes, ReaderPassing, refuse
-from shoal.mastodon_api.context import Front
+from shoal.mastodon_api.context import AppContext
 from shoal.multiprocess.link import NotListening
 from shoal.multiprocess.rpc import Client, Passed, Peer, ServedCall, Service, connect, serving
 from shoal.multiprocess.shared_memory import MOST_PROCESSES, OWNER, SharedMemory
@@ -114,14 +114,16 @@ class StoreOwner:
         reader.link.send(Passed(data), descriptor)
 
     @asynccontextmanager
-    async def met(self, take: Continue, front: Front) -> AsyncIterator[None]:
+    async def met(self, take: Continue, app_context: AppContext) -> AsyncIterator[None]:
         """Accept readers until the block ends. Call only while holding the store's lock: an old socket is replaced."""
 
         def passed(sock: socket.socket, data: bytes) -> None:
             _continue(self._tasks, take, sock, data)
 
         # A restarted reader may connect before its predecessor is seen to have ended.
-        service = Service(partial(self._answer, front), take=passed, most=_MOST_BYTES, processes=2 * MOST_PROCESSES)
+        service = Service(
+            partial(self._answer, app_context), take=passed, most=_MOST_BYTES, processes=2 * MOST_PROCESSES
+        )
         try:
             async with serving(self._path, service), self._balance.told():
                 yield
@@ -129,23 +131,23 @@ class StoreOwner:
             await self._tasks.close(cancel=True)
             await self._warm_tasks.close(cancel=True)
 
-    async def _answer(self, front: Front, body: msgspec.Raw, call: ServedCall) -> bytes:
+    async def _answer(self, app_context: AppContext, body: msgspec.Raw, call: ServedCall) -> bytes:
         match _decode(body):
             case Join(slot=slot):
                 await self._keep(slot, call.peer)
             case Warm(member=member):
                 # The rebuild continues if this reader gives up: its next request finds the timeline warm.
-                await asyncio.shield(self._rebuild(front, member))
+                await asyncio.shield(self._rebuild(app_context, member))
             case TokenUsed() as used:
-                token = (await front.graph.obj_get((used.token,))).get(used.token)
+                token = (await app_context.graph.obj_get((used.token,))).get(used.token)
                 if isinstance(token, Token):
-                    front.uses.note(token, partial(Origin, *used.origin))
+                    app_context.uses.note(token, partial(Origin, *used.origin))
         return b"\xc0"
 
-    def _rebuild(self, front: Front, member: int) -> asyncio.Task[None]:
+    def _rebuild(self, app_context: AppContext, member: int) -> asyncio.Task[None]:
         """Return the task that warms a member's timeline; requests for one member share it."""
         if (task := self._warming.get(member)) is None:
-            task = self._warming[member] = self._warm_tasks.start(_warm(front, member))
+            task = self._warming[member] = self._warm_tasks.start(_warm(app_context, member))
             task.add_done_callback(lambda _: self._warming.pop(member, None))
         return task
 
@@ -165,8 +167,8 @@ class StoreOwner:
                 self._memory.busy[slot] = 0
 
 
-async def _warm(front: Front, member: int) -> None:
-    reads = front.reads
+async def _warm(app_context: AppContext, member: int) -> None:
+    reads = app_context.reads
     try:
         # It may have become warm since the reader's check.
         if await reads.timelines.floor(member) is None or member in reads.rebuilding:
@@ -242,7 +244,7 @@ class StoreReader:
     async def met(
         self,
         take: Continue,
-        front: Front,  # noqa: ARG002  # only the owner acts on requests
+        app_context: AppContext,  # noqa: ARG002  # only the owner acts on requests
     ) -> AsyncIterator[None]:
         """Accept connections passed on by the owner until the block ends."""
         self._take = take

@@ -35,7 +35,7 @@ from shoal.monitoring.metrics_server import telling
 from shoal.multiprocess import service_manager
 from shoal.multiprocess.shared_memory import SharedMemory
 from shoal.multiprocess.supervisor import Supervisor, beating, is_child, place, until_told
-from shoal.server import Deps, listen
+from shoal.server import AppParts, listen
 from shoal.server import serve as serve_http
 from shoal.settings import Settings
 
@@ -156,9 +156,9 @@ async def _read(settings: Settings, listener: socket.socket, several: Several, r
         await stack.enter_async_context(reader.opened())
         network = await stack.enter_async_context(open_network(settings, read_only=True, several=several))
         process.settle()
-        deps = replace(_deps(network), tell_use=reader.used)
+        app_parts = replace(_app_parts(network), tell_use=reader.used)
         await serve_http(
-            deps, listener=listener, ready=lambda _url: None, beside=partial(telling, network), several=reader
+            app_parts, listener=listener, ready=lambda _url: None, beside=partial(telling, network), several=reader
         )
 
 
@@ -197,10 +197,10 @@ async def run(
         desk.start()
         stack.push_async_callback(desk.stop)
         process.settle()
-        deps = replace(_deps(network), demo_member=demo_member, archives=desk.shelf)
+        app_parts = replace(_app_parts(network), demo_member=demo_member, archives=desk.shelf)
         taking = listener or listen(settings.host, settings.port)
         await serve_http(
-            deps,
+            app_parts,
             listener=taking,
             ready=ready,
             beside=partial(telling, network),
@@ -208,9 +208,9 @@ async def run(
         )
 
 
-def _deps(network: Network) -> Deps:
+def _app_parts(network: Network) -> AppParts:
     parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-    return Deps(
+    return AppParts(
         *parts,
         network.limiter,
         probes=network.probes,

@@ -268,7 +268,7 @@ class _Api:
     """The application without its middleware. For the fields see `build_app`."""
 
     trie: Trie[MatchedRoute]
-    deps: object
+    app_context: object
     bind: Bind | None
     authenticate: Authenticate
     log_in: Authenticate
@@ -438,10 +438,10 @@ class _Api:
             if not route.on_disk:
                 await intake.load()
         enter(HANDLE)
-        deps = self.deps
+        app_context = self.app_context
         if self.bind is not None and route.method not in _SAFE:
-            deps = self.bind(deps, caller, request)
-        answer = await route.handler(Context(caller, request, deps, path), params)
+            app_context = self.bind(app_context, caller, request)
+        answer = await route.handler(Context(caller, request, app_context, path), params)
         return answer if isinstance(answer, Reply | Response) else Reply(answer)
 
 
@@ -498,7 +498,7 @@ async def _anonymous(_request: Request) -> None:
 
 def build_app(
     routes: Iterable[Route],
-    deps: object,
+    app_context: object,
     *,
     authenticate: Authenticate,
     log_in: Authenticate = _anonymous,
@@ -522,7 +522,7 @@ def build_app(
 
     `fallback` handles unknown paths outside /api, and `websocket` all WebSockets. `gate` limits concurrent requests, `guard`
     blocks networks, and `refusal` returns the reason to shed a request with deliveries; each is optional. `log_in`
-    authenticates requests for pages, by their cookie. `bind` returns `deps` bound to the caller of a route that changes
+    authenticates requests for pages, by their cookie. `bind` returns `app_context` bound to the caller of a route that changes
     something. `https`: clients use HTTPS, so HSTS is sent.
     """
     trie: Trie[MatchedRoute] = Trie()
@@ -536,7 +536,7 @@ def build_app(
             trie.add(method, route.path, matched)
     app: ASGIApp = _Api(
         trie=trie,
-        deps=deps,
+        app_context=app_context,
         bind=bind,
         authenticate=authenticate,
         log_in=log_in,

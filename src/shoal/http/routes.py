@@ -40,7 +40,7 @@ class Context(msgspec.Struct, Generic[D_co], frozen=True):
 
     caller: Caller
     request: Request
-    deps: D_co
+    app: D_co
     """The dependencies passed to `build_app`."""
     path: Mapping[str, str]
     """Values of the path parameters. The params struct also has them; they override the query and body."""

@@ -19,8 +19,8 @@ from shoal.http.pagination import StatusesQuery, listed_data
 from shoal.http.params import Id, Upload
 from shoal.mastodon_api.context import (
     FORM,
+    AppContext,
     Context,
-    Front,
     One,
     PageOf,
     Router,
@@ -65,32 +65,32 @@ class Statuses(StatusesQuery, frozen=True, kw_only=True):
 @router.get("/api/v1/accounts", auth="optional", scope="read:accounts", answer=list[Account])
 async def list_accounts(context: Context, params: AccountIds) -> object:
     """List accounts by id, without those that no longer exist."""
-    front = context.deps
-    return front.present.accounts(await profiles_by_id(front.graph, context.caller.member_id, params.id))
+    app_context = context.app
+    return app_context.present.accounts(await profiles_by_id(app_context.graph, context.caller.member_id, params.id))
 
 
 @router.get("/api/v1/accounts/{id}", auth="optional", scope="read:accounts", answer=Account, remembered=True)
 async def get_account(context: Context, params: One) -> object:
     """Show an account by id."""
-    front = context.deps
-    await access_member(front.graph, params.id)
-    return front.present.account(await profile_of(context, params.id))
+    app_context = context.app
+    await access_member(app_context.graph, params.id)
+    return app_context.present.account(await profile_of(context, params.id))
 
 
 @router.get("/api/v1/accounts/lookup", auth="optional", scope="read:accounts", answer=Account)
 async def lookup(context: Context, params: Lookup) -> object:
     """Show an account by name."""
-    front = context.deps
+    app_context = context.app
     name, _, domain = params.acct.strip().removeprefix("@").partition("@")
-    if domain and domain.lower() not in front.at.names:
+    if domain and domain.lower() not in app_context.at.names:
         raise NotFound("Record not found")
-    member = await account_named(front, name)
-    return front.present.account(await profile_of(context, member.id))
+    member = await account_named(app_context, name)
+    return app_context.present.account(await profile_of(context, member.id))
 
 
-async def account_named(front: Front, name: str) -> Member:
+async def account_named(app_context: AppContext, name: str) -> Member:
     """Return a member by user name. Raises `NotFound`, or `Gone` if they are suspended."""
-    member = await members.find(front.writes, name)
+    member = await members.find(app_context.writes, name)
     if member is None or member.pending:
         raise NotFound("Record not found")
     if member.suspended:
@@ -103,8 +103,8 @@ async def account_named(front: Front, name: str) -> Member:
 )
 async def statuses(context: Context, params: Statuses) -> object:
     """List the statuses that an account posted and shared, or those that it pinned."""
-    front = context.deps
-    await access_member(front.graph, params.id)
+    app_context = context.app
+    await access_member(app_context.graph, params.id)
     tag = canonical_tag(params.tagged.removeprefix("#"))
     if params.tagged and not tag:
         return b"[]"
@@ -116,9 +116,9 @@ async def statuses(context: Context, params: Statuses) -> object:
     )
     cursor = cursor_of(params)
     if params.pinned:
-        entries = await pinned(front.reads, context.caller.member_id, params.id, cursor, query)
-        return await front.present.page(context.caller.member_id, entries, listed_data(wanted=params.with_data))
-    page = await posts.authored_page(front.reads, context.caller.member_id, params.id, cursor, query)
+        entries = await pinned(app_context.reads, context.caller.member_id, params.id, cursor, query)
+        return await app_context.present.page(context.caller.member_id, entries, listed_data(wanted=params.with_data))
+    page = await posts.authored_page(app_context.reads, context.caller.member_id, params.id, cursor, query)
     return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
@@ -139,20 +139,20 @@ async def following(context: Context, params: PageOf) -> object:
 
 
 async def _connections(context: Context, params: PageOf, atype: AssocType) -> object:
-    front = context.deps
-    viewer, member = context.caller.member_id, await access_member(front.graph, params.id)
+    app_context = context.app
+    viewer, member = context.caller.member_id, await access_member(app_context.graph, params.id)
     if member.hides_connections and viewer != member.id:
         return b"[]"
     cursor = cursor_of(params, 40, 80)
-    return people_page(context, await member_queries.page(front.reads, viewer, params.id, atype, cursor), cursor)
+    return people_page(context, await member_queries.page(app_context.reads, viewer, params.id, atype, cursor), cursor)
 
 
 @router.get("/api/shoal/v1/accounts/{id}/received", auth="optional", scope="read:accounts", answer=Received)
 async def received(context: Context, params: One) -> object:
     """Count the likes and shares of the posts of an account that the caller can find: `{"likes": n, "shares": n}`."""
-    front = context.deps
-    await access_member(front.graph, params.id)
-    found = await member_queries.received(front.reads, context.caller.member_id, params.id)
+    app_context = context.app
+    await access_member(app_context.graph, params.id)
+    found = await member_queries.received(app_context.reads, context.caller.member_id, params.id)
     return {"likes": found.likes, "shares": found.shares}
 
 
@@ -244,32 +244,32 @@ async def update(context: Context, params: CredentialChanges) -> object:
         avatar=params.avatar.data if params.avatar else None,
         header=params.header.data if params.header else None,
     )
-    await members.update_profile(context.deps.writes, actor(context), changes)
+    await members.update_profile(context.app.writes, actor(context), changes)
     return await _shown(context)
 
 
 @router.delete("/api/v1/profile/avatar", scope="write:accounts", answer=CredentialAccount)
 async def remove_avatar(context: Context, _params: None) -> object:
     """Delete the caller's avatar."""
-    await members.remove_picture(context.deps.writes, actor(context), "avatar")
+    await members.remove_picture(context.app.writes, actor(context), "avatar")
     return await _shown(context)
 
 
 @router.delete("/api/v1/profile/header", scope="write:accounts", answer=CredentialAccount)
 async def remove_header(context: Context, _params: None) -> object:
     """Delete the caller's header image."""
-    await members.remove_picture(context.deps.writes, actor(context), "header")
+    await members.remove_picture(context.app.writes, actor(context), "header")
     return await _shown(context)
 
 
 @router.get("/api/v1/preferences", scope="read:accounts", answer=Preferences)
 async def preferences(context: Context, _params: None) -> object:
     """Show the caller's default settings for posting and reading."""
-    return serializers.preferences(await access_member(context.deps.graph, actor(context)))
+    return serializers.preferences(await access_member(context.app.graph, actor(context)))
 
 
 async def _shown(context: Context) -> entities.CredentialAccount:
-    front = context.deps
+    app_context = context.app
     member = actor(context)
-    asking = (await front.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
-    return serializers.credential_account(await profile_of(context, member), front.at, asking)
+    asking = (await app_context.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
+    return serializers.credential_account(await profile_of(context, member), app_context.at, asking)

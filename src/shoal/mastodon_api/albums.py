@@ -101,24 +101,24 @@ class SomePhotos(msgspec.Struct, frozen=True, kw_only=True):
 @router.get("/api/shoal/v1/accounts/{id}/albums", auth="optional", scope="read:accounts", answer=list[Album])
 async def list_albums(context: Context, params: PageOf) -> object:
     """List the albums of an account with photos that the caller may see, newest first; of the caller, all albums."""
-    front = context.deps
+    app_context = context.app
     cursor = cursor_of(params, queries.PAGE, 40)
-    found = await queries.of_member(front.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
-    body = [album_of(one, front.at) for one in found.covers]
+    found = await queries.of_member(app_context.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
+    body = [album_of(one, app_context.at) for one in found.covers]
     return paged(context, body, [one.album.id for one in found.covers], found.next, cursor)
 
 
 @router.get("/api/shoal/v1/albums/{id}", auth="optional", scope="read:statuses", answer=AlbumWithPhotos)
 async def get_album(context: Context, params: PartOfAlbum) -> object:
     """Show an album with a page of its photos, in the order of the album."""
-    front, viewer = context.deps, context.caller.member_id
+    app_context, viewer = context.app, context.caller.member_id
     limit, offset = page_size(params.limit, queries.PHOTOS, 80), min(max(0, params.offset), _MOST_OFFSET)
-    found = await queries.page(front.reads, viewer, params.id, offset, limit)
-    statuses = await front.present.each(viewer, list({one.entry.id: one.entry for one in found.photos}.values()))
+    found = await queries.page(app_context.reads, viewer, params.id, offset, limit)
+    statuses = await app_context.present.each(viewer, list({one.entry.id: one.entry for one in found.photos}.values()))
     made = AlbumWithPhotos(
-        **msgspec.structs.asdict(album_of(queries.Cover(found.album, found.total), front.at)),
-        account=raw(front.present.account(found.owner)),
-        photos=[AlbumPhoto(attachment(one.media, front.at), raw(statuses[one.entry.id])) for one in found.photos],
+        **msgspec.structs.asdict(album_of(queries.Cover(found.album, found.total), app_context.at)),
+        account=raw(app_context.present.account(found.owner)),
+        photos=[AlbumPhoto(attachment(one.media, app_context.at), raw(statuses[one.entry.id])) for one in found.photos],
     )
     return offset_page(context, made, offset, limit, more=found.next is not None)
 
@@ -126,16 +126,16 @@ async def get_album(context: Context, params: PartOfAlbum) -> object:
 @router.post("/api/shoal/v1/albums", scope="write:accounts", answer=Album)
 async def create(context: Context, params: NewAlbum) -> object:
     """Create an empty album."""
-    front = context.deps
-    made = await albums.create(front.writes, actor(context), params.title, params.description)
-    return album_of(queries.Cover(made, 0), front.at)
+    app_context = context.app
+    made = await albums.create(app_context.writes, actor(context), params.title, params.description)
+    return album_of(queries.Cover(made, 0), app_context.at)
 
 
 @router.put("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=Album)
 async def update(context: Context, params: AlbumChanges) -> object:
     """Change the title or the description of an own album."""
     await albums.update(
-        context.deps.writes, actor(context), params.id, title=params.title, description=params.description
+        context.app.writes, actor(context), params.id, title=params.title, description=params.description
     )
     return await _own(context, params.id)
 
@@ -143,33 +143,33 @@ async def update(context: Context, params: AlbumChanges) -> object:
 @router.delete("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=dict)
 async def delete(context: Context, params: One) -> object:
     """Delete an own album. Its statuses are not deleted."""
-    await albums.delete(context.deps.writes, actor(context), params.id)
+    await albums.delete(context.app.writes, actor(context), params.id)
     return {}
 
 
 @router.post("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
 async def add_photos(context: Context, params: NewPhotos) -> object:
     """Append media of an own status to an own album."""
-    await albums.put_in(context.deps.writes, actor(context), params.id, params.status_id, params.media_ids)
+    await albums.put_in(context.app.writes, actor(context), params.id, params.status_id, params.media_ids)
     return await _own(context, params.id)
 
 
 @router.delete("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
 async def remove_photos(context: Context, params: SomePhotos) -> object:
     """Remove media from an own album."""
-    await albums.take_out(context.deps.writes, actor(context), params.id, params.media_ids)
+    await albums.take_out(context.app.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 
 
 @router.put("/api/shoal/v1/albums/{id}/order", scope="write:accounts", answer=Album)
 async def reorder_photos(context: Context, params: SomePhotos) -> object:
     """Move media of an own album to its start, in this order; the others keep their order."""
-    await albums.arrange(context.deps.writes, actor(context), params.id, params.media_ids)
+    await albums.arrange(context.app.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 
 
 async def _own(context: Context, album_id: int) -> Album:
-    front = context.deps
-    found = await queries.page(front.reads, actor(context), album_id, limit=4)
+    app_context = context.app
+    found = await queries.page(app_context.reads, actor(context), album_id, limit=4)
     first = tuple(one.media for one in found.photos if one.media.preview_key)
-    return album_of(queries.Cover(found.album, found.total, first), front.at)
+    return album_of(queries.Cover(found.album, found.total, first), app_context.at)

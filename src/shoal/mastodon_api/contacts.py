@@ -81,14 +81,14 @@ class FollowListParams(msgspec.Struct, frozen=True):
 @router.get("/api/shoal/v1/contacts/salt", answer=HashTerms)
 async def get_hash_terms(context: Context, _params: None) -> object:
     """Return the salt and algorithm with which clients hash e-mail addresses before sending them."""
-    salt = await contact_salt(context.deps.writes)
+    salt = await contact_salt(context.app.writes)
     return HashTerms(salt=salt, algorithm=ALGORITHM, bits=BITS, most=MOST_HASHES)
 
 
 @router.post("/api/shoal/v1/contacts", limit_class="contacts", answer=FoundContacts, max_body=4 * FORM)
 async def find_by_hashes(context: Context, params: HashesParams) -> object:
     """Find accounts by hashed e-mail addresses, among those that allow it."""
-    return _shown(context, await contacts_by_hash(context.deps.reads, actor(context), params.hashes))
+    return _shown(context, await contacts_by_hash(context.app.reads, actor(context), params.hashes))
 
 
 @router.post(
@@ -99,21 +99,21 @@ async def find_by_hashes(context: Context, params: HashesParams) -> object:
 )
 async def find_in_archive(context: Context, params: FollowListParams) -> object:
     """Find accounts of people whom the caller follows on another network, by a file of its archive or by handles."""
-    front, viewer = context.deps, actor(context)
+    app_context, viewer = context.app, actor(context)
     if (params.file is None) is not bool(params.handles):
         raise InvalidInput("file: either the file of an archive or handles, and not both", field="file")
     if params.file is None:
-        return _shown(context, await followees_by_handle(front.reads, viewer, params.handles))
+        return _shown(context, await followees_by_handle(app_context.reads, viewer, params.handles))
     archive = params.file.data
     params.file.close()
-    return _shown(context, await followees_in_archive(front.reads, viewer, archive))
+    return _shown(context, await followees_in_archive(app_context.reads, viewer, archive))
 
 
 def _shown(context: Context, found: ContactsFound) -> FoundContacts:
     return FoundContacts(
         contacts=[
             FoundContact(
-                account=raw(context.deps.present.account(one.profile)),
+                account=raw(context.app.present.account(one.profile)),
                 given=one.given,
                 match=one.match,
                 following=one.following,

@@ -52,7 +52,7 @@ from shoal.streaming.hub import Hub
 
 
 @dataclass(frozen=True, slots=True)
-class Deps:
+class AppParts:
     """The parts of a running network from which the front end is built."""
 
     settings: Settings
@@ -87,8 +87,8 @@ class Deps:
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
-    """The services that a handler finds in `context.deps`. See `Deps` for the fields that both have."""
+class AppContext:
+    """The services that a handler finds in `context.app`. See `AppParts` for the fields that both have."""
 
     settings: Settings
     graph: Graph
@@ -134,49 +134,49 @@ class Front:
         return self.server_key.public if self.server_key else ""
 
 
-Context = routes.Context[Front]
+Context = routes.Context[AppContext]
 
 
-def acting(front: Front, caller: routes.Caller, request: Request) -> Front:
+def acting(app_context: AppContext, caller: routes.Caller, request: Request) -> AppContext:
     """Return the front whose commands record the caller and its address in the audit log."""
     address = client_of(request.scope).partition("%")[0][:MAX_ADDRESS]
-    return replace(front, writes=front.writes.by(Actor(caller.member_id or 0, caller.name, address)))
+    return replace(app_context, writes=app_context.writes.by(Actor(caller.member_id or 0, caller.name, address)))
 
 
-def front_of(deps: Deps) -> Front:
+def app_context_of(app_parts: AppParts) -> AppContext:
     """Return a front end of these parts, with its own caches."""
-    settings = deps.settings
-    base_url = deps.base_url or settings.base_url or f"http://{settings.host}:{settings.port}"
-    at = Addresses(base_url.rstrip("/"), deps.writes.domain)
+    settings = app_parts.settings
+    base_url = app_parts.base_url or settings.base_url or f"http://{settings.host}:{settings.port}"
+    at = Addresses(base_url.rstrip("/"), app_parts.writes.domain)
     answers: ResponseCache[Reply] | None = None
-    if isinstance(deps.store, CachedGraph):
-        answers = ResponseCache(deps.store.changes, settings.answer_cache, kept)
+    if isinstance(app_parts.store, CachedGraph):
+        answers = ResponseCache(app_parts.store.changes, settings.answer_cache, kept)
     background = Background()
-    return Front(
+    return AppContext(
         settings=settings,
         answers=answers,
-        graph=deps.writes.graph,
-        store=deps.store,
-        writes=replace(deps.writes, background=background),
-        reads=deps.reads,
-        media=deps.media,
+        graph=app_parts.writes.graph,
+        store=app_parts.store,
+        writes=replace(app_parts.writes, background=background),
+        reads=app_parts.reads,
+        media=app_parts.media,
         at=at,
-        present=Presenter(deps.writes.graph, at, settings.object_cache),
-        network_totals=NetworkTotals(deps.store),
-        ledger=Ledger(deps.store),
-        limiter=deps.limiter or MemoryLimiter(rules(settings)),
+        present=Presenter(app_parts.writes.graph, at, settings.object_cache),
+        network_totals=NetworkTotals(app_parts.store),
+        ledger=Ledger(app_parts.store),
+        limiter=app_parts.limiter or MemoryLimiter(rules(settings)),
         pictures=Pictures(),
-        streams=Streams(deps.hub, deps.pace),
-        readiness=Readiness(deps.probes),
-        engines=EngineWatch(deps.engines),
-        server_key=deps.server_key,
-        ip_guard=IpGuard(deps.store),
-        recorder=deps.recorder,
+        streams=Streams(app_parts.hub, app_parts.pace),
+        readiness=Readiness(app_parts.probes),
+        engines=EngineWatch(app_parts.engines),
+        server_key=app_parts.server_key,
+        ip_guard=IpGuard(app_parts.store),
+        recorder=app_parts.recorder,
         meter=Meter(slow_ms=settings.slow_ms),
-        uses=TokenUses(deps.writes, deps.tell_use),
+        uses=TokenUses(app_parts.writes, app_parts.tell_use),
         background=background,
-        demo_member=deps.demo_member,
-        archives=deps.archives,
+        demo_member=app_parts.demo_member,
+        archives=app_parts.archives,
     )
 
 
@@ -281,7 +281,7 @@ async def entries_page(
 
     With `filters_applied` the entries already list the caller's filters that match them.
     """
-    body = await context.deps.present.page(
+    body = await context.app.present.page(
         context.caller.member_id, page.entries, listed_data(wanted=with_data), filters_applied=filters_applied
     )
     return paged(context, body, [entry.id for entry in page.entries], page.next, cursor)
@@ -289,7 +289,7 @@ async def entries_page(
 
 def people_page(context: Context, people: MemberPage, cursor: Cursor) -> Reply:
     """Return a page of accounts, whose cursors are the times of the associations."""
-    return paged(context, context.deps.present.accounts(people.profiles), people.times, people.next, cursor)
+    return paged(context, context.app.present.accounts(people.profiles), people.times, people.next, cursor)
 
 
 def paged(context: Context, body: object, cursors: Sequence[int], after: int | None, cursor: Cursor) -> Reply:
@@ -317,12 +317,12 @@ def offset_page(context: Context, body: object, offset: int, limit: int, *, more
 def address_of(context: Context) -> str:
     """Return the URL of the request below this server's own root, regardless of proxies."""
     scope = context.request.scope
-    return f"{context.deps.at.root}{quote(scope['path'])}?{scope['query_string'].decode('latin-1')}"
+    return f"{context.app.at.root}{quote(scope['path'])}?{scope['query_string'].decode('latin-1')}"
 
 
 async def entry_of(context: Context, id_: int) -> Entry:
     """Return a post or share as the caller sees it. Raises `NotFound`."""
-    found = await hydrate(context.deps.graph, context.caller.member_id, (id_,), unasked=False)
+    found = await hydrate(context.app.graph, context.caller.member_id, (id_,), unasked=False)
     if not found:
         raise NotFound("Record not found")
     return found[0]
@@ -330,21 +330,21 @@ async def entry_of(context: Context, id_: int) -> Entry:
 
 async def show(context: Context, id_: int) -> bytes:
     """Return a status as the caller sees it. Raises `NotFound`."""
-    return await context.deps.present.status(context.caller.member_id, await entry_of(context, id_))
+    return await context.app.present.status(context.caller.member_id, await entry_of(context, id_))
 
 
 async def show_taken_back(context: Context, id_: int) -> bytes:
     """Return a status from which the caller withdraws a reaction, even if it is hidden from them. Raises `NotFound`."""
-    front = context.deps
-    entry = await hydrate_taken_back(front.graph, actor(context), id_)
+    app_context = context.app
+    entry = await hydrate_taken_back(app_context.graph, actor(context), id_)
     if entry is None:
         raise NotFound("Record not found")
-    return await front.present.status(actor(context), entry)
+    return await app_context.present.status(actor(context), entry)
 
 
 async def profile_of(context: Context, member_id: int) -> Profile:
     """Return a member with their counts. Raises `NotFound`."""
-    found = await profiles_by_id(context.deps.graph, context.caller.member_id, (member_id,))
+    found = await profiles_by_id(context.app.graph, context.caller.member_id, (member_id,))
     if not found:
         raise NotFound("Record not found")
     return found[0]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shoal.commands import conversations as commands
 from shoal.http.pagination import StatusesQuery, listed_data
 from shoal.http.responses import raw
-from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
+from shoal.mastodon_api.context import AppContext, Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities.notifications import Conversation
 from shoal.queries import conversations as queries
 
@@ -17,10 +17,10 @@ router = Router()
 @router.get("/api/v1/conversations", scope="read:statuses", answer=list[Conversation])
 async def list_conversations(context: Context, params: StatusesQuery) -> object:
     """List the caller's conversations, most recently active first."""
-    front = context.deps
+    app_context = context.app
     cursor = cursor_of(params)
-    page = await queries.page(front.reads, actor(context), cursor)
-    body = await shown(front, actor(context), page.items, listed_data(wanted=params.with_data))
+    page = await queries.page(app_context.reads, actor(context), cursor)
+    body = await shown(app_context, actor(context), page.items, listed_data(wanted=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
@@ -39,24 +39,26 @@ async def unread(context: Context, params: One) -> object:
 @router.delete("/api/v1/conversations/{id}", scope="write:conversations", answer=dict)
 async def remove(context: Context, params: One) -> object:
     """Remove a conversation from the list, until someone replies in it."""
-    await commands.remove(context.deps.writes, actor(context), params.id)
+    await commands.remove(context.app.writes, actor(context), params.id)
     return {}
 
 
 async def _marked(context: Context, params: One, *, unread: bool) -> Conversation:
-    front = context.deps
-    await commands.mark(front.writes, actor(context), params.id, unread=unread)
-    found = await queries.one(front.reads, actor(context), params.id)
-    return (await shown(front, actor(context), (found,)))[0]
+    app_context = context.app
+    await commands.mark(app_context.writes, actor(context), params.id, unread=unread)
+    found = await queries.one(app_context.reads, actor(context), params.id)
+    return (await shown(app_context, actor(context), (found,)))[0]
 
 
-async def shown(front: Front, viewer: int, items: Sequence[queries.Conversation], data: int = 0) -> list[Conversation]:
-    statuses = await front.present.each(viewer, [item.last for item in items], data)
+async def shown(
+    app_context: AppContext, viewer: int, items: Sequence[queries.Conversation], data: int = 0
+) -> list[Conversation]:
+    statuses = await app_context.present.each(viewer, [item.last for item in items], data)
     return [
         Conversation(
             id=str(item.root_id),
             unread=item.unread,
-            accounts=[raw(front.present.account(profile)) for profile in item.people],
+            accounts=[raw(app_context.present.account(profile)) for profile in item.people],
             last_status=raw(statuses[item.last.id]),
         )
         for item in items

@@ -151,38 +151,38 @@ def _change_of(params: FilterParams) -> FilterChange:
 @router.get("/api/v2/filters", scope="read:filters", answer=list[Filter])
 async def list_filters(context: Context, _params: None) -> object:
     """List the caller's filters."""
-    return [filter_entity(filter_) for filter_ in await filters_of(context.deps.graph, actor(context))]
+    return [filter_entity(filter_) for filter_ in await filters_of(context.app.graph, actor(context))]
 
 
 @router.post("/api/v2/filters", scope="write:filters", answer=Filter)
 async def create(context: Context, params: FilterParams) -> object:
     """Create a filter with its keywords."""
-    return filter_entity(await filters.create(context.deps.writes, actor(context), _change_of(params)))
+    return filter_entity(await filters.create(context.app.writes, actor(context), _change_of(params)))
 
 
 @router.get("/api/v2/filters/{id}", scope="read:filters", answer=Filter)
 async def get_filter(context: Context, params: One) -> object:
     """Show an own filter."""
-    return filter_entity(await own_object(context.deps.graph, values.Filter, actor(context), params.id))
+    return filter_entity(await own_object(context.app.graph, values.Filter, actor(context), params.id))
 
 
 @router.put("/api/v2/filters/{id}", scope="write:filters", answer=Filter)
 async def update(context: Context, params: ChangedFilter) -> object:
     """Update a filter: omitted fields keep their values, and keywords are added, changed or (`_destroy`) deleted."""
-    return filter_entity(await filters.update(context.deps.writes, actor(context), params.id, _change_of(params)))
+    return filter_entity(await filters.update(context.app.writes, actor(context), params.id, _change_of(params)))
 
 
 @router.delete("/api/v2/filters/{id}", scope="write:filters", answer=dict)
 async def delete(context: Context, params: One) -> object:
     """Delete a filter and its keywords."""
-    await filters.delete(context.deps.writes, actor(context), params.id)
+    await filters.delete(context.app.writes, actor(context), params.id)
     return {}
 
 
 @router.get("/api/v2/filters/{id}/keywords", scope="read:filters", answer=list[FilterKeyword])
 async def list_keywords(context: Context, params: One) -> object:
     """List the keywords of a filter."""
-    filter_ = await own_object(context.deps.graph, values.Filter, actor(context), params.id)
+    filter_ = await own_object(context.app.graph, values.Filter, actor(context), params.id)
     return [keyword_entity(word) for word in filter_.keywords]
 
 
@@ -190,33 +190,33 @@ async def list_keywords(context: Context, params: One) -> object:
 async def add_keyword(context: Context, params: KeywordOf) -> object:
     """Add a keyword to a filter."""
     word = KeywordChange(keyword=params.keyword, whole_word=params.whole_word)
-    changed = await filters.update(context.deps.writes, actor(context), params.id, FilterChange(words=[word]))
+    changed = await filters.update(context.app.writes, actor(context), params.id, FilterChange(words=[word]))
     return keyword_entity(changed.keywords[-1])
 
 
 @router.get("/api/v2/filters/keywords/{id}", scope="read:filters", answer=FilterKeyword)
 async def get_keyword(context: Context, params: One) -> object:
     """Show a keyword of a filter."""
-    return keyword_entity((await filters.filter_of_keyword(context.deps.graph, actor(context), params.id))[1])
+    return keyword_entity((await filters.filter_of_keyword(context.app.graph, actor(context), params.id))[1])
 
 
 @router.put("/api/v2/filters/keywords/{id}", scope="write:filters", answer=FilterKeyword)
 async def change_keyword(context: Context, params: KeywordOf) -> object:
     """Update a keyword of a filter."""
-    front = context.deps
-    filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
+    app_context = context.app
+    filter_, held = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
     word = KeywordChange(id=held.id, keyword=params.keyword, whole_word=params.whole_word)
-    changed = await filters.update(front.writes, actor(context), filter_.id, FilterChange(words=[word]))
+    changed = await filters.update(app_context.writes, actor(context), filter_.id, FilterChange(words=[word]))
     return keyword_entity(next(word for word in changed.keywords if word.id == held.id))
 
 
 @router.delete("/api/v2/filters/keywords/{id}", scope="write:filters", answer=dict)
 async def remove_keyword(context: Context, params: One) -> object:
     """Remove a keyword from its filter."""
-    front = context.deps
-    filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
+    app_context = context.app
+    filter_, held = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
     await filters.update(
-        front.writes, actor(context), filter_.id, FilterChange(words=[KeywordChange(id=held.id, gone=True)])
+        app_context.writes, actor(context), filter_.id, FilterChange(words=[KeywordChange(id=held.id, gone=True)])
     )
     return {}
 
@@ -224,26 +224,26 @@ async def remove_keyword(context: Context, params: One) -> object:
 @router.get("/api/v2/filters/{id}/statuses", scope="read:filters", answer=list[FilterStatus])
 async def list_statuses(context: Context, params: One) -> object:
     """List the statuses of a filter."""
-    filter_ = await own_object(context.deps.graph, values.Filter, actor(context), params.id)
+    filter_ = await own_object(context.app.graph, values.Filter, actor(context), params.id)
     return [status_entity(held) for held in filter_.posts]
 
 
 @router.post("/api/v2/filters/{id}/statuses", scope="write:filters", answer=FilterStatus)
 async def add_status(context: Context, params: StatusOf) -> object:
     """Add a status to a filter, which matches it regardless of its text."""
-    return status_entity(await filters.add_post(context.deps.writes, actor(context), params.id, params.status_id))
+    return status_entity(await filters.add_post(context.app.writes, actor(context), params.id, params.status_id))
 
 
 @router.get("/api/v2/filters/statuses/{id}", scope="read:filters", answer=FilterStatus)
 async def get_status(context: Context, params: One) -> object:
     """Show a status of a filter by its id within filters."""
-    return status_entity((await filters.filter_of_post(context.deps.graph, actor(context), params.id))[1])
+    return status_entity((await filters.filter_of_post(context.app.graph, actor(context), params.id))[1])
 
 
 @router.delete("/api/v2/filters/statuses/{id}", scope="write:filters", answer=dict)
 async def remove_status(context: Context, params: One) -> object:
     """Remove a status from its filter."""
-    await filters.remove_post(context.deps.writes, actor(context), params.id)
+    await filters.remove_post(context.app.writes, actor(context), params.id)
     return {}
 
 
@@ -272,7 +272,7 @@ async def list_v1(context: Context, _params: None) -> object:
     """List the caller's filters in the format of API v1, one per keyword."""
     return [
         v1_entity(filter_, word)
-        for filter_ in await filters_of(context.deps.graph, actor(context))
+        for filter_ in await filters_of(context.app.graph, actor(context))
         for word in filter_.keywords
     ]
 
@@ -282,7 +282,7 @@ async def create_v1(context: Context, params: PhraseParams) -> object:
     """Create a filter with one phrase."""
     word = KeywordChange(keyword=params.phrase, whole_word=params.whole_word)
     made = await filters.create(
-        context.deps.writes,
+        context.app.writes,
         actor(context),
         _v1_change_of(params, title=params.phrase or "", irreversible=bool(params.irreversible), word=word),
     )
@@ -292,14 +292,14 @@ async def create_v1(context: Context, params: PhraseParams) -> object:
 @router.get("/api/v1/filters/{id}", scope="read:filters", answer=OldFilter)
 async def get_v1(context: Context, params: One) -> object:
     """Show a filter in the format of API v1."""
-    return v1_entity(*await filters.filter_of_keyword(context.deps.graph, actor(context), params.id))
+    return v1_entity(*await filters.filter_of_keyword(context.app.graph, actor(context), params.id))
 
 
 @router.put("/api/v1/filters/{id}", scope="write:filters", answer=OldFilter)
 async def update_v1(context: Context, params: ChangedPhrase) -> object:
     """Update a filter of API v1."""
-    front = context.deps
-    filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
+    app_context = context.app
+    filter_, held = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
     is_only_keyword = len(filter_.keywords) == 1 and not filter_.posts
     if not is_only_keyword and _changes_more(filter_, params):
         raise InvalidInput(_SHARED)
@@ -307,21 +307,21 @@ async def update_v1(context: Context, params: ChangedPhrase) -> object:
     change = _v1_change_of(
         params, title=params.phrase if is_only_keyword else None, irreversible=params.irreversible, word=word
     )
-    changed = await filters.update(front.writes, actor(context), filter_.id, change)
+    changed = await filters.update(app_context.writes, actor(context), filter_.id, change)
     return v1_entity(changed, next(word for word in changed.keywords if word.id == held.id))
 
 
 @router.delete("/api/v1/filters/{id}", scope="write:filters", answer=dict)
 async def delete_v1(context: Context, params: One) -> object:
     """Delete a filter of API v1; deleting the last keyword deletes the whole filter."""
-    front = context.deps
+    app_context = context.app
     member = actor(context)
-    filter_, held = await filters.filter_of_keyword(front.graph, member, params.id)
+    filter_, held = await filters.filter_of_keyword(app_context.graph, member, params.id)
     if len(filter_.keywords) == 1 and not filter_.posts:
-        await filters.delete(front.writes, member, filter_.id)
+        await filters.delete(app_context.writes, member, filter_.id)
     else:
         await filters.update(
-            front.writes, member, filter_.id, FilterChange(words=[KeywordChange(id=held.id, gone=True)])
+            app_context.writes, member, filter_.id, FilterChange(words=[KeywordChange(id=held.id, gone=True)])
         )
     return {}
 

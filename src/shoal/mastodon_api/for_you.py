@@ -198,17 +198,17 @@ def _explained(entries: Sequence[RankedEntry]) -> list[tuple[Entry, Ranking | No
 @router.get("/api/shoal/v1/timelines/for_you", scope="read:statuses", answer=list[Status])
 async def for_you(context: Context, params: ForYouQuery) -> object:
     """List the statuses most likely to interest the caller, best first; by time if they could not be ranked."""
-    front = context.deps
+    app_context = context.app
     limit = page_size(params.limit)
     cursor = decode_cursor(params.cursor) if params.cursor else None
-    page = await feed.page(front.reads, actor(context), limit, cursor, explain=params.explain)
-    body = await front.present.ranked_page(
+    page = await feed.page(app_context.reads, actor(context), limit, cursor, explain=params.explain)
+    body = await app_context.present.ranked_page(
         actor(context), _explained(page.entries), listed_data(wanted=params.with_data)
     )
     headers = [_feed_header(page.by_time)]
     if page.next:
         query = {"limit": limit, "cursor": page.next} | ({"with_data": "true"} if params.with_data else {})
-        headers.append(("Link", f'<{front.at.root}{_FOR_YOU}?{urlencode(query)}>; rel="next"'))
+        headers.append(("Link", f'<{app_context.at.root}{_FOR_YOU}?{urlencode(query)}>; rel="next"'))
     return Reply(body, headers=tuple(headers))
 
 
@@ -219,7 +219,7 @@ def _feed_header(by_time: str) -> Header:
 async def as_list(context: Context, params: StatusesOf) -> Reply:
     """Return a page of the ranked feed for clients that request it as the timeline of a list."""
     cursor = cursor_of(params)
-    page, by_time = await feed.list_page(context.deps.reads, actor(context), cursor)
+    page, by_time = await feed.list_page(context.app.reads, actor(context), cursor)
     reply = await entries_page(context, page, cursor, with_data=params.with_data)
     return replace(reply, headers=(*reply.headers, _feed_header(by_time)))
 
@@ -227,14 +227,14 @@ async def as_list(context: Context, params: StatusesOf) -> Reply:
 @router.get("/api/shoal/v1/timelines/catch_up", scope="read:statuses", answer=CatchUp)
 async def get_catch_up(context: Context, params: CatchUpQuery) -> object:
     """Return the best of what the caller's followees posted and shared since the caller was last here."""
-    front, viewer = context.deps, actor(context)
+    app_context, viewer = context.app, actor(context)
     since = moment_of_text(params.since) if params.since else None
     if params.since and since is None:
         raise InvalidInput("since: a date and time as in ISO 8601", field="since")
-    found = await catch_up(front.reads, viewer, since, page_size(params.limit), explain=params.explain)
+    found = await catch_up(app_context.reads, viewer, since, page_size(params.limit), explain=params.explain)
     data = listed_data(wanted=params.with_data)
     quiet, best = [
-        await front.present.ranked_page(viewer, _explained(part), data) for part in (found.quiet, found.best)
+        await app_context.present.ranked_page(viewer, _explained(part), data) for part in (found.quiet, found.best)
     ]
     return CatchUp(
         since=moment(found.since),
@@ -250,12 +250,12 @@ async def get_catch_up(context: Context, params: CatchUpQuery) -> object:
 @router.get("/api/shoal/v1/ranking", scope="read:accounts", answer=RankingChoices)
 async def get_ranking(context: Context, _params: None) -> object:
     """Show the recipe by which statuses are ranked for the caller, and the presets."""
-    front = context.deps
-    found = await tastes_of(front.graph, actor(context))
-    recipe = feed.recipe_for(front.reads, found)
+    app_context = context.app
+    found = await tastes_of(app_context.graph, actor(context))
+    recipe = feed.recipe_for(app_context.reads, found)
     return RankingChoices(
         recipe=recipe,
-        link=front.at.recipe(recipe),
+        link=app_context.at.recipe(recipe),
         own=found.recipe is not None,
         on=not found.off,
         presets=dict(PRESETS),
@@ -265,7 +265,7 @@ async def get_ranking(context: Context, _params: None) -> object:
 @router.put("/api/shoal/v1/ranking", scope="write:accounts", answer=RankingChoices)
 async def set_recipe(context: Context, params: RecipeChange) -> object:
     """Set the caller's ranking recipe."""
-    await ranking_commands.set_recipe(context.deps.writes, actor(context), _recipe(params))
+    await ranking_commands.set_recipe(context.app.writes, actor(context), _recipe(params))
     return await get_ranking(context, None)
 
 
@@ -288,28 +288,28 @@ def _recipe(params: RecipeChange) -> Recipe:
 @router.delete("/api/shoal/v1/ranking", scope="write:accounts", answer=RankingChoices)
 async def reset_recipe(context: Context, _params: None) -> object:
     """Reset the caller's ranking recipe to that of the server."""
-    await ranking_commands.set_recipe(context.deps.writes, actor(context), None)
+    await ranking_commands.set_recipe(context.app.writes, actor(context), None)
     return await get_ranking(context, None)
 
 
 @router.put("/api/shoal/v1/ranking/switch", scope="write:accounts", answer=RankingChoices)
 async def switch_ranking(context: Context, params: RankingSwitch) -> object:
     """Enable or disable ranking for the caller."""
-    await ranking_commands.switch(context.deps.writes, actor(context), off=not params.on)
+    await ranking_commands.switch(context.app.writes, actor(context), off=not params.on)
     return await get_ranking(context, None)
 
 
 @router.post("/api/shoal/v1/seen", scope="write:accounts", answer=dict)
 async def report_seen(context: Context, params: SeenStatuses) -> object:
     """Report statuses that the caller has seen, which lowers their rank."""
-    await ranking_commands.add_seen_posts(context.deps.writes, actor(context), params.ids)
+    await ranking_commands.add_seen_posts(context.app.writes, actor(context), params.ids)
     return {}
 
 
 @router.get("/api/shoal/v1/statuses/{id}/why_not", scope="read:statuses", answer=WhyNot)
 async def why_not(context: Context, params: One) -> object:
     """Return the stage and rule that exclude a status from the caller's ranked feed, or its position there."""
-    found = await feed.why_not(context.deps.reads, actor(context), params.id)
+    found = await feed.why_not(context.app.reads, actor(context), params.id)
     return WhyNot(stage=found.stage, rule=found.rule, place=found.place, words=found.words)
 
 
@@ -344,13 +344,13 @@ class Untap(msgspec.Struct, frozen=True, kw_only=True):
 @router.get("/api/shoal/v1/interests", scope="read:accounts", answer=list[Interest])
 async def list_interests(context: Context, params: OffersQuery) -> object:
     """List tags to pick as interests, each with an image: picked tags first, then the most used lately."""
-    front, viewer = context.deps, actor(context)
-    found = await offers(front.reads, viewer, page_size(params.limit, 40, 80))
-    shown = await front.present.each(viewer, [one.example for one in found if one.example is not None])
+    app_context, viewer = context.app, actor(context)
+    found = await offers(app_context.reads, viewer, page_size(params.limit, 40, 80))
+    shown = await app_context.present.each(viewer, [one.example for one in found if one.example is not None])
     return [
         Interest(
             name=one.name,
-            url=front.at.tag(one.name),
+            url=app_context.at.tag(one.name),
             uses=one.uses,
             picked=one.picked,
             status=None if one.example is None else raw(shown[one.example.id]),
@@ -362,7 +362,7 @@ async def list_interests(context: Context, params: OffersQuery) -> object:
 @router.put("/api/shoal/v1/interests", scope="write:accounts", answer=list[Interest])
 async def set_interests(context: Context, params: PickedTags) -> object:
     """Replace the caller's interests with these tags."""
-    await ranking_commands.pick_tags(context.deps.writes, actor(context), params.tags)
+    await ranking_commands.pick_tags(context.app.writes, actor(context), params.tags)
     return await list_interests(context, OffersQuery())
 
 
@@ -385,9 +385,9 @@ async def withdraw_feedback(context: Context, params: Untap) -> object:
 
 
 async def _given(context: Context, status_id: int, step: int, tag: str) -> FeedbackGiven:
-    front, viewer = context.deps, actor(context)
+    app_context, viewer = context.app, actor(context)
     effect = await effect_of(
-        front.reads, viewer, *await ranking_commands.tap_post(front.writes, viewer, status_id, step, tag)
+        app_context.reads, viewer, *await ranking_commands.tap_post(app_context.writes, viewer, status_id, step, tag)
     )
     return FeedbackGiven(
         account_id=str(effect.author_id) if effect.author_id else None,
@@ -406,12 +406,12 @@ async def _given(context: Context, status_id: int, step: int, tag: str) -> Feedb
 @router.get("/api/shoal/v1/feedback", scope="read:accounts", answer=Feedback)
 async def list_feedback(context: Context, _params: None) -> object:
     """List all feedback that the caller has given."""
-    front, viewer = context.deps, actor(context)
-    wishes = (await tastes_of(front.graph, viewer)).wishes
-    profiles = await profiles_by_id(front.graph, viewer, list(wishes.authors))
+    app_context, viewer = context.app, actor(context)
+    wishes = (await tastes_of(app_context.graph, viewer)).wishes
+    profiles = await profiles_by_id(app_context.graph, viewer, list(wishes.authors))
     return Feedback(
         accounts=[
-            TappedAccount(taps=wishes.authors[one.member.id], account=raw(front.present.account(one)))
+            TappedAccount(taps=wishes.authors[one.member.id], account=raw(app_context.present.account(one)))
             for one in profiles
         ],
         tags=[TappedTag(name=name, taps=taps) for name, taps in wishes.tags.items()],
@@ -421,5 +421,5 @@ async def list_feedback(context: Context, _params: None) -> object:
 @router.delete("/api/shoal/v1/feedback", scope="write:accounts", answer=Feedback)
 async def delete_feedback(context: Context, _params: None) -> object:
     """Delete all feedback that the caller has given."""
-    await ranking_commands.forget_taps(context.deps.writes, actor(context))
+    await ranking_commands.forget_taps(context.app.writes, actor(context))
     return await list_feedback(context, None)

@@ -19,7 +19,7 @@ from shoal.http.rate_limits import UNLIMITED
 from shoal.http.responses import Reply
 from shoal.http.routes import Body
 from shoal.mastodon_api.accounts import account_named
-from shoal.mastodon_api.context import Context, Front, Router
+from shoal.mastodon_api.context import AppContext, Context, Router
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.instance import (
     Activity,
@@ -61,20 +61,20 @@ class Domain(msgspec.Struct, frozen=True):
 @router.get("/api/v1/instance/rules", answer=list[Rule])
 async def rules(context: Context, _params: None) -> list[Rule]:
     """List the rules of this server."""
-    return rules_of(context.deps.settings)
+    return rules_of(context.app.settings)
 
 
 @router.get("/api/v1/instance/activity", answer=list[Activity])
 async def activity(context: Context, _params: None) -> list[Activity]:
     """Return the activity of the last twelve weeks, current week first: statuses, authors and new members."""
-    totals = await context.deps.network_totals.totals()
+    totals = await context.app.network_totals.totals()
     return [Activity(str(week.began), str(week.posts), str(week.authors), str(week.members)) for week in totals.weeks]
 
 
 @router.get("/api/v1/instance/extended_description", answer=ExtendedDescription)
 async def extended_description(context: Context, _params: None) -> ExtendedDescription:
     """Return the server's extended description as HTML."""
-    return ExtendedDescription(None, f"<p>{escape(context.deps.settings.description)}</p>")
+    return ExtendedDescription(None, f"<p>{escape(context.app.settings.description)}</p>")
 
 
 @router.get("/api/v1/instance/languages", answer=list[Language])
@@ -134,12 +134,12 @@ async def no_domain(_context: Context, _params: Domain) -> object:
     return b"{}"
 
 
-async def contact(front: Front) -> Account | None:
+async def contact(app_context: AppContext) -> Account | None:
     """Return the contact account, if the setting names one."""
-    name = front.settings.contact_account
-    member = await members.find(front.writes, name) if name else None
-    found = await profiles_by_id(front.graph, None, (member.id,)) if member else []
-    return serializers.account(found[0], front.at) if found else None
+    name = app_context.settings.contact_account
+    member = await members.find(app_context.writes, name) if name else None
+    found = await profiles_by_id(app_context.graph, None, (member.id,)) if member else []
+    return serializers.account(found[0], app_context.at) if found else None
 
 
 _SHOAL = version("shoal")
@@ -156,24 +156,24 @@ _NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
 @router.get("/api/v1/instance", answer=InstanceV1)
 async def v1(context: Context, _params: None) -> object:
     """Show the instance in the format of API v1."""
-    front = context.deps
-    settings, totals = front.settings, await front.network_totals.totals()
+    app_context = context.app
+    settings, totals = app_context.settings, await app_context.network_totals.totals()
     return {
-        "uri": front.at.netloc,
+        "uri": app_context.at.netloc,
         "title": settings.title,
         "short_description": settings.description,
         "description": settings.description,
         "email": settings.contact_email,
         "version": _VERSION,
-        "urls": {"streaming_api": _streaming(front)},
+        "urls": {"streaming_api": _streaming(app_context)},
         "stats": {"user_count": totals.members, "status_count": totals.posts, "domain_count": 1},
-        "thumbnail": front.at.root + MISSING_HEADER,
+        "thumbnail": app_context.at.root + MISSING_HEADER,
         "languages": ["en"],
         "registrations": settings.registrations,
         "approval_required": _waits(settings),
         "invites_enabled": settings.invitations == "members",
-        "configuration": _configuration(front),
-        "contact_account": await contact(front),
+        "configuration": _configuration(app_context),
+        "contact_account": await contact(app_context),
         "rules": rules_of(settings),
     }
 
@@ -181,12 +181,12 @@ async def v1(context: Context, _params: None) -> object:
 @router.get("/api/v2/instance", answer=InstanceV2)
 async def v2(context: Context, _params: None) -> object:
     """Show the instance in the format of API v2."""
-    front = context.deps
-    settings, totals = front.settings, await front.network_totals.totals()
-    thumbnail = front.at.root + MISSING_HEADER
+    app_context = context.app
+    settings, totals = app_context.settings, await app_context.network_totals.totals()
+    thumbnail = app_context.at.root + MISSING_HEADER
     access = {"local": "public", "remote": "disabled"}
     return {
-        "domain": front.at.netloc,
+        "domain": app_context.at.netloc,
         "title": settings.title,
         "version": _VERSION,
         "source_url": _SOURCE,
@@ -196,15 +196,15 @@ async def v2(context: Context, _params: None) -> object:
         "icon": [],
         "languages": ["en"],
         "configuration": {
-            **_configuration(front),
+            **_configuration(app_context),
             "urls": {
-                "streaming": _streaming(front),
+                "streaming": _streaming(app_context),
                 "status": None,
-                "about": f"{front.at.root}/about",
+                "about": f"{app_context.at.root}/about",
                 "privacy_policy": None,
                 "terms_of_service": None,
             },
-            "vapid": {"public_key": front.push_key},
+            "vapid": {"public_key": app_context.push_key},
             "translation": {"enabled": False},
             "timelines_access": {"live_feeds": access, "hashtag_feeds": access, "trending_link_feeds": access},
             "limited_federation": True,
@@ -218,7 +218,7 @@ async def v2(context: Context, _params: None) -> object:
             "url": None,
         },
         "api_versions": {"mastodon": _API_VERSION},
-        "contact": {"email": settings.contact_email, "account": await contact(front)},
+        "contact": {"email": settings.contact_email, "account": await contact(app_context)},
         "rules": rules_of(settings),
     }
 
@@ -228,15 +228,15 @@ def _waits(settings: Settings) -> bool:
     return settings.approval or settings.signup_work > 0
 
 
-def _configuration(front: Front) -> dict[str, object]:
-    limits, uploads = front.writes.limits, front.media.limits
-    clips = front.media.clips.limits if front.media.clips else None
+def _configuration(app_context: AppContext) -> dict[str, object]:
+    limits, uploads = app_context.writes.limits, app_context.media.limits
+    clips = app_context.media.clips.limits if app_context.media.clips else None
     return {
         "accounts": {
             "max_featured_tags": limits.featured_tags,
             "max_pinned_statuses": limits.pins,
             "max_followed_tags": MAX_FOLLOWED_TAGS,
-            "signup_work": front.settings.signup_work,
+            "signup_work": app_context.settings.signup_work,
         },
         "statuses": {
             "max_characters": limits.text,
@@ -246,7 +246,7 @@ def _configuration(front: Front) -> dict[str, object]:
         },
         "reactions": {"max_reactions": limits.emoji_of_member},
         "media_attachments": {
-            "supported_mime_types": list(front.media.accepted_types),
+            "supported_mime_types": list(app_context.media.accepted_types),
             "description_limit": limits.description,
             "image_size_limit": uploads.max_bytes,
             "image_matrix_limit": uploads.max_pixels,
@@ -263,8 +263,8 @@ def _configuration(front: Front) -> dict[str, object]:
     }
 
 
-def _streaming(front: Front) -> str:
-    return "ws" + front.at.root.removeprefix("http")
+def _streaming(app_context: AppContext) -> str:
+    return "ws" + app_context.at.root.removeprefix("http")
 
 
 @router.get("/health", limit_class=UNLIMITED, answer=Body("text/plain"))
@@ -276,7 +276,7 @@ async def health(_context: Context, _params: None) -> object:
 @router.get("/ready", limit_class=UNLIMITED, answer=dict[str, str], refuses=(503,))
 async def ready(context: Context, _params: None) -> object:
     """Return whether the stores, timelines and broker are reachable; the status is 503 if one is not."""
-    parts = await context.deps.readiness.parts()
+    parts = await context.app.readiness.parts()
     said = {name: "ok" if well else "does not answer" for name, well in parts.items()}
     return Reply(said, 200 if all(parts.values()) else 503)
 
@@ -284,24 +284,24 @@ async def ready(context: Context, _params: None) -> object:
 @router.get("/.well-known/nodeinfo", answer=NodeinfoLinks)
 async def nodeinfo_links(context: Context, _params: None) -> object:
     """Return the links to the nodeinfo documents."""
-    return {"links": [{"rel": _NODEINFO, "href": f"{context.deps.at.root}/nodeinfo/2.0"}]}
+    return {"links": [{"rel": _NODEINFO, "href": f"{context.app.at.root}/nodeinfo/2.0"}]}
 
 
 @router.get("/nodeinfo/2.0", answer=Nodeinfo)
 async def nodeinfo(context: Context, _params: None) -> object:
     """Return the software and size of this server, in the format of nodeinfo 2.0."""
-    front = context.deps
-    totals = await front.network_totals.totals()
+    app_context = context.app
+    totals = await app_context.network_totals.totals()
     return {
         "version": "2.0",
         "software": {"name": "shoal", "version": _SHOAL},
         "protocols": [],
         "services": {"inbound": [], "outbound": []},
-        "openRegistrations": front.settings.registrations,
+        "openRegistrations": app_context.settings.registrations,
         "usage": {"users": {"total": totals.members, "activeMonth": totals.active}, "localPosts": totals.posts},
         "metadata": {
-            "nodeName": front.settings.title,
-            "nodeDescription": front.settings.description,
+            "nodeName": app_context.settings.title,
+            "nodeDescription": app_context.settings.description,
             # Pleroma clients detect support for emoji reactions by this name.
             "features": ["pleroma_emoji_reactions"],
             # Clients that select their protocol by software recognize forks of Mastodon by this key.
@@ -325,31 +325,31 @@ class Resource(msgspec.Struct, frozen=True):
 @router.get("/.well-known/host-meta", answer=Body("application/xrd+xml"))
 async def host_meta(context: Context, _params: None) -> Response:
     """Return the URL of WebFinger as XRD."""
-    return Response(_XRD.format(root=context.deps.at.root), media_type="application/xrd+xml")
+    return Response(_XRD.format(root=context.app.at.root), media_type="application/xrd+xml")
 
 
 @router.get("/.well-known/webfinger", answer=Body("application/jrd+json", WebFinger), refuses=(404, 410))
 async def webfinger(context: Context, params: Resource) -> Response:
     """Look up an account by `acct:name@domain` or the URL of its profile."""
-    front = context.deps
-    member = await account_named(front, _name(front, params.resource))
-    url = front.at.account(member.name)
+    app_context = context.app
+    member = await account_named(app_context, _name(app_context, params.resource))
+    url = app_context.at.account(member.name)
     found = WebFinger(
-        subject=f"acct:{member.name}@{front.at.domain}",
+        subject=f"acct:{member.name}@{app_context.at.domain}",
         aliases=[url],
         links=[WebFingerLink(_PROFILE, "text/html", url)],
     )
     return Response(msgspec.json.encode(found), media_type="application/jrd+json")
 
 
-def _name(front: Front, resource: str) -> str:
+def _name(app_context: AppContext, resource: str) -> str:
     """Return the user name in a resource. Raises `NotFound` for one of another server."""
-    if resource.startswith(front.at.root + "/"):
-        name = resource.removeprefix(front.at.root + "/")
+    if resource.startswith(app_context.at.root + "/"):
+        name = resource.removeprefix(app_context.at.root + "/")
         here = name.startswith("@")
     else:
         name, _, domain = resource.removeprefix("acct:").removeprefix("@").partition("@")
-        here = domain.lower() in front.at.names
+        here = domain.lower() in app_context.at.names
     name = name.removeprefix("@")
     if not here or "@" in name:
         raise NotFound("Record not found")

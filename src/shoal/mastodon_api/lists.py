@@ -62,20 +62,20 @@ class AccountsOf(PageOf, frozen=True, kw_only=True):
 @router.get("/api/v1/lists", scope="read:lists", answer=list[UserList])
 async def list_lists(context: Context, _params: None) -> object:
     """List the caller's lists, oldest first; before them "For you", if this server provides it as a list."""
-    front = context.deps
-    ranked = [for_you_list(actor(context))] if front.settings.for_you_list else []
-    owned = await queries.owned(front.graph, actor(context))
+    app_context = context.app
+    ranked = [for_you_list(actor(context))] if app_context.settings.for_you_list else []
+    owned = await queries.owned(app_context.graph, actor(context))
     return [user_list(one) for one in (*ranked, *owned)]
 
 
 def _is_for_you(context: Context, list_id: int) -> bool:
-    return list_id == FOR_YOU_LIST and context.deps.settings.for_you_list
+    return list_id == FOR_YOU_LIST and context.app.settings.for_you_list
 
 
 async def _own(context: Context, list_id: int) -> MemberList:
     if _is_for_you(context, list_id):
         return for_you_list(actor(context))
-    return await own_object(context.deps.graph, MemberList, actor(context), list_id)
+    return await own_object(context.app.graph, MemberList, actor(context), list_id)
 
 
 def _check_changeable(context: Context, list_id: int) -> None:
@@ -96,7 +96,7 @@ async def get_list(context: Context, params: One) -> object:
 async def create(context: Context, params: NewList) -> object:
     """Create an empty list."""
     made = await lists.create(
-        context.deps.writes, actor(context), params.title, replies=params.replies_policy, exclusive=params.exclusive
+        context.app.writes, actor(context), params.title, replies=params.replies_policy, exclusive=params.exclusive
     )
     return user_list(made)
 
@@ -106,7 +106,7 @@ async def update(context: Context, params: ListChanges) -> object:
     """Change an own list."""
     _check_changeable(context, params.id)
     changed = await lists.update(
-        context.deps.writes,
+        context.app.writes,
         actor(context),
         params.id,
         title=params.title,
@@ -120,7 +120,7 @@ async def update(context: Context, params: ListChanges) -> object:
 async def delete(context: Context, params: One) -> object:
     """Delete an own list."""
     _check_changeable(context, params.id)
-    await lists.delete(context.deps.writes, actor(context), params.id)
+    await lists.delete(context.app.writes, actor(context), params.id)
     return {}
 
 
@@ -132,7 +132,7 @@ async def list_accounts(context: Context, params: AccountsOf) -> object:
     cursor = cursor_of(params, 40, 80)
     if params.limit == 0:
         cursor = cursor.of(queries.MAX_MEMBERS)
-    found = await members.page(context.deps.reads, member, params.id, LISTS, cursor, followed_by=member)
+    found = await members.page(context.app.reads, member, params.id, LISTS, cursor, followed_by=member)
     return people_page(context, found, cursor)
 
 
@@ -140,7 +140,7 @@ async def list_accounts(context: Context, params: AccountsOf) -> object:
 async def add_accounts(context: Context, params: Accounts) -> object:
     """Add followed accounts to an own list: all of them, or none."""
     _check_changeable(context, params.id)
-    await lists.put_on(context.deps.writes, actor(context), params.id, params.account_ids)
+    await lists.put_on(context.app.writes, actor(context), params.id, params.account_ids)
     return {}
 
 
@@ -148,16 +148,16 @@ async def add_accounts(context: Context, params: Accounts) -> object:
 async def remove_accounts(context: Context, params: Accounts) -> object:
     """Remove accounts from an own list."""
     _check_changeable(context, params.id)
-    await lists.take_off(context.deps.writes, actor(context), params.id, params.account_ids)
+    await lists.take_off(context.app.writes, actor(context), params.id, params.account_ids)
     return {}
 
 
 @router.get("/api/v1/accounts/{id}/lists", scope="read:lists", answer=list[UserList])
 async def lists_with_account(context: Context, params: One) -> object:
     """List the caller's lists that contain an account."""
-    front = context.deps
-    await access_member(front.graph, params.id)
-    found = await queries.with_member(front.graph, actor(context), params.id)
+    app_context = context.app
+    await access_member(app_context.graph, params.id)
+    found = await queries.with_member(app_context.graph, actor(context), params.id)
     return [user_list(one) for one in found]
 
 
@@ -167,5 +167,5 @@ async def timeline(context: Context, params: StatusesOf) -> object:
     if _is_for_you(context, params.id):
         return await for_you.as_list(context, params)
     cursor = cursor_of(params)
-    page = await queries.page(context.deps.reads, actor(context), params.id, cursor)
+    page = await queries.page(context.app.reads, actor(context), params.id, cursor)
     return await entries_page(context, page, cursor, with_data=params.with_data)

@@ -72,72 +72,72 @@ class Attempt:
 async def log_in(context: Context, name: str, password: str) -> Member:
     """Log in without a second factor."""
     async with hashing(context.request.scope):
-        return await members.log_in(context.deps.writes, name, password, _attempt(context))
+        return await members.log_in(context.app.writes, name, password, _attempt(context))
 
 
 async def knows_password(context: Context, name: str, password: str) -> Member:
     """Check a name and password, without the second factor."""
     async with hashing(context.request.scope):
-        return await members.knows_password(context.deps.writes, name, password, _attempt(context))
+        return await members.knows_password(context.app.writes, name, password, _attempt(context))
 
 
 async def code_counts(context: Context, member: Member, code: str) -> bool:
-    return await authentication.code_counts(context.deps.writes, member, code, _attempt(context))
+    return await authentication.code_counts(context.app.writes, member, code, _attempt(context))
 
 
 async def by_passkey(context: Context, answer: str) -> Member:
-    return await members.by_passkey(context.deps.writes, answer, _attempt(context))
+    return await members.by_passkey(context.app.writes, answer, _attempt(context))
 
 
 async def turn_on_by_passkey(context: Context, member_id: int, password: str, answer: str) -> list[str]:
     async with hashing(context.request.scope):
         return await second_factor.turn_on_by_passkey(
-            context.deps.writes, member_id, password, answer, _attempt(context)
+            context.app.writes, member_id, password, answer, _attempt(context)
         )
 
 
 async def add_passkey(context: Context, member_id: int, name: str, answer: str, password: str, code: str) -> None:
     async with hashing(context.request.scope):
-        await passkeys.add(context.deps.writes, member_id, name, answer, password, code, _attempt(context))
+        await passkeys.add(context.app.writes, member_id, name, answer, password, code, _attempt(context))
 
 
 async def remove_passkey(context: Context, member_id: int, id_: str, password: str, code: str) -> None:
     async with hashing(context.request.scope):
-        await passkeys.remove(context.deps.writes, member_id, id_, password, code, _attempt(context))
+        await passkeys.remove(context.app.writes, member_id, id_, password, code, _attempt(context))
 
 
 async def turn_on(context: Context, member_id: int, password: str, key: str, code: str) -> list[str]:
     async with hashing(context.request.scope):
-        return await second_factor.turn_on(context.deps.writes, member_id, password, key, code, _attempt(context))
+        return await second_factor.turn_on(context.app.writes, member_id, password, key, code, _attempt(context))
 
 
 async def turn_off(context: Context, member_id: int, password: str, code: str) -> None:
-    required = context.deps.settings.staff_second_factor
+    required = context.app.settings.staff_second_factor
     async with hashing(context.request.scope):
         await second_factor.turn_off(
-            context.deps.writes, member_id, password, code, _attempt(context), required=required
+            context.app.writes, member_id, password, code, _attempt(context), required=required
         )
 
 
 async def new_codes(context: Context, member_id: int, code: str) -> list[str]:
-    return await second_factor.new_codes(context.deps.writes, member_id, code, _attempt(context))
+    return await second_factor.new_codes(context.app.writes, member_id, code, _attempt(context))
 
 
 async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
     async with hashing(context.request.scope):
-        await credentials.change_password(context.deps.writes, member_id, current, password, _attempt(context))
+        await credentials.change_password(context.app.writes, member_id, current, password, _attempt(context))
 
 
 async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
     """Send a confirmation mail to a new address. Raises as `credentials.ask_change`, and `TooManyMails`."""
     await count_mail(context, member_id=member_id)
     async with hashing(context.request.scope):
-        await credentials.ask_change(context.deps.writes, member_id, password, address, language, _attempt(context))
+        await credentials.ask_change(context.app.writes, member_id, password, address, language, _attempt(context))
 
 
 async def reset_password(context: Context, proof: str, password: str) -> Member:
     async with hashing(context.request.scope):
-        return await credentials.reset_password(context.deps.writes, proof, password, _attempt(context))
+        return await credentials.reset_password(context.app.writes, proof, password, _attempt(context))
 
 
 async def count_mail(context: Context, account: str = "", member_id: int = 0) -> None:
@@ -148,21 +148,23 @@ async def count_mail(context: Context, account: str = "", member_id: int = 0) ->
     if address:
         keys.insert(0, RateKey("network_mails", network_key(address)))
     for key in keys:
-        window = await context.deps.limiter.take(key)
+        window = await context.app.limiter.take(key)
         if window is not None and window.wait:
             raise TooManyMails("Too many mails were asked for", retry_after=window.wait)
 
 
 async def leave(context: Context, member_id: int, password: str) -> Farewell:
     async with hashing(context.request.scope):
-        return await account_deletions.leave(context.deps.writes, member_id, password, _attempt(context))
+        return await account_deletions.leave(context.app.writes, member_id, password, _attempt(context))
 
 
 async def come_back(context: Context, name: str, password: str) -> Member:
     async with hashing(context.request.scope):
-        return await account_deletions.come_back(context.deps.writes, name, password, _attempt(context))
+        return await account_deletions.come_back(context.app.writes, name, password, _attempt(context))
 
 
 def _attempt(context: Context) -> Attempt:
-    front = context.deps
-    return Attempt(front.limiter, address_of(context.request.scope), site_of(front.at.root, front.settings.title))
+    app_context = context.app
+    return Attempt(
+        app_context.limiter, address_of(context.request.scope), site_of(app_context.at.root, app_context.settings.title)
+    )

@@ -77,41 +77,41 @@ async def upload_and_wait(context: Context, params: NewMedia) -> object:
     while made.state is MediaState.PROCESSING and time.monotonic() < until:
         async with outside(context.request.scope):
             await asyncio.sleep(_POLL_SECONDS)
-        made = await own_object(context.deps.writes.graph, Media, actor(context), made.id)
+        made = await own_object(context.app.writes.graph, Media, actor(context), made.id)
     return _shown(context, made, 202)
 
 
 @router.get("/api/v1/media/{id}", also=((206, "It is still being processed."),))
 async def get_media(context: Context, params: One) -> object:
     """Show an own file; the status is 206 while it is being processed."""
-    return _shown(context, await own_object(context.deps.writes.graph, Media, actor(context), params.id), 206)
+    return _shown(context, await own_object(context.app.writes.graph, Media, actor(context), params.id), 206)
 
 
 @router.put("/api/v1/media/{id}", max_body=_thumbnail_body)
 async def describe(context: Context, params: MediaChanges) -> object:
     """Change the description, focus or thumbnail of an own file."""
     changed = await media.describe(
-        context.deps.writes,
+        context.app.writes,
         actor(context),
         params.id,
         description=params.description,
         focus=focus_of(params.focus) if params.focus else None,
         thumbnail=params.thumbnail.data if params.thumbnail else None,
     )
-    return attachment(changed, context.deps.at)
+    return attachment(changed, context.app.at)
 
 
 @router.delete("/api/v1/media/{id}", answer=dict)
 async def delete(context: Context, params: One) -> object:
     """Delete an own file that no status or scheduled status uses."""
-    await discard_media(context.deps.writes, actor(context), params.id)
+    await discard_media(context.app.writes, actor(context), params.id)
     return {}
 
 
 async def _uploaded(context: Context, params: NewMedia) -> Media:
     try:
         return await media.upload(
-            context.deps.writes,
+            context.app.writes,
             actor(context),
             params.file.data,
             description=params.description,
@@ -126,4 +126,4 @@ async def _uploaded(context: Context, params: NewMedia) -> Media:
 def _shown(context: Context, made: Media, unready: int) -> Reply:
     if made.state is MediaState.FAILED:
         raise Unfit(made.failure or _FAILED, field="file")
-    return Reply(attachment(made, context.deps.at), 200 if made.state is MediaState.READY else unready)
+    return Reply(attachment(made, context.app.at), 200 if made.state is MediaState.READY else unready)

@@ -84,7 +84,7 @@ async def change_policy_v1(context: Context, params: OldPolicy) -> object:
 async def list_requests(context: Context, params: PageQuery) -> object:
     """List the senders of filtered notifications, most recent notification first."""
     cursor = cursor_of(params, 40, 80)
-    page = await queries.requests_page(context.deps.reads, actor(context), cursor)
+    page = await queries.requests_page(context.app.reads, actor(context), cursor)
     shown = [await _shown(context, item) for item in page.items]
     return paged(context, shown, [item.last for item in page.items], page.next, cursor)
 
@@ -92,34 +92,34 @@ async def list_requests(context: Context, params: PageQuery) -> object:
 @router.get("/api/v1/notifications/requests/{id}", scope="read:notifications", answer=NotificationRequest)
 async def get_request(context: Context, params: One) -> object:
     """Show a sender of filtered notifications."""
-    return await _shown(context, await queries.sender_request(context.deps.reads, actor(context), params.id))
+    return await _shown(context, await queries.sender_request(context.app.reads, actor(context), params.id))
 
 
 @router.post("/api/v1/notifications/requests/{id}/accept", scope="write:notifications", answer=dict)
 async def accept(context: Context, params: One) -> object:
     """Accept the filtered notifications of a sender, and filter none of theirs from now on."""
-    await commands.accept_requests(context.deps.writes, actor(context), {params.id})
+    await commands.accept_requests(context.app.writes, actor(context), {params.id})
     return {}
 
 
 @router.post("/api/v1/notifications/requests/{id}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss(context: Context, params: One) -> object:
     """Dismiss the filtered notifications of a sender."""
-    await commands.dismiss_requests(context.deps.writes, actor(context), {params.id})
+    await commands.dismiss_requests(context.app.writes, actor(context), {params.id})
     return {}
 
 
 @router.post("/api/v1/notifications/requests/accept", scope="write:notifications", answer=dict)
 async def accept_requests(context: Context, params: RequestIds) -> object:
     """Accept the filtered notifications of several senders, and filter none of theirs from now on."""
-    await commands.accept_requests(context.deps.writes, actor(context), {*params.id})
+    await commands.accept_requests(context.app.writes, actor(context), {*params.id})
     return {}
 
 
 @router.post("/api/v1/notifications/requests/dismiss", scope="write:notifications", answer=dict)
 async def dismiss_requests(context: Context, params: RequestIds) -> object:
     """Dismiss the filtered notifications of several senders."""
-    await commands.dismiss_requests(context.deps.writes, actor(context), {*params.id})
+    await commands.dismiss_requests(context.app.writes, actor(context), {*params.id})
     return {}
 
 
@@ -130,14 +130,14 @@ async def merged(_context: Context, _params: None) -> object:
 
 
 async def _own(context: Context) -> NoticePolicy:
-    return (await access_member(context.deps.reads.graph, actor(context))).notices
+    return (await access_member(context.app.reads.graph, actor(context))).notices
 
 
 async def _changed(
     context: Context, params: Policy | OldPolicy, rules: Mapping[str, str], treatment: Callable[[Any], Treatment]
 ) -> NoticePolicy:
     changes = {rule: treatment(value) for name, rule in rules.items() if (value := getattr(params, name)) is not None}
-    return await commands.set_policy(context.deps.writes, actor(context), changes)
+    return await commands.set_policy(context.app.writes, actor(context), changes)
 
 
 def _of_old(held: bool) -> Treatment:
@@ -155,17 +155,17 @@ async def _old_policy(context: Context, policy: NoticePolicy) -> OldNotification
 
 
 async def _summary(context: Context) -> PolicySummary:
-    return PolicySummary(*await queries.held_back(context.deps.reads, actor(context)))
+    return PolicySummary(*await queries.held_back(context.app.reads, actor(context)))
 
 
 async def _shown(context: Context, item: NoticeRequest) -> NotificationRequest:
-    front = context.deps
-    statuses = await front.present.each(actor(context), [item.entry] if item.entry else [])
+    app_context = context.app
+    statuses = await app_context.present.each(actor(context), [item.entry] if item.entry else [])
     return NotificationRequest(
         id=str(item.sender.member.id),
         created_at=moment_of(item.first),
         updated_at=moment_of(item.last),
         notifications_count=str(item.count),
-        account=raw(front.present.account(item.sender)),
+        account=raw(app_context.present.account(item.sender)),
         last_status=raw(statuses[item.entry.id]) if item.entry else UNSET,
     )

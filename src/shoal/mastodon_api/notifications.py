@@ -18,7 +18,7 @@ from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind, 
 from shoal.http.pagination import StatusesQuery, listed_data, page_size
 from shoal.http.params import Id, Limit
 from shoal.http.responses import raw
-from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
+from shoal.mastodon_api.context import AppContext, Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.notifications import (
@@ -79,56 +79,58 @@ def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
 @router.get("/api/v1/notifications", scope="read:notifications", answer=list[Notification], remembered=True)
 async def list_notifications(context: Context, params: NotificationsQuery) -> object:
     """List the caller's notifications, newest first."""
-    front = context.deps
+    app_context = context.app
     cursor = cursor_of(params, 40, 80)
-    page = await queries.page(front.reads, actor(context), cursor, query_of(params))
-    body = await shown(front, actor(context), page.items, listed_data(wanted=params.with_data))
+    page = await queries.page(app_context.reads, actor(context), cursor, query_of(params))
+    body = await shown(app_context, actor(context), page.items, listed_data(wanted=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
 @router.get("/api/v1/notifications/{id}", scope="read:notifications", answer=Notification)
 async def get_notification(context: Context, params: One) -> object:
     """Return a single notification."""
-    front = context.deps
-    found = await queries.one(front.reads, actor(context), params.id)
-    return (await shown(front, actor(context), (found,)))[0]
+    app_context = context.app
+    found = await queries.one(app_context.reads, actor(context), params.id)
+    return (await shown(app_context, actor(context), (found,)))[0]
 
 
 @router.post("/api/v1/notifications/dismiss", scope="write:notifications", answer=dict)
 @router.post("/api/v1/notifications/{id}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss(context: Context, params: One) -> object:
     """Dismiss a single notification."""
-    await commands.dismiss(context.deps.writes, actor(context), params.id)
+    await commands.dismiss(context.app.writes, actor(context), params.id)
     return {}
 
 
 @router.post("/api/v1/notifications/clear", scope="write:notifications", answer=dict)
 async def clear(context: Context, _params: None) -> object:
     """Delete all of the account's notifications."""
-    await commands.clear(context.deps.writes, actor(context))
+    await commands.clear(context.app.writes, actor(context))
     return {}
 
 
 @router.get("/api/v1/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_count(context: Context, params: Unread) -> object:
     """Count the notifications since the marker of that timeline; up to 100, or the limit."""
-    return UnreadCount(await queries.unread(context.deps.reads, actor(context), params.most(), query_of(params)))
+    return UnreadCount(await queries.unread(context.app.reads, actor(context), params.most(), query_of(params)))
 
 
-async def shown(front: Front, viewer: int, items: Sequence[queries.Notification], data: int = 0) -> list[Notification]:
-    statuses = await front.present.each(viewer, [item.entry for item in items if item.entry], data)
-    return [_notification(front, item, statuses.get(item.notice.about) if item.entry else None) for item in items]
+async def shown(
+    app_context: AppContext, viewer: int, items: Sequence[queries.Notification], data: int = 0
+) -> list[Notification]:
+    statuses = await app_context.present.each(viewer, [item.entry for item in items if item.entry], data)
+    return [_notification(app_context, item, statuses.get(item.notice.about) if item.entry else None) for item in items]
 
 
-def _notification(front: Front, item: queries.Notification, status: bytes | None) -> Notification:
+def _notification(app_context: AppContext, item: queries.Notification, status: bytes | None) -> Notification:
     return Notification(
         id=str(item.time),
         type=WIRE_KINDS[item.notice.kind],
         group_key=key_of(group_of(item.notice, item.time), item.time),
         created_at=moment_of(item.time),
-        account=raw(front.present.account(item.actor)),
+        account=raw(app_context.present.account(item.actor)),
         status=UNSET if status is None else raw(status),
-        report=reported(front, item),
+        report=reported(app_context, item),
         emoji=item.notice.emoji or UNSET,
     )
 
@@ -137,10 +139,10 @@ def moment_of(time: int) -> str:
     return serializers.moment(milliseconds_of(time))
 
 
-def reported(front: Front, item: queries.Notification) -> moderation_entities.Report | msgspec.UnsetType:
+def reported(app_context: AppContext, item: queries.Notification) -> moderation_entities.Report | msgspec.UnsetType:
     if item.report is None or item.target is None:
         return UNSET
-    return moderation_entities.report(item.report, raw(front.present.account(item.target)))
+    return moderation_entities.report(item.report, raw(app_context.present.account(item.target)))
 
 
 def key_of(group: Group | None, time: int) -> str:
@@ -177,11 +179,13 @@ class OneGroup(msgspec.Struct, frozen=True):
 @router.get("/api/v2/notifications", scope="read:notifications", answer=GroupedNotificationsResults)
 async def list_groups(context: Context, params: GroupsPage) -> object:
     """List the caller's notifications in groups, most recent notification first."""
-    front = context.deps
+    app_context = context.app
     cursor = cursor_of(params, 40, 80)
-    page = await queries.grouped(front.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types))
+    page = await queries.grouped(
+        app_context.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types)
+    )
     results = await _results(
-        front, actor(context), page.groups, params.expand_accounts, listed_data(wanted=params.with_data)
+        app_context, actor(context), page.groups, params.expand_accounts, listed_data(wanted=params.with_data)
     )
     return paged(context, results, [item.time for item in page.items], page.next, cursor)
 
@@ -190,25 +194,25 @@ async def list_groups(context: Context, params: GroupsPage) -> object:
 async def get_group(context: Context, params: OneGroup) -> object:
     """Show a group of notifications."""
     group, items = await _found(context, params.group_key)
-    return await _results(context.deps, actor(context), (queries.Grouped(group, items),), "full")
+    return await _results(context.app, actor(context), (queries.Grouped(group, items),), "full")
 
 
 @router.get("/api/v2/notifications/{group_key}/accounts", scope="read:notifications", answer=list[Account])
 async def group_accounts(context: Context, params: OneGroup) -> object:
     """List the accounts in a group of notifications, newest first."""
     _, items = await _found(context, params.group_key)
-    return context.deps.present.accounts(_people(items))
+    return context.app.present.accounts(_people(items))
 
 
 @router.post("/api/v2/notifications/{group_key}/dismiss", scope="write:notifications", answer=dict)
 async def dismiss_group(context: Context, params: OneGroup) -> object:
     """Dismiss a group of notifications."""
-    front = context.deps
+    app_context = context.app
     key = _parsed(params.group_key)
     if isinstance(key, Group):
-        await commands.dismiss_group(front.writes, actor(context), key)
+        await commands.dismiss_group(app_context.writes, actor(context), key)
     else:
-        await commands.dismiss(front.writes, actor(context), key)
+        await commands.dismiss(app_context.writes, actor(context), key)
     return {}
 
 
@@ -216,7 +220,7 @@ async def dismiss_group(context: Context, params: OneGroup) -> object:
 async def unread_group_count(context: Context, params: UnreadGroups) -> object:
     """Count the groups of notifications since the marker of that timeline; up to 100, or the limit."""
     kinds = _kinds(params.grouped_types)
-    return UnreadCount(await queries.unread(context.deps.reads, actor(context), params.most(), query_of(params), kinds))
+    return UnreadCount(await queries.unread(context.app.reads, actor(context), params.most(), query_of(params), kinds))
 
 
 def _kinds(types: Sequence[str]) -> frozenset[Kind]:
@@ -224,11 +228,11 @@ def _kinds(types: Sequence[str]) -> frozenset[Kind]:
 
 
 async def _found(context: Context, text: str) -> tuple[Group | None, list[queries.Notification]]:
-    front = context.deps
+    app_context = context.app
     key = _parsed(text)
     if isinstance(key, Group):
-        return key, await queries.of_group(front.reads, actor(context), key)
-    return None, [await queries.one(front.reads, actor(context), key)]
+        return key, await queries.of_group(app_context.reads, actor(context), key)
+    return None, [await queries.one(app_context.reads, actor(context), key)]
 
 
 def _parsed(text: str) -> Group | int:
@@ -243,24 +247,24 @@ def _parsed(text: str) -> Group | int:
 
 
 async def _results(
-    front: Front, viewer: int, groups: Sequence[queries.Grouped], expand: Expand, data: int = 0
+    app_context: AppContext, viewer: int, groups: Sequence[queries.Grouped], expand: Expand, data: int = 0
 ) -> GroupedNotificationsResults:
     samples = [_people(group.items)[:_SAMPLE] for group in groups]
     every = {profile.member.id: profile for sample in samples for profile in sample}
     whole = every if expand == "full" else {sample[0].member.id: sample[0] for sample in samples}
     entries: dict[int, Entry] = {item.entry.id: item.entry for group in groups for item in group.items if item.entry}
-    statuses = await front.present.each(viewer, list(entries.values()), data)
+    statuses = await app_context.present.each(viewer, list(entries.values()), data)
     return GroupedNotificationsResults(
-        accounts=[raw(front.present.account(profile)) for profile in whole.values()],
+        accounts=[raw(app_context.present.account(profile)) for profile in whole.values()],
         statuses=list(map(raw, statuses.values())),
-        notification_groups=[_group(front, *pair) for pair in zip(groups, samples, strict=True)],
+        notification_groups=[_group(app_context, *pair) for pair in zip(groups, samples, strict=True)],
         partial_accounts=UNSET
         if expand == "full"
-        else [_partial(front, profile) for id_, profile in every.items() if id_ not in whole],
+        else [_partial(app_context, profile) for id_, profile in every.items() if id_ not in whole],
     )
 
 
-def _group(front: Front, found: queries.Grouped, sample: Sequence[Profile]) -> NotificationGroup:
+def _group(app_context: AppContext, found: queries.Grouped, sample: Sequence[Profile]) -> NotificationGroup:
     newest, oldest = found.items[0], found.items[-1]
     return NotificationGroup(
         group_key=key_of(found.group, newest.time),
@@ -272,7 +276,7 @@ def _group(front: Front, found: queries.Grouped, sample: Sequence[Profile]) -> N
         latest_page_notification_at=moment_of(newest.time),
         sample_account_ids=[str(profile.member.id) for profile in sample],
         status_id=str(newest.entry.id) if newest.entry else UNSET,
-        report=reported(front, newest),
+        report=reported(app_context, newest),
         emoji=newest.notice.emoji or UNSET,
     )
 
@@ -282,15 +286,15 @@ def _people(items: Sequence[queries.Notification]) -> list[Profile]:
     return list({item.actor.member.id: item.actor for item in items}.values())
 
 
-def _partial(front: Front, profile: Profile) -> PartialAccount:
+def _partial(app_context: AppContext, profile: Profile) -> PartialAccount:
     member = profile.member
-    avatar = front.at.avatar(member.avatar)
+    avatar = app_context.at.avatar(member.avatar)
     return PartialAccount(
         id=str(member.id),
         acct=member.name,
-        url=front.at.account(member.name),
+        url=app_context.at.account(member.name),
         avatar=avatar,
-        avatar_static=front.at.avatar(still_of(member.avatar)),
+        avatar_static=app_context.at.avatar(still_of(member.avatar)),
         locked=member.locked,
         bot=member.bot,
     )
@@ -315,7 +319,7 @@ class MarkerPositions(msgspec.Struct, frozen=True):
 async def get_markers(context: Context, params: MarkersQuery) -> object:
     """Show the markers of these timelines (`home`, `notifications`). A marker that was never set is omitted."""
     names = [name for name in (HOME, NOTIFICATIONS) if name in params.timeline]
-    return _markers(await marks(context.deps.graph, actor(context), names))
+    return _markers(await marks(context.app.graph, actor(context), names))
 
 
 @router.post("/api/v1/markers", scope="write:statuses", answer=dict[str, Marker])
@@ -323,7 +327,7 @@ async def set_markers(context: Context, params: MarkerPositions) -> object:
     """Set markers, and return their new values."""
     given = {HOME: params.home, NOTIFICATIONS: params.notifications}
     read = {name: place.last_read_id for name, place in given.items() if place and place.last_read_id is not None}
-    return _markers(await commands.set_markers(context.deps.writes, actor(context), read))
+    return _markers(await commands.set_markers(context.app.writes, actor(context), read))
 
 
 def _markers(found: Mapping[str, Mark]) -> dict[str, Marker]:

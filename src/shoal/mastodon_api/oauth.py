@@ -31,7 +31,7 @@ from shoal.http.authentication import KNOWN, origin_of_request
 from shoal.http.errors import OAuthRefused
 from shoal.http.responses import Reply
 from shoal.mastodon_api import login_attempts
-from shoal.mastodon_api.context import Context, Front, Router, actor, profile_of
+from shoal.mastodon_api.context import AppContext, Context, Router, actor, profile_of
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.mastodon_api.entities.statuses import Application, CredentialApplication, Token
@@ -182,30 +182,30 @@ class AppForm(msgspec.Struct, frozen=True):
 @router.post("/api/v1/apps", auth="public", limit_class="apps", answer=CredentialApplication)
 async def register_app(context: Context, params: AppForm) -> object:
     """Register an app, and return it with its secret."""
-    front = context.deps
+    app_context = context.app
     website = params.website.strip()
     if website and urlsplit(website).scheme not in {"http", "https"}:
         raise InvalidInput("website: an http or https address", field="website")
     made = await oauth.register(
-        front.writes,
+        app_context.writes,
         params.client_name,
-        redirect_uris=_checked_uris(params.redirect_uris, front.writes.limits),
+        redirect_uris=_checked_uris(params.redirect_uris, app_context.writes.limits),
         scopes=authentication.parse(params.scopes),
         website=website,
     )
-    return serializers.credential_application(made.app, made.secret, front.push_key)
+    return serializers.credential_application(made.app, made.secret, app_context.push_key)
 
 
 @router.get("/api/v1/apps/verify_credentials", auth="app", answer=Application)
 async def verify_app(context: Context, _params: None) -> object:
     """Show the app of the access token."""
-    front = context.deps
-    return serializers.application(await app_of(front, context.caller.app_id), front.push_key)
+    app_context = context.app
+    return serializers.application(await app_of(app_context, context.caller.app_id), app_context.push_key)
 
 
-async def app_of(front: Front, app_id: int) -> App:
+async def app_of(app_context: AppContext, app_id: int) -> App:
     """Return an app by id. Raises `InvalidToken` if it no longer exists, because its tokens are invalid then."""
-    node = (await front.graph.obj_get((app_id,))).get(app_id)
+    node = (await app_context.graph.obj_get((app_id,))).get(app_id)
     if not isinstance(node, App):
         raise InvalidToken
     return node
@@ -259,15 +259,15 @@ class Revocation(msgspec.Struct, frozen=True):
 @router.post("/oauth/token", auth="public", limit_class="login", answer=Token, once=True)
 async def issue_token(context: Context, params: TokenRequest) -> object:
     """Create an access token. Each request returns a new one."""
-    front = context.deps
+    app_context = context.app
     grant = _GRANTS.get(params.grant_type)
     if not params.grant_type:
         raise OAuthRefused("invalid_request", "Missing required parameter: grant_type")
-    if grant is None or params.grant_type not in grant_types(front.settings):
+    if grant is None or params.grant_type not in grant_types(app_context.settings):
         raise OAuthRefused(
             "unsupported_grant_type", "The authorization grant type is not supported by the authorization server"
         )
-    app = await _client(front, context.request, params)
+    app = await _client(app_context, context.request, params)
     return Reply(serializers.token(*await grant(context, app, params)), headers=_NO_STORE)
 
 
@@ -278,7 +278,7 @@ async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken
     try:
         origin = origin_of_request(context.request)
         return await oauth.exchange_code(
-            context.deps.writes, app.id, params.code, params.redirect_uri, params.code_verifier, origin
+            context.app.writes, app.id, params.code, params.redirect_uri, params.code_verifier, origin
         )
     except Unauthenticated as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
@@ -294,13 +294,13 @@ async def _by_password(context: Context, app: App, params: TokenRequest) -> NewT
         raise OAuthRefused("invalid_grant", str(error)) from None
     origin = origin_of_request(context.request)
     return await oauth.issue_token(
-        context.deps.writes, app.id, member.id, requested, generation=member.generation, origin=origin
+        context.app.writes, app.id, member.id, requested, generation=member.generation, origin=origin
     )
 
 
 async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> NewToken:
     origin = origin_of_request(context.request)
-    return await oauth.issue_token(context.deps.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
+    return await oauth.issue_token(context.app.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
 
 
 _GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] = {
@@ -319,22 +319,22 @@ def grant_types(settings: Settings) -> list[str]:
 @router.post("/oauth/revoke", auth="public", answer=dict, once=True)
 async def revoke_token(context: Context, params: Revocation) -> object:
     """Revoke an access token. An unknown token is reported as revoked; an app cannot revoke a token of another."""
-    front = context.deps
-    app = await _client(front, context.request, params)
+    app_context = context.app
+    app = await _client(app_context, context.request, params)
     if not params.token:
         raise OAuthRefused("invalid_request", "Missing required parameter: token")
     try:
-        found, member = await oauth.check_token(front.writes, params.token)
+        found, member = await oauth.check_token(app_context.writes, params.token)
     except Unauthenticated:
         return {}
     if found.app_id != app.id:
         raise OAuthRefused("unauthorized_client", "You are not authorized to revoke this token", status=403)
-    actor = front.writes.actor if member is None else front.writes.actor.proved(member)
-    await oauth.revoke_token(front.writes.by(actor), found)
+    actor = app_context.writes.actor if member is None else app_context.writes.actor.proved(member)
+    await oauth.revoke_token(app_context.writes.by(actor), found)
     return {}
 
 
-async def _client(front: Front, request: Request, params: TokenRequest | Revocation) -> App:
+async def _client(app_context: AppContext, request: Request, params: TokenRequest | Revocation) -> App:
     """Return the authenticated app, by HTTP Basic or the request body.
 
     A client that uses Basic may also send its credentials in the body (RFC 6749, 3.2.1) if they are equal.
@@ -347,7 +347,7 @@ async def _client(front: Front, request: Request, params: TokenRequest | Revocat
             "invalid_request", "The client is named differently in the body and in the Authorization header"
         )
     try:
-        return await oauth.check_app(front.graph, _app_id(id_text), secret)
+        return await oauth.check_app(app_context.graph, _app_id(id_text), secret)
     except Unauthenticated as error:
         raise OAuthRefused("invalid_client", str(error), status=401) from None
 
@@ -403,11 +403,11 @@ class UserInfo(msgspec.Struct, kw_only=True):
 @router.get("/.well-known/oauth-authorization-server", auth="public", answer=Metadata, refuses=(404,))
 async def metadata(context: Context, _params: None) -> object:
     """Return the metadata of the OAuth server. It is available over https only, because clients reject other URLs."""
-    front = context.deps
-    issuer = issuer_of(front.at)
+    app_context = context.app
+    issuer = issuer_of(app_context.at)
     if not issuer:
         raise NotFound
-    root = front.at.root
+    root = app_context.at.root
     return Metadata(
         issuer=issuer,
         authorization_endpoint=f"{root}/oauth/authorize",
@@ -418,7 +418,7 @@ async def metadata(context: Context, _params: None) -> object:
         scopes_supported=sorted(KNOWN),
         response_types_supported=["code"],
         response_modes_supported=["query"],
-        grant_types_supported=grant_types(front.settings),
+        grant_types_supported=grant_types(app_context.settings),
         token_endpoint_auth_methods_supported=["client_secret_basic", "client_secret_post"],
         code_challenge_methods_supported=["S256"],
         authorization_response_iss_parameter_supported=True,
@@ -429,13 +429,13 @@ async def metadata(context: Context, _params: None) -> object:
 @router.post("/oauth/userinfo", scope="profile", answer=UserInfo)
 async def userinfo(context: Context, _params: None) -> object:
     """Return the caller's identity as OpenID Connect claims."""
-    front = context.deps
+    app_context = context.app
     member = (await profile_of(context, actor(context))).member
     return UserInfo(
-        iss=f"{front.at.root}/",
-        sub=front.at.account(member.name),
+        iss=f"{app_context.at.root}/",
+        sub=app_context.at.account(member.name),
         name=member.display_name or member.name,
         preferred_username=member.name,
-        profile=front.at.account(member.name),
-        picture=front.at.avatar(still_of(member.avatar)),
+        profile=app_context.at.account(member.name),
+        picture=app_context.at.avatar(still_of(member.avatar)),
     )

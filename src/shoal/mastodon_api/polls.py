@@ -63,15 +63,15 @@ async def vote(context: Context, params: Votes) -> object:
     """Vote in a poll. A poll with multiple choices accepts further votes for other options."""
     if not params.choices:
         raise Malformed("choices is missing", field="choices")
-    await polls.vote(context.deps.writes, actor(context), params.id, params.choices)
+    await polls.vote(context.app.writes, actor(context), params.id, params.choices)
     return await _shown(context, params.id)
 
 
 async def _shown(context: Context, poll_id: int) -> object:
-    front = context.deps
-    poll = await access_poll(front.graph, context.caller.member_id, poll_id)
+    app_context = context.app
+    poll = await access_poll(app_context.graph, context.caller.member_id, poll_id)
     view = (await entry_of(context, poll.post_id)).poll
     if view is None:
         raise NotFound("Record not found")
-    now = milliseconds_of(front.writes.new_id(shard_of(poll.id)))
+    now = milliseconds_of(app_context.writes.new_id(shard_of(poll.id)))
     return serializers.poll(view, context.caller.member_id, now)

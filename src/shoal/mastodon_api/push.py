@@ -12,7 +12,7 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.graph.payloads.notifications import Kind
 from shoal.http.authentication import bearer_of
 from shoal.i18n import language_for
-from shoal.mastodon_api.context import Context, Front, Router, actor
+from shoal.mastodon_api.context import AppContext, Context, Router, actor
 from shoal.mastodon_api.entities.notifications import WebPushSubscription
 from shoal.push import messages
 from shoal.push.encryption import ServerKey
@@ -101,16 +101,16 @@ class PushChanges(msgspec.Struct, frozen=True):
 @router.get("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
 async def get_subscription(context: Context, _params: None) -> object:
     """Show the push subscription of the caller's session."""
-    key = _key(context.deps)
-    found = await push_subscriptions.found(context.deps.graph, actor(context), context.caller.token_id)
+    key = _key(context.app)
+    found = await push_subscriptions.found(context.app.graph, actor(context), context.caller.token_id)
     return _shown(context, found, key)
 
 
 @router.post("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
 async def subscribe(context: Context, params: PushParams) -> object:
     """Subscribe the caller's session to push messages. This replaces its previous subscription."""
-    front, target = context.deps, params.subscription
-    key = _key(front)
+    app_context, target = context.app, params.subscription
+    key = _key(app_context)
     if not target.endpoint:
         raise InvalidInput("subscription[endpoint] is missing", field="endpoint")
     subscription = PushSubscription(
@@ -123,18 +123,18 @@ async def subscribe(context: Context, params: PushParams) -> object:
         language=language_for(context.request.headers.get("accept-language", "")),
         sealed=key.seal(bearer_of(context.request) or ""),
     )
-    await push_subscriptions.subscribe(front.writes, actor(context), context.caller.token_id, subscription)
+    await push_subscriptions.subscribe(app_context.writes, actor(context), context.caller.token_id, subscription)
     return _shown(context, subscription, key)
 
 
 @router.put("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
 async def change_subscription(context: Context, params: PushChanges) -> object:
     """Change the types and senders of push messages."""
-    key = _key(context.deps)
+    key = _key(context.app)
     alerts = params.data.alerts.kinds if params.data.alerts else None
     policy = params.data.policy or params.policy
     changed = await push_subscriptions.change(
-        context.deps.writes, actor(context), context.caller.token_id, alerts, policy
+        context.app.writes, actor(context), context.caller.token_id, alerts, policy
     )
     return _shown(context, changed, key)
 
@@ -142,15 +142,15 @@ async def change_subscription(context: Context, params: PushChanges) -> object:
 @router.delete("/api/v1/push/subscription", scope="push", answer=dict)
 async def unsubscribe(context: Context, _params: None) -> object:
     """Delete the push subscription of the caller's session."""
-    await push_subscriptions.end(context.deps.writes, actor(context), context.caller.token_id)
+    await push_subscriptions.end(context.app.writes, actor(context), context.caller.token_id)
     return {}
 
 
-def _key(front: Front) -> ServerKey:
+def _key(app_context: AppContext) -> ServerKey:
     """Return the VAPID key. Raises `NotFound` if web push is disabled."""
-    if front.server_key is None:
+    if app_context.server_key is None:
         raise NotFound("Record not found")
-    return front.server_key
+    return app_context.server_key
 
 
 def _shown(context: Context, found: PushSubscription, key: ServerKey) -> WebPushSubscription:

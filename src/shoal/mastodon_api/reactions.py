@@ -63,7 +63,7 @@ def _add_begin(name: str, command: Command, scope: str, what: str) -> None:
 
     @router.post(f"/api/v1/statuses/{{id}}/{name}", scope=scope, answer=Status, what=what)
     async def begin(context: Context, params: One) -> object:
-        return await show(context, (await command(context.deps.writes, actor(context), params.id)).id)
+        return await show(context, (await command(context.app.writes, actor(context), params.id)).id)
 
 
 def _add_end(name: str, command: Command, scope: str, what: str, atype: AssocType, limit_class: str = "api") -> None:
@@ -72,13 +72,13 @@ def _add_end(name: str, command: Command, scope: str, what: str, atype: AssocTyp
     @router.post(f"/api/v1/statuses/{{id}}/{name}", scope=scope, limit_class=limit_class, answer=Status, what=what)
     async def end(context: Context, params: One) -> object:
         had_reacted = await _has_reacted(context, atype, params.id)
-        post = await command(context.deps.writes, actor(context), params.id)
+        post = await command(context.app.writes, actor(context), params.id)
         return await (show_taken_back if had_reacted else show)(context, post.id)
 
 
 async def _has_reacted(context: Context, atype: AssocType, id_: int) -> bool:
     """Return whether the caller has reacted to the status, given its id or the id of a share of it."""
-    graph, member_id = context.deps.graph, actor(context)
+    graph, member_id = context.app.graph, actor(context)
     node = (await graph.obj_get((id_,))).get(id_)
     post_id = node.post_id if isinstance(node, Share) else id_
     return post_id in (await graph.assoc_get(member_id, (atype,), (post_id,)))[atype]
@@ -104,7 +104,7 @@ _add_end(
 async def reblog(context: Context, params: Reblog) -> object:
     """Share a status, and return the share with the status inside; a repeated call returns the same share."""
     visibility = VISIBILITY[params.visibility]
-    share = await reactions.share(context.deps.writes, actor(context), params.id, visibility)
+    share = await reactions.share(context.app.writes, actor(context), params.id, visibility)
     return await show(context, share.id)
 
 
@@ -121,10 +121,10 @@ async def reblogged_by(context: Context, params: PageOf) -> object:
 
 
 async def _people(context: Context, params: PageOf, atype: AssocType) -> object:
-    front = context.deps
+    app_context = context.app
     viewer, cursor = context.caller.member_id, cursor_of(params, 40, 80)
-    post = await access_post(front.graph, viewer, params.id)
-    return people_page(context, await members.page(front.reads, viewer, post.id, atype, cursor), cursor)
+    post = await access_post(app_context.graph, viewer, params.id)
+    return people_page(context, await members.page(app_context.reads, viewer, post.id, atype, cursor), cursor)
 
 
 @router.get("/api/v1/favourites", scope="read:favourites", answer=list[Status])
@@ -152,19 +152,19 @@ for _mark in POST_MARKS:
 
 
 async def _saved(context: Context, params: StatusesQuery, atype: AssocType) -> object:
-    front = context.deps
+    app_context = context.app
     cursor, member = cursor_of(params), actor(context)
-    page = await posts.saved_page(front.reads, member, atype, cursor)
-    body = await front.present.page(member, page.entries, listed_data(wanted=params.with_data))
+    page = await posts.saved_page(app_context.reads, member, atype, cursor)
+    body = await app_context.present.page(member, page.entries, listed_data(wanted=params.with_data))
     return paged(context, body, page.times, page.next, cursor)
 
 
 @router.get("/api/shoal/v1/statuses/{id}/likers", auth="optional", scope="read:accounts", answer=Likers)
 async def likers(context: Context, params: One) -> object:
     """Return the number of accounts that like a status, and the newest five: `{"count": n, "newest": [Account]}`."""
-    front = context.deps
-    found = await members.likers(front.reads, context.caller.member_id, params.id)
-    return b'{"count":%d,"newest":%b}' % (found.total, front.present.accounts(found.newest))
+    app_context = context.app
+    found = await members.likers(app_context.reads, context.caller.member_id, params.id)
+    return b'{"count":%d,"newest":%b}' % (found.total, app_context.present.accounts(found.newest))
 
 
 @router.put("/api/v1/pleroma/statuses/{id}/reactions/{emoji}", scope="write:favourites", answer=Status)
@@ -172,14 +172,14 @@ async def likers(context: Context, params: One) -> object:
 @router.put("/api/v1/statuses/{id}/react/{emoji}", scope="write:favourites", answer=Status)
 async def react(context: Context, params: OnStatus) -> object:
     """Add an emoji to a status. Idempotent."""
-    return await show(context, (await reactions.react(context.deps.writes, actor(context), params.id, params.emoji)).id)
+    return await show(context, (await reactions.react(context.app.writes, actor(context), params.id, params.emoji)).id)
 
 
 @router.delete("/api/v1/pleroma/statuses/{id}/reactions/{emoji}", scope="write:favourites", answer=Status)
 @router.post("/api/v1/statuses/{id}/unreact/{emoji}", scope="write:favourites", answer=Status)
 async def unreact(context: Context, params: OnStatus) -> object:
     """Remove an emoji from a status, even from one that the caller may no longer see."""
-    post = await reactions.unreact(context.deps.writes, actor(context), params.id, params.emoji)
+    post = await reactions.unreact(context.app.writes, actor(context), params.id, params.emoji)
     return await show_taken_back(context, post.id)
 
 
@@ -188,10 +188,12 @@ async def unreact(context: Context, params: OnStatus) -> object:
 )
 async def emoji(context: Context, params: One) -> object:
     """List the emoji on a status, oldest first, each with the ten accounts that added it last."""
-    front = context.deps
-    found = await members.emoji_reactors(front.reads, context.caller.member_id, params.id, _NEWEST)
+    app_context = context.app
+    found = await members.emoji_reactors(app_context.reads, context.caller.member_id, params.id, _NEWEST)
     return [
-        EmojiReactors(one.emoji, one.count, one.me, [raw(front.present.account(profile)) for profile in one.newest])
+        EmojiReactors(
+            one.emoji, one.count, one.me, [raw(app_context.present.account(profile)) for profile in one.newest]
+        )
         for one in found
     ]
 
@@ -204,10 +206,10 @@ async def emoji(context: Context, params: One) -> object:
 )
 async def emoji_by(context: Context, params: PageOfEmoji) -> object:
     """List the accounts that added an emoji to a status, newest first, in an array with one emoji or none."""
-    front = context.deps
+    app_context = context.app
     cursor = cursor_of(params, 40, 80)
     emoji = checked_emoji(params.emoji)
-    counted, page = await members.emoji_page(front.reads, context.caller.member_id, params.id, emoji, cursor)
-    accounts = [raw(front.present.account(profile)) for profile in page.profiles]
+    counted, page = await members.emoji_page(app_context.reads, context.caller.member_id, params.id, emoji, cursor)
+    accounts = [raw(app_context.present.account(profile)) for profile in page.profiles]
     found = [EmojiReactors(counted.emoji, counted.count, counted.me, accounts)] if counted.count else []
     return paged(context, found, page.times, page.next, cursor)

@@ -25,7 +25,7 @@ from shoal.http.authentication import granted, origin_of_request
 from shoal.http.errors import Blank, NotAccepted, SeveralErrors
 from shoal.http.rate_limits import address_of, network_key
 from shoal.mastodon_api import login_attempts
-from shoal.mastodon_api.context import Context, Front, One, Router, actor
+from shoal.mastodon_api.context import AppContext, Context, One, Router, actor
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.mastodon_api.entities.statuses import Token
@@ -56,14 +56,14 @@ def needs_approval(context: Context, *, invited: bool = False, proven: bool = Tr
     An `invited` person may sign up while sign-up is closed, and needs approval only because of their network. Any other
     person also needs it if the server requires work that was not `proven`.
     """
-    front = context.deps
-    if not (front.settings.registrations or invited):
+    app_context = context.app
+    if not (app_context.settings.registrations or invited):
         raise NotAllowed("This server takes no new members")
-    severity = front.ip_guard.severity(context.request.scope)
+    severity = app_context.ip_guard.severity(context.request.scope)
     if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
         raise NotAllowed("This server takes no new members from your network")
-    unproven = front.settings.signup_work > 0 and not proven
-    return ((front.settings.approval or unproven) and not invited) or severity is not None
+    unproven = app_context.settings.signup_work > 0 and not proven
+    return ((app_context.settings.approval or unproven) and not invited) or severity is not None
 
 
 def asks_confirmation(settings: Settings) -> bool:
@@ -77,57 +77,59 @@ async def join(context: Context, form: Joining) -> Member:
     Raises `NotAllowed` if sign-up is closed, `InvalidInput` for an invalid or expired invitation, and `SeveralErrors`
     with all errors found, each with its field.
     """
-    front = context.deps
+    app_context = context.app
     if form.invite_code:
-        await invitations.offered(front.writes, form.invite_code)
+        await invitations.offered(app_context.writes, form.invite_code)
     pending = needs_approval(context, invited=bool(form.invite_code), proven=bool(form.proof))
     client = address_of(context.request.scope)
-    await _check(front, form, client, pending=pending)
-    if form.proof and front.settings.signup_work:
-        await _check_proof(front, form)
-    confirms = asks_confirmation(front.settings)
-    invitation = invitations.held(front.writes, form.invite_code, form.username) if form.invite_code else nullcontext()
+    await _check(app_context, form, client, pending=pending)
+    if form.proof and app_context.settings.signup_work:
+        await _check_proof(app_context, form)
+    confirms = asks_confirmation(app_context.settings)
+    invitation = (
+        invitations.held(app_context.writes, form.invite_code, form.username) if form.invite_code else nullcontext()
+    )
     async with hashing(context.request.scope), invitation as invited:
         return await members.register(
-            front.writes,
+            app_context.writes,
             form.username,
             password=form.password,
             email=form.email,
             language=form.language,
             pending=pending,
             reason=form.reason if pending else "",
-            unconfirmed=confirms and front.settings.email_confirmation == "required",
+            unconfirmed=confirms and app_context.settings.email_confirmation == "required",
             confirms=confirms,
             network=network_key(client) if client else "",
             invited=invited,
         )
 
 
-async def _check_proof(front: Front, form: Joining) -> None:
+async def _check_proof(app_context: AppContext, form: Joining) -> None:
     """Raise `InvalidInput` for a wrong or expired proof, so that the client can retry instead of waiting for approval."""
-    domain, bits, now = front.at.netloc, front.settings.signup_work, time.time_ns() // 1_000_000_000
+    domain, bits, now = app_context.at.netloc, app_context.settings.signup_work, time.time_ns() // 1_000_000_000
     if not await asyncio.to_thread(is_proof, form.proof, domain, form.username, bits, now):
         raise InvalidInput(f"proof: not one of {bits} bits for this name, or older than an hour", field="proof")
 
 
-async def _check(front: Front, form: Joining, client: str, *, pending: bool) -> None:
+async def _check(app_context: AppContext, form: Joining, client: str, *, pending: bool) -> None:
     errors: list[InvalidInput] = []
     name = _validated(errors, "username", form.username, check_user_name)
     try:
         if name:
-            await blocklists.check_name(front.graph, name)
+            await blocklists.check_name(app_context.graph, name)
     except InvalidInput as error:
         errors.append(error)
         name = ""
     email = _validated(errors, "email", form.email, check_email)
-    _validated(errors, "password", form.password, lambda text: members.check_password(front.writes, text))
+    _validated(errors, "password", form.password, lambda text: members.check_password(app_context.writes, text))
     if not form.agreement:
         errors.append(NotAccepted("Service agreement must be accepted", field="agreement"))
-    if pending and len(form.reason) > (most := front.writes.limits.reason):
+    if pending and len(form.reason) > (most := app_context.writes.limits.reason):
         errors.append(TooLarge(f"Reason is too long (maximum is {most} characters)", field="reason"))
     try:
         if email:
-            await blocklists.check_email(front.writes, email, client)
+            await blocklists.check_email(app_context.writes, email, client)
     except InvalidInput as error:
         # Do not reveal whether the address is taken.
         errors.append(error)
@@ -137,7 +139,7 @@ async def _check(front: Front, form: Joining, client: str, *, pending: bool) -> 
         for field, text, key in (("username", name, user_name_key), ("email", email, email_key))
         if text
     }
-    taken = await front.graph.key_get(list(keys.values())) if keys else {}
+    taken = await app_context.graph.key_get(list(keys.values())) if keys else {}
     errors += [
         Taken(f"{field.title()} has already been taken", field=field) for field, key in keys.items() if key in taken
     ]
@@ -183,8 +185,8 @@ class SignUp(msgspec.Struct, frozen=True):
 @router.post("/api/v1/accounts", auth="client", scope="write:accounts", limit_class="signup", answer=Token)
 async def sign_up(context: Context, params: SignUp) -> object:
     """Create a member and return their token, which is valid at once, or after approval if sign-ups need it."""
-    front = context.deps
-    app = await app_of(front, context.caller.app_id)
+    app_context = context.app
+    app = await app_of(app_context, context.caller.app_id)
     member = await join(
         context,
         Joining(
@@ -200,7 +202,7 @@ async def sign_up(context: Context, params: SignUp) -> object:
     )
     origin = origin_of_request(context.request)
     made = await oauth.issue_token(
-        front.writes, app.id, member.id, app.scopes, generation=member.generation, origin=origin
+        app_context.writes, app.id, member.id, app.scopes, generation=member.generation, origin=origin
     )
     return serializers.token(*made)
 
@@ -217,13 +219,13 @@ async def resend_confirmation(context: Context, _params: None) -> object:
 
     Refused if the address is confirmed or missing, and if the server requires no confirmation.
     """
-    front = context.deps
-    member = await access_member(front.graph, actor(context))
-    login = await members.login_of(front.writes, member)
-    if login is None or not login.email or login.confirmed or not asks_confirmation(front.settings):
+    app_context = context.app
+    member = await access_member(app_context.graph, actor(context))
+    login = await members.login_of(app_context.writes, member)
+    if login is None or not login.email or login.confirmed or not asks_confirmation(app_context.settings):
         raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")
     await count_mail(context, login.email)
-    await credentials.ask_confirmation(front.writes, member)
+    await credentials.ask_confirmation(app_context.writes, member)
     return {}
 
 
@@ -255,39 +257,39 @@ class InviteEntity(msgspec.Struct, kw_only=True):
 @router.get("/api/shoal/v1/invites", scope="read:accounts", answer=list[InviteEntity])
 async def list_invites(context: Context, _params: None) -> object:
     """List the caller's invitations, newest first, including expired and used-up ones."""
-    front = context.deps
-    return [_shown(front, one) for one in await invitations.of_member(front.writes, actor(context))]
+    app_context = context.app
+    return [_shown(app_context, one) for one in await invitations.of_member(app_context.writes, actor(context))]
 
 
 @router.post("/api/shoal/v1/invites", scope="write:accounts", answer=InviteEntity)
 async def create_invite(context: Context, params: NewInvite) -> object:
     """Create an invitation. The setting `invitations` determines who may."""
-    front = context.deps
-    for_staff = invitations.is_for_staff(front.writes, uses=params.max_uses, seconds=params.expires_in)
+    app_context = context.app
+    for_staff = invitations.is_for_staff(app_context.writes, uses=params.max_uses, seconds=params.expires_in)
     if for_staff and context.caller.unguarded:
         raise SecondFactorNeeded
     made = await invitations.create(
-        front.writes, actor(context), uses=params.max_uses, seconds=params.expires_in, follow=params.autofollow
+        app_context.writes, actor(context), uses=params.max_uses, seconds=params.expires_in, follow=params.autofollow
     )
-    return _shown(front, made)
+    return _shown(app_context, made)
 
 
 @router.delete("/api/shoal/v1/invites/{id}", scope="write:accounts", answer=dict)
 async def revoke_invite(context: Context, params: One) -> object:
     """Revoke an own invitation; moderators and admins with the scope `admin:write:accounts` may revoke those of others."""
-    front, caller = context.deps, context.caller
+    app_context, caller = context.app, context.caller
     guarded_staff = caller.role is not Role.NONE and not caller.unguarded
     as_staff = guarded_staff and granted(caller.scopes, "admin:write:accounts")
     verb = invitations.end_as_staff if as_staff else invitations.end
-    await verb(front.writes, actor(context), params.id)
+    await verb(app_context.writes, actor(context), params.id)
     return {}
 
 
-def _shown(front: Front, invitation: Invitation) -> InviteEntity:
+def _shown(app_context: AppContext, invitation: Invitation) -> InviteEntity:
     return InviteEntity(
         id=str(invitation.id),
         code=invitation.code,
-        url=f"{front.at.root}/invite/{invitation.code}",
+        url=f"{app_context.at.root}/invite/{invitation.code}",
         created_at=moment(invitation.created_at),
         expires_at=moment(invitation.expires_at) if invitation.expires_at else None,
         max_uses=invitation.most or None,
@@ -351,7 +353,7 @@ async def cancel_deletion(context: Context, params: NameAndPassword) -> object:
 @router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DepartureEntity)
 async def get_receipt(context: Context, params: ReceiptPath) -> object:
     """Show the deletion of an account to the holder of its receipt, for a year."""
-    return DepartureEntity(**_fields(await account_deletions.receipt(context.deps.writes, params.receipt)))
+    return DepartureEntity(**_fields(await account_deletions.receipt(context.app.writes, params.receipt)))
 
 
 def _fields(departure: Departure) -> dict[str, Any]:

@@ -63,12 +63,12 @@ class AccountIds(msgspec.Struct, frozen=True):
 async def list_relationships(context: Context, params: AccountIds) -> object:
     """List the caller's relationships to these accounts, in the order of the ids."""
     ids = tuple(dict.fromkeys(params.id))
-    relations = await full_relations(context.deps.graph, actor(context), ids)
+    relations = await full_relations(context.app.graph, actor(context), ids)
     return [serializers.relationship(id_, relations[id_]) for id_ in ids]
 
 
 async def _check_exists(context: Context, id_: int) -> None:
-    if not await members_by_id(context.deps.graph, (id_,)):
+    if not await members_by_id(context.app.graph, (id_,)):
         raise NotFound("Record not found")
 
 
@@ -78,7 +78,7 @@ def _add(path: str, command: Command, scope: str, what: str) -> None:
     @router.post(path, scope=scope, answer=Relationship, what=what)
     async def handler(context: Context, params: One) -> object:
         await _check_exists(context, params.id)
-        return serializers.relationship(params.id, await command(context.deps.writes, actor(context), params.id))
+        return serializers.relationship(params.id, await command(context.app.writes, actor(context), params.id))
 
 
 _ACCOUNT = "/api/v1/accounts/{id}"
@@ -114,7 +114,7 @@ async def follow(context: Context, params: FollowParams) -> object:
     """Follow an account, or send a request if it is locked. A repeated call updates the options that are given."""
     await _check_exists(context, params.id)
     options = FollowOptions(shares=params.reblogs, notify=params.notify, languages=params.languages)
-    relation = await relationships.follow(context.deps.writes, actor(context), params.id, options)
+    relation = await relationships.follow(context.app.writes, actor(context), params.id, options)
     return serializers.relationship(params.id, relation)
 
 
@@ -123,7 +123,7 @@ async def mute(context: Context, params: MuteParams) -> object:
     """Mute an account and, by default, its notifications, for `duration` seconds; 0 mutes it permanently."""
     await _check_exists(context, params.id)
     relation = await relationships.mute(
-        context.deps.writes, actor(context), params.id, notifications=params.notifications, seconds=params.duration
+        context.app.writes, actor(context), params.id, notifications=params.notifications, seconds=params.duration
     )
     return serializers.relationship(params.id, relation)
 
@@ -132,7 +132,7 @@ async def mute(context: Context, params: MuteParams) -> object:
 async def note(context: Context, params: NoteParams) -> object:
     """Store a private note about an account; an empty comment deletes it."""
     await _check_exists(context, params.id)
-    relation = await relationships.note(context.deps.writes, actor(context), params.id, params.comment)
+    relation = await relationships.note(context.app.writes, actor(context), params.id, params.comment)
     return serializers.relationship(params.id, relation)
 
 
@@ -157,22 +157,22 @@ async def endorsements(context: Context, params: PageQuery) -> object:
 @router.get("/api/v1/accounts/{id}/endorsements", auth="optional", scope="read:accounts", answer=list[Account])
 async def endorsed_by(context: Context, params: PageOf) -> object:
     """List the accounts that an account features on its profile, newest first."""
-    front = context.deps
-    await access_member(front.graph, params.id)
+    app_context = context.app
+    await access_member(app_context.graph, params.id)
     cursor, viewer = cursor_of(params, 40, 80), context.caller.member_id
-    found = await members.page(front.reads, viewer, params.id, ENDORSES, cursor, followed_by=params.id)
+    found = await members.page(app_context.reads, viewer, params.id, ENDORSES, cursor, followed_by=params.id)
     return people_page(context, found, cursor)
 
 
 @router.get("/api/v1/mutes", scope="read:mutes", answer=list[MutedAccount])
 async def mutes(context: Context, params: PageQuery) -> object:
     """List the accounts that the caller mutes, newest first, with the expiry of each mute."""
-    front = context.deps
+    app_context = context.app
     cursor, member = cursor_of(params, 40, 80), actor(context)
-    found = await members.page(front.reads, member, member, MUTES, cursor, severed=True)
+    found = await members.page(app_context.reads, member, member, MUTES, cursor, severed=True)
     muted = [
         # Append a key to the encoded account.
-        front.present.account(profile)[:-1] + b',"mute_expires_at":%b}' % _expiry(data)
+        app_context.present.account(profile)[:-1] + b',"mute_expires_at":%b}' % _expiry(data)
         for profile, data in zip(found.profiles, found.data, strict=True)
     ]
     return paged(context, b"[%b]" % b",".join(muted), found.times, found.next, cursor)
@@ -186,7 +186,7 @@ def _expiry(data: bytes) -> bytes:
 async def _page(context: Context, params: PageQuery, atype: AssocType, *, followed_by: int = 0) -> object:
     cursor, member = cursor_of(params, 40, 80), actor(context)
     found = await members.page(
-        context.deps.reads, member, member, atype, cursor, severed=atype is BLOCKS, followed_by=followed_by
+        context.app.reads, member, member, atype, cursor, severed=atype is BLOCKS, followed_by=followed_by
     )
     return people_page(context, found, cursor)
 
@@ -194,10 +194,10 @@ async def _page(context: Context, params: PageQuery, atype: AssocType, *, follow
 @router.get("/api/v1/accounts/familiar_followers", scope="read:follows", answer=list[FamiliarFollowers])
 async def familiar(context: Context, params: AccountIds) -> object:
     """List, for each account, its followers whom the caller follows; none if the account hides its followers."""
-    front = context.deps
-    found = await members.familiar(front.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
+    app_context = context.app
+    found = await members.familiar(app_context.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
     return [
-        FamiliarFollowers(str(id_), [raw(front.present.account(one)) for one in profiles])
+        FamiliarFollowers(str(id_), [raw(app_context.present.account(one)) for one in profiles])
         for id_, profiles in found.items()
     ]
 
@@ -205,12 +205,12 @@ async def familiar(context: Context, params: AccountIds) -> object:
 @router.get("/api/shoal/v1/relationships/{id}/history", scope="read:follows", answer=RelationshipTimes)
 async def history(context: Context, params: One) -> object:
     """List the periods in which the caller and an account followed each other. Visible to the caller only."""
-    periods = await follows.history(context.deps.reads, actor(context), params.id)
+    periods = await follows.history(context.app.reads, actor(context), params.id)
     return serializers.relationship_times(params.id, periods)
 
 
 @router.get("/api/shoal/v1/followers/by_day", scope="read:follows", answer=list[FollowersAtDay])
 async def growth(context: Context, params: SeriesQuery) -> object:
     """Count the caller's followers at the end of each day, oldest first, with gains and losses. Visible to the caller only."""
-    series = await follows.by_day(context.deps.reads, actor(context), params.days)
+    series = await follows.by_day(context.app.reads, actor(context), params.days)
     return [serializers.followers_at_day(day) for day in series]

@@ -11,7 +11,7 @@ from shoal.commands import reports
 from shoal.commands.reports import MAX_POSTS, Complaint
 from shoal.core.errors import InvalidInput
 from shoal.http.params import Id
-from shoal.mastodon_api.context import Context, Front, Router, actor, profile_of
+from shoal.mastodon_api.context import AppContext, Context, Router, actor, profile_of
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.moderation import Report
@@ -32,19 +32,21 @@ class NewReport(msgspec.Struct, frozen=True, kw_only=True):
     """Forwarding to another server is refused, because all accounts are local."""
 
 
-def known_rules(front: Front) -> frozenset[str]:
-    return frozenset(rule.id for rule in moderation_entities.rules_of(front.settings))
+def known_rules(app_context: AppContext) -> frozenset[str]:
+    return frozenset(rule.id for rule in moderation_entities.rules_of(app_context.settings))
 
 
 @router.post("/api/v1/reports", scope="write:reports", answer=Report)
 async def create(context: Context, params: NewReport) -> object:
     """Report an account, and statuses by it, to the moderators. The reported statuses are hidden from the caller."""
-    front = context.deps
+    app_context = context.app
     if params.forward:
         raise InvalidInput("forward: there is no other server to send the report to", field="forward")
     complaint = Complaint(
         post_ids=params.status_ids, comment=params.comment, category=params.category, rule_ids=params.rule_ids
     )
-    filed = await reports.file(front.writes, actor(context), params.account_id, complaint, rules=known_rules(front))
+    filed = await reports.file(
+        app_context.writes, actor(context), params.account_id, complaint, rules=known_rules(app_context)
+    )
     target = await profile_of(context, filed.target_id)
-    return moderation_entities.report(filed, serializers.account(target, front.at))
+    return moderation_entities.report(filed, serializers.account(target, app_context.at))

@@ -134,13 +134,13 @@ def _describing(groups: Sequence[RouteGroup], settings: Settings) -> RouteGroup:
     @router.get("/openapi.json", answer=dict)
     async def document(context: Context, _params: None) -> object:
         """Return the OpenAPI 3.1 document of the API."""
-        text = await descriptions.get("json", context.deps.at.path)
+        text = await descriptions.get("json", context.app.at.path)
         return Response(text, media_type="application/json", headers=_CACHED)
 
     @router.get("/docs", answer=Body("text/html"))
     async def page(context: Context, _params: None) -> object:
         """Return the API reference as a page."""
-        text = await descriptions.get("html", context.deps.at.path)
+        text = await descriptions.get("html", context.app.at.path)
         return HTMLResponse(text, headers={**reference.HEADERS, **_CACHED})
 
     group = RouteGroup("description", "Descriptions of the API.", tuple(router.routes(settings)))

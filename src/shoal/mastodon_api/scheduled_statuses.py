@@ -16,7 +16,7 @@ from shoal.http.errors import RecordInvalid
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
 from shoal.i18n import language_tag
-from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged, show
+from shoal.mastodon_api.context import AppContext, Context, One, Router, actor, cursor_of, paged, show
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import attachment
 from shoal.mastodon_api.entities.statuses import MediaAttachment
@@ -81,44 +81,44 @@ class Rescheduled(msgspec.Struct, frozen=True):
 @router.get("/api/v1/scheduled_statuses", scope="read:statuses", answer=list[ScheduledStatus])
 async def list_scheduled(context: Context, params: PageQuery) -> object:
     """List the caller's scheduled statuses, most recently created first."""
-    front = context.deps
+    app_context = context.app
     cursor = cursor_of(params)
-    page = await waiting(front.graph, actor(context), cursor)
-    body = await _entities(front, page.posts)
+    page = await waiting(app_context.graph, actor(context), cursor)
+    body = await _entities(app_context, page.posts)
     return paged(context, body, [one.id for one in page.posts], page.next, cursor)
 
 
 @router.get("/api/v1/scheduled_statuses/{id}", scope="read:statuses", answer=ScheduledStatus)
 async def get_scheduled(context: Context, params: One) -> object:
     """Show a scheduled status."""
-    front = context.deps
-    return await _entity(front, await own_object(front.graph, ScheduledPost, actor(context), params.id))
+    app_context = context.app
+    return await _entity(app_context, await own_object(app_context.graph, ScheduledPost, actor(context), params.id))
 
 
 @router.put("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=ScheduledStatus)
 async def reschedule(context: Context, params: Rescheduled) -> object:
     """Change the time of a scheduled status."""
-    front = context.deps
+    app_context = context.app
     at = moment_of(params.scheduled_at)
-    return await _entity(front, await scheduled_posts.put_off(front.writes, actor(context), params.id, at))
+    return await _entity(app_context, await scheduled_posts.put_off(app_context.writes, actor(context), params.id, at))
 
 
 @router.delete("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=dict)
 async def cancel(context: Context, params: One) -> object:
     """Cancel a scheduled status."""
-    await scheduled_posts.cancel(context.deps.writes, actor(context), params.id)
+    await scheduled_posts.cancel(context.app.writes, actor(context), params.id)
     return {}
 
 
 async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> object:
     """Schedule a status. A repeated request after it was posted returns the status itself."""
-    front = context.deps
+    app_context = context.app
     at = moment_of(moment)
     made = await scheduled_posts.schedule(
-        front.writes, actor(context), draft, at, request=request, app_id=context.caller.app_id
+        app_context.writes, actor(context), draft, at, request=request, app_id=context.caller.app_id
     )
     if isinstance(made, ScheduledPost):
-        return await _entity(front, made)
+        return await _entity(app_context, made)
     return await show(context, made.id)
 
 
@@ -130,20 +130,20 @@ def moment_of(text: str) -> int:
     return at
 
 
-async def _entity(front: Front, scheduled: ScheduledPost) -> ScheduledStatus:
-    return (await _entities(front, [scheduled]))[0]
+async def _entity(app_context: AppContext, scheduled: ScheduledPost) -> ScheduledStatus:
+    return (await _entities(app_context, [scheduled]))[0]
 
 
-async def _entities(front: Front, scheduled: Sequence[ScheduledPost]) -> list[ScheduledStatus]:
+async def _entities(app_context: AppContext, scheduled: Sequence[ScheduledPost]) -> list[ScheduledStatus]:
     drafts = [(one, scheduled_posts.draft_of(one)) for one in scheduled]
-    media = await front.graph.obj_get(list({id_ for _, draft in drafts for id_ in draft.media}))
+    media = await app_context.graph.obj_get(list({id_ for _, draft in drafts for id_ in draft.media}))
     return [
         ScheduledStatus(
             id=str(one.id),
             scheduled_at=serializers.moment(one.at),
             params=_params(one, draft),
             media_attachments=[
-                attachment(found, front.at) for id_ in draft.media if isinstance(found := media.get(id_), Media)
+                attachment(found, app_context.at) for id_ in draft.media if isinstance(found := media.get(id_), Media)
             ],
             shoal=ScheduledExtras(refused=one.refused) if one.refused else UNSET,
         )

@@ -70,7 +70,7 @@ class _Found(msgspec.Struct):
 async def search_all(context: Context, params: Query) -> object:
     """Search for accounts, statuses and hashtags."""
     result = await _search(context, params)
-    counted = await context.deps.reads.tags.counted(result.hashtags) if result.hashtags else {}
+    counted = await context.app.reads.tags.counted(result.hashtags) if result.hashtags else {}
     return await _results(context, params, result, await counted_tags(context, result.hashtags, counted))
 
 
@@ -82,7 +82,7 @@ async def search_all_v1(context: Context, params: Query) -> object:
 
 
 async def _results(context: Context, params: Query, found: _Found, hashtags: Sequence[object]) -> dict[str, object]:
-    present, data = context.deps.present, listed_data(wanted=params.with_data)
+    present, data = context.app.present, listed_data(wanted=params.with_data)
     return {
         _ACCOUNTS: msgspec.Raw(present.accounts(found.accounts)),
         _STATUSES: msgspec.Raw(await present.page(context.caller.member_id, found.statuses, data)),
@@ -100,7 +100,7 @@ async def accounts(context: Context, params: AccountQuery) -> object:
     else:
         profiles_found = await _accounts(context, params.q.strip(), part, following=params.following)
     more = len(profiles_found) == limit and part.end < search.MOST
-    return offset_page(context, context.deps.present.accounts(profiles_found), offset, limit, more=more)
+    return offset_page(context, context.app.present.accounts(profiles_found), offset, limit, more=more)
 
 
 async def _search(context: Context, params: Query) -> _Found:
@@ -114,12 +114,12 @@ async def _search(context: Context, params: Query) -> _Found:
     if kind in ("", _ACCOUNTS):
         result.accounts = await _accounts(context, text, part, following=params.following)
     if kind in ("", _HASHTAGS) and not (kind == "" and _is_for_accounts(text, result.accounts)):
-        result.hashtags = await search.tags(context.deps.reads, context.caller.member_id, text, part)
+        result.hashtags = await search.tags(context.app.reads, context.caller.member_id, text, part)
     viewer = context.caller.member_id
     if viewer is not None and _wants_statuses(kind, text, result.accounts):
         cursor = Cursor(min(params.max_id or MAX_TIME, MAX_ID), params.min_id or -1, part.limit)
         result.statuses = await search.posts(
-            context.deps.reads, viewer, text, cursor, offset=part.offset, author=params.account_id or None
+            context.app.reads, viewer, text, cursor, offset=part.offset, author=params.account_id or None
         )
     return result
 
@@ -139,32 +139,32 @@ def _is_for_accounts(text: str, people: Sequence[Profile]) -> bool:
 
 
 async def _accounts(context: Context, text: str, part: ResultRange, *, following: bool) -> list[Profile]:
-    front = context.deps
+    app_context = context.app
     if text.startswith("#") or "://" in text:
         return []
     match = _NAME.fullmatch(text)
     if match is not None:
-        if match[2] and match[2].lower() not in front.at.names:
+        if match[2] and match[2].lower() not in app_context.at.names:
             return []
         text = match[1]
-    return await search.members(front.reads, context.caller.member_id, text, part, following=following)
+    return await search.members(app_context.reads, context.caller.member_id, text, part, following=following)
 
 
 async def _at_address(context: Context, text: str) -> _Found | None:
     """Return what a URL of this server links to, as far as the caller may see it; None for any other text."""
-    front = context.deps
+    app_context = context.app
     scheme, _, rest = text.partition("://")
     host, _, path = rest.partition("/")
-    base = front.at.path[1:] and f"{front.at.path[1:]}/"
+    base = app_context.at.path[1:] and f"{app_context.at.path[1:]}/"
     match = _OURS.fullmatch(path.removeprefix(base)) if path.startswith(base) else None
-    if match is None or scheme.lower() not in ("http", "https") or host.lower() not in front.at.names:
+    if match is None or scheme.lower() not in ("http", "https") or host.lower() not in app_context.at.names:
         return None
     if match["tag"]:
-        return _Found(hashtags=await search.tags(front.reads, None, unquote(match["tag"]), ResultRange(1)))
+        return _Found(hashtags=await search.tags(app_context.reads, None, unquote(match["tag"]), ResultRange(1)))
     if match["id"]:
         id_ = min(int(match["id"]), MAX_ID)
-        return _Found(statuses=await hydrate(front.graph, context.caller.member_id, (id_,), unasked=False))
-    member = await search.member_named(front.reads, match["name"])
+        return _Found(statuses=await hydrate(app_context.graph, context.caller.member_id, (id_,), unasked=False))
+    member = await search.member_named(app_context.reads, match["name"])
     return _Found(
-        accounts=await profiles_by_id(front.graph, context.caller.member_id, (member.id,)) if member else [],
+        accounts=await profiles_by_id(app_context.graph, context.caller.member_id, (member.id,)) if member else [],
     )

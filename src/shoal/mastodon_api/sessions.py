@@ -74,7 +74,7 @@ class NewPassword(msgspec.Struct, frozen=True):
 async def list_sessions(context: Context, params: PageQuery) -> object:
     """List the caller's sessions, newest first."""
     cursor = cursor_of(params, 40, 80)
-    page = await sessions.page(context.deps.writes, actor(context), cursor)
+    page = await sessions.page(context.app.writes, actor(context), cursor)
     body = [shown(session, context.caller.token_id) for session in page.sessions]
     return paged(context, body, [session.token.id for session in page.sessions], page.next, cursor)
 
@@ -82,14 +82,14 @@ async def list_sessions(context: Context, params: PageQuery) -> object:
 @router.delete("/api/shoal/v1/sessions/{id}", scope="write:accounts", answer=dict)
 async def revoke_session(context: Context, params: One) -> object:
     """Log out a session. Its token is revoked."""
-    await sessions.end(context.deps.writes, actor(context), params.id)
+    await sessions.end(context.app.writes, actor(context), params.id)
     return {}
 
 
 @router.delete("/api/shoal/v1/sessions", scope="write:accounts", answer=dict)
 async def revoke_other_sessions(context: Context, _params: None) -> object:
     """Log out all other sessions."""
-    await sessions.end_others(context.deps.writes, actor(context), context.caller.token_id)
+    await sessions.end_others(context.app.writes, actor(context), context.caller.token_id)
     return {}
 
 

@@ -124,9 +124,9 @@ class Around(WithData, frozen=True, kw_only=True):
 @router.post("/api/v1/statuses", scope="write:statuses", answer=Status, delivers=True, max_body=MAX_BODY)
 async def create(context: Context, params: NewStatus) -> object:
     """Create a status, or schedule one. A repeated Idempotency-Key returns the first status for an hour."""
-    front = context.deps
+    app_context = context.app
     _refuse_quotes(params)
-    author = await access_member(front.graph, actor(context))
+    author = await access_member(app_context.graph, actor(context))
     draft = Draft(
         text=params.status or "",
         spoiler=params.spoiler_text or "",
@@ -144,10 +144,10 @@ async def create(context: Context, params: NewStatus) -> object:
     try:
         if params.scheduled_at:
             return await scheduled_statuses.plan(context, draft, params.scheduled_at, request=key)
-        made = await posts.create(front.writes, author.id, draft, request=key, app_id=context.caller.app_id)
+        made = await posts.create(app_context.writes, author.id, draft, request=key, app_id=context.caller.app_id)
     except UnexpectedMentions as error:
-        profiles = await profiles_by_id(front.graph, author.id, error.member_ids)
-        return Reply({"error": str(error), "unexpected_accounts": raw(front.present.accounts(profiles))}, 422)
+        profiles = await profiles_by_id(app_context.graph, author.id, error.member_ids)
+        return Reply({"error": str(error), "unexpected_accounts": raw(app_context.present.accounts(profiles))}, 422)
     return await show(context, made.id)
 
 
@@ -159,21 +159,23 @@ async def create(context: Context, params: NewStatus) -> object:
 )
 async def update(context: Context, params: Edit) -> object:
     """Edit an own status. Its previous version is kept."""
-    front = context.deps
+    app_context = context.app
     _refuse_quotes(params)
     author = actor(context)
-    post = await own_post(front.graph, author, params.id)
+    post = await own_post(app_context.graph, author, params.id)
     media_changes = [(item, _changes_of(item)) for item in params.media_attributes]
     for item, changes in media_changes:
         # Check everything before changing anything.
-        held = media.described(front.writes, await own_object(front.writes.graph, Media, author, item.id), **changes)
+        held = media.described(
+            app_context.writes, await own_object(app_context.writes.graph, Media, author, item.id), **changes
+        )
         if item.thumbnail:
             media.check_takes_thumbnail(held)
     narrower = serializers.VISIBILITY[params.shoal.visibility] if params.shoal.visibility else None
-    await posts.update(front.writes, author, post.id, _edited(post, params), visibility=narrower)
+    await posts.update(app_context.writes, author, post.id, _edited(post, params), visibility=narrower)
     for item, changes in media_changes:
         thumbnail = item.thumbnail.data if item.thumbnail else None
-        await media.describe(front.writes, author, item.id, thumbnail=thumbnail, **changes)
+        await media.describe(app_context.writes, author, item.id, thumbnail=thumbnail, **changes)
     return await show(context, post.id)
 
 
@@ -217,20 +219,20 @@ def focus_of(text: str) -> tuple[float, float]:
 @router.delete("/api/v1/statuses/{id}", scope="write:statuses", limit_class="delete", answer=Status)
 async def delete(context: Context, params: Deletion) -> object:
     """Delete an own status, or withdraw an own share. Returns the deleted status with its text, for a redraft."""
-    front = context.deps
+    app_context = context.app
     author = actor(context)
-    node = (await front.graph.obj_get((params.id,))).get(params.id)
+    node = (await app_context.graph.obj_get((params.id,))).get(params.id)
     if not isinstance(node, Post | Share) or node.author_id != author:
         raise NotFound("Record not found")
     deleted = await show_taken_back(context, node.id)
     if isinstance(node, Post):
-        await posts.delete(front.writes, author, node.id)
+        await posts.delete(app_context.writes, author, node.id)
         for picture in node.media if params.delete_media else ():
             # Another status uses it, or it is deleted already.
             with contextlib.suppress(NotFound, Unfit):
-                await discard_media(front.writes, author, picture)
+                await discard_media(app_context.writes, author, picture)
     else:
-        await reactions.unshare(front.writes, author, node.id)
+        await reactions.unshare(app_context.writes, author, node.id)
     text = node.text if isinstance(node, Post) else ""
     return b'%b,"text":%b}' % (deleted[:-1], msgspec.json.encode(text))
 
@@ -244,10 +246,10 @@ async def get_status(context: Context, params: One) -> object:
 @router.get("/api/v1/statuses", auth="optional", scope="read:statuses", answer=list[Status])
 async def list_statuses(context: Context, params: StatusIds) -> object:
     """List statuses by id, without those that the caller may not see."""
-    front = context.deps
+    app_context = context.app
     viewer = context.caller.member_id
-    found = await hydrate(front.graph, viewer, params.id, unasked=False)
-    return await front.present.page(viewer, found, listed_data(wanted=params.with_data))
+    found = await hydrate(app_context.graph, viewer, params.id, unasked=False)
+    return await app_context.present.page(viewer, found, listed_data(wanted=params.with_data))
 
 
 @router.get(
@@ -255,15 +257,15 @@ async def list_statuses(context: Context, params: StatusIds) -> object:
 )
 async def thread_context(context: Context, params: Around) -> object:
     """Return the ancestors and descendants of a status in its thread."""
-    front = context.deps
+    app_context = context.app
     viewer = context.caller.member_id
     above, below = (60, 60) if viewer is None else (4_096, 4_096)
-    thread = await threads.thread(front.reads, viewer, params.id, above=above, below=below)
-    extras = entities.ContextExtras(f"{front.at.root}/api/shoal/v1/statuses/{params.id}/replies")
+    thread = await threads.thread(app_context.reads, viewer, params.id, above=above, below=below)
+    extras = entities.ContextExtras(f"{app_context.at.root}/api/shoal/v1/statuses/{params.id}/replies")
     data = listed_data(wanted=params.with_data)
     return b'{"ancestors":%b,"descendants":%b%b}' % (
-        await front.present.page(viewer, thread.above, data),
-        await front.present.page(viewer, thread.below, data),
+        await app_context.present.page(viewer, thread.above, data),
+        await app_context.present.page(viewer, thread.below, data),
         b',"shoal":' + msgspec.json.encode(extras) if thread.more else b"",
     )
 
@@ -272,41 +274,41 @@ async def thread_context(context: Context, params: Around) -> object:
 async def replies(context: Context, params: StatusesOf) -> object:
     """List the direct replies to a status, newest first."""
     cursor = cursor_of(params)
-    page = await threads.replies(context.deps.reads, context.caller.member_id, params.id, cursor)
+    page = await threads.replies(context.app.reads, context.caller.member_id, params.id, cursor)
     return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
 @router.get("/api/v1/statuses/{id}/source", scope="read:statuses", answer=StatusSource)
 async def source(context: Context, params: One) -> object:
     """Return the source text of a status, for editing."""
-    post = await access_post(context.deps.graph, context.caller.member_id, params.id)
+    post = await access_post(context.app.graph, context.caller.member_id, params.id)
     return entities.StatusSource(str(post.id), post.text, post.spoiler)
 
 
 @router.get("/api/v1/statuses/{id}/history", auth="optional", scope="read:statuses", answer=list[StatusEdit])
 async def history(context: Context, params: One) -> object:
     """List the revisions of a status, oldest first (of very many, the last); the final item is the current version."""
-    front = context.deps
+    app_context = context.app
     entry = await entry_of(context, params.id)
     post = entry.post
-    wordings = await revisions(front.graph, context.caller.member_id, params.id)
-    media_by_id = await front.graph.obj_get(
+    wordings = await revisions(app_context.graph, context.caller.member_id, params.id)
+    media_by_id = await app_context.graph.obj_get(
         list({id_ for wording in wordings for id_ in wording.media} | set(post.media))
     )
-    account = raw(front.present.account(entry.author))
+    account = raw(app_context.present.account(entry.author))
     options_now = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
     sensitized = entry.author.member.sensitized and context.caller.member_id != post.author_id
 
     def edit(wording: Revision | Post, written: int) -> entities.StatusEdit:
         options = wording.options if isinstance(wording, Revision) else options_now
         return entities.StatusEdit(
-            content=front.at.html(wording.text, post.mentions),
+            content=app_context.at.html(wording.text, post.mentions),
             spoiler_text=wording.spoiler,
             sensitive=wording.sensitive or (sensitized and bool(wording.media)),
             created_at=serializers.moment(written),
             account=account,
             poll=entities.PollEdit(list(map(entities.PollEditOption, options))) if options else UNSET,
-            media_attachments=[attachment(each, front.at) for each in media_then(wording, media_by_id).values()],
+            media_attachments=[attachment(each, app_context.at) for each in media_then(wording, media_by_id).values()],
         )
 
     return [*(edit(wording, wording.written) for wording in wordings), edit(post, post.edited_at or post.created_at)]

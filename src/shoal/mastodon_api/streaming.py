@@ -31,7 +31,7 @@ from shoal.http.params import Id, convert
 from shoal.http.responses import Reply, encode, start
 from shoal.http.routes import ANONYMOUS, Body, Caller
 from shoal.mastodon_api import conversations, notifications
-from shoal.mastodon_api.context import Context, Front, Router
+from shoal.mastodon_api.context import AppContext, Context, Router
 from shoal.mastodon_api.tags import tag_named
 from shoal.observability.tracing import AUTHENTICATE, enter, name_member, name_route
 from shoal.queries import conversations as talks
@@ -88,7 +88,7 @@ class Stream(NamedTuple):
     interest: Interest
 
 
-async def stream_of(front: Front, caller: Caller, asked: StreamName) -> Stream:
+async def stream_of(app_context: AppContext, caller: Caller, asked: StreamName) -> Stream:
     """Return the requested stream. Raises `NotFound`, `Malformed`, or `OutsideScopes` if the token does not allow it."""
     if caller.member_id is None:
         raise NeedsMember
@@ -103,16 +103,16 @@ async def stream_of(front: Front, caller: Caller, asked: StreamName) -> Stream:
     if asked.stream == "list":
         if asked.list is None:
             raise Malformed("Missing list name parameter")
-        list_id = int(await _list_id(front, caller.member_id, asked.list))
+        list_id = int(await _list_id(app_context, caller.member_id, asked.list))
         return Stream((asked.stream, str(list_id)), Listed(list_id))
     raise Malformed("Unknown stream type")
 
 
-async def _list_id(front: Front, member_id: int, list_id: int) -> int:
-    if list_id == FOR_YOU_LIST and front.settings.for_you_list:
+async def _list_id(app_context: AppContext, member_id: int, list_id: int) -> int:
+    if list_id == FOR_YOU_LIST and app_context.settings.for_you_list:
         # This list has no live updates, because it is not ordered by time.
         return list_id
-    return (await own_object(front.graph, MemberList, member_id, list_id)).id
+    return (await own_object(app_context.graph, MemberList, member_id, list_id)).id
 
 
 REFRESH = "refresh"
@@ -128,39 +128,39 @@ class StreamEvent(NamedTuple):
 
 
 async def events(
-    front: Front, caller: Caller, connection: Connection, heard: Sequence[PlacedUpdate | Missed], data: int
+    app_context: AppContext, caller: Caller, connection: Connection, heard: Sequence[PlacedUpdate | Missed], data: int
 ) -> list[StreamEvent]:
     """Convert updates to events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
-    updates = await streaming.told(front.reads, connection, heard)
+    updates = await streaming.told(app_context.reads, connection, heard)
     with another_request():
-        found = [await _event(front, caller, connection.viewer, update, data) for update in updates]
+        found = [await _event(app_context, caller, connection.viewer, update, data) for update in updates]
     return [event for event in found if event is not None]
 
 
 async def _event(
-    front: Front, caller: Caller, viewer: int, one: streaming.News | streaming.OfViewer, data: int
+    app_context: AppContext, caller: Caller, viewer: int, one: streaming.News | streaming.OfViewer, data: int
 ) -> StreamEvent | None:
     """Return the event of an update; None if the token does not allow it, or if it is no longer visible."""
     if isinstance(one, streaming.Arrived | streaming.Edited):
         name = "update" if isinstance(one, streaming.Arrived) else "status.update"
-        return StreamEvent(name, await front.present.status(viewer, one.entry, data), one.position)
+        return StreamEvent(name, await app_context.present.status(viewer, one.entry, data), one.position)
     if isinstance(one, streaming.Removed):
         return StreamEvent("delete", b"%d" % one.id, one.position)
     if isinstance(one, streaming.Notified):
         if not granted(caller.scopes, _NOTIFICATIONS_SCOPE):
             return None
         try:
-            notification = await notices.one(front.reads, viewer, one.time)
+            notification = await notices.one(app_context.reads, viewer, one.time)
         except NotFound:
             return None
-        (shown,) = await notifications.shown(front, viewer, (notification,), data)
+        (shown,) = await notifications.shown(app_context, viewer, (notification,), data)
         return StreamEvent("notification", encode(shown), one.position)
     if isinstance(one, streaming.Conversed):
         try:
-            conversation = await talks.one(front.reads, viewer, one.root_id)
+            conversation = await talks.one(app_context.reads, viewer, one.root_id)
         except NotFound:
             return None
-        (talk,) = await conversations.shown(front, viewer, (conversation,), data)
+        (talk,) = await conversations.shown(app_context, viewer, (conversation,), data)
         return StreamEvent("conversation", encode(talk), one.position)
     return StreamEvent("filters_changed" if isinstance(one, streaming.Refiltered) else REFRESH, None, one.position)
 
@@ -186,23 +186,25 @@ def _add_stream(name: str, scope: str, what: str) -> None:
 
     @router.get(path, scope=scope, answer=Body("text/event-stream"), what=what)
     async def stream(context: Context, params: StreamQuery) -> object:
-        front = context.deps
+        app_context = context.app
         media = params.only_media and name.startswith("public")
         query = StreamName(f"{name}:media" if media else name, params.list, params.tag)
-        found = await stream_of(front, context.caller, query)
+        found = await stream_of(app_context, context.caller, query)
         after = context.request.headers.get("last-event-id") or params.last_event_id or None
         stack = AsyncExitStack()
-        connection = await stack.enter_async_context(front.streams.listening(context.caller, found.interest, after))
+        connection = await stack.enter_async_context(
+            app_context.streams.listening(context.caller, found.interest, after)
+        )
         data = listed_data(wanted=params.with_data)
 
         async def lines(heard: Heard) -> bytes:
-            return b"".join(map(_line, await events(front, context.caller, connection, heard, data)))
+            return b"".join(map(_line, await events(app_context, context.caller, connection, heard, data)))
 
         async def check() -> None:
-            front.ip_guard.check(context.request.scope)
-            await caller_of(front.uses, context.request)
+            app_context.ip_guard.check(context.request.scope)
+            await caller_of(app_context.uses, context.request)
 
-        return EventStream(front.streams, connection, stack, lines, check)
+        return EventStream(app_context.streams, connection, stack, lines, check)
 
 
 def _line(event: StreamEvent) -> bytes:
@@ -248,8 +250,8 @@ class _ServerMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 class Sockets:
     """The ASGI application of all WebSockets."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self, app_context: AppContext) -> None:
+        self._app_context = app_context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
@@ -257,14 +259,14 @@ class Sockets:
             try:
                 with another_request():
                     text, caller = await self._admit(scope)
-                listening = self._front.streams.listening(caller, PRESENCE)
+                listening = self._app_context.streams.listening(caller, PRESENCE)
                 presence = await stack.enter_async_context(listening)
             except Exception as error:  # noqa: BLE001  # any error has a response
                 await _refuse(reply_for(error, where="a WebSocket"), scope, send)
                 return
             # Chromium closes a socket unless the response names the protocol that it offered, which is the token.
             protocol = next(iter(scope["subprotocols"]), None)
-            socket = _Socket(self._front, text, caller, presence, receive, send)
+            socket = _Socket(self._app_context, text, caller, presence, receive, send)
             await socket.run(scope, protocol)
 
     async def _admit(self, scope: Scope) -> tuple[str, Caller]:
@@ -277,11 +279,11 @@ class Sockets:
         text = bearer_of(connection) or next(iter(scope["subprotocols"]), "")
         caller, failure = ANONYMOUS, None
         try:
-            caller = await caller_with(self._front.uses, connection, text)
+            caller = await caller_with(self._app_context.uses, connection, text)
         except (Unauthenticated, NotAllowed) as error:
             failure = error
         # Count before any refusal, so that guessing tokens is limited as well.
-        await _count(self._front, caller.member_id or rate_limits.address_of(scope))
+        await _count(self._app_context, caller.member_id or rate_limits.address_of(scope))
         if failure is not None:
             raise failure
         if caller.member_id is None:
@@ -294,9 +296,9 @@ class _Socket:
     """An open socket. It is closed by ending its presence in the hub."""
 
     def __init__(
-        self, front: Front, text: str, caller: Caller, presence: Connection, receive: Receive, send: Send
+        self, app_context: AppContext, text: str, caller: Caller, presence: Connection, receive: Receive, send: Send
     ) -> None:
-        self._front = front
+        self._app_context = app_context
         self._text = text
         self._caller = caller
         self._presence = presence
@@ -313,8 +315,8 @@ class _Socket:
         failure = await self._subscribe_from_url(connection.query_params)
 
         async def check() -> None:
-            self._front.ip_guard.check(scope)
-            await caller_with(self._front.uses, connection, self._text)
+            self._app_context.ip_guard.check(scope)
+            await caller_with(self._app_context.uses, connection, self._text)
 
         reading = asyncio.create_task(self._receive_messages())
         try:
@@ -322,7 +324,7 @@ class _Socket:
             self._accepted.set()
             if failure is not None:
                 await self._refuse(failure)
-            async with aclosing(self._front.streams.attended(self._presence, check)) as attended:
+            async with aclosing(self._app_context.streams.attended(self._presence, check)) as attended:
                 async for _ in attended:
                     # WebSockets have their own pings.
                     pass
@@ -360,7 +362,7 @@ class _Socket:
             self._end(_FAILED, "Something went wrong on our side")
 
     async def _handle(self, message: Message) -> None:
-        await _count(self._front, self._presence.viewer)
+        await _count(self._app_context, self._presence.viewer)
         frame = convert(_decoded(message), SocketFrame)
         if frame.type == "subscribe":
             await self._subscribe(frame)
@@ -375,7 +377,7 @@ class _Socket:
         if len(self._streams) >= _MAX_STREAMS:
             raise TooMany("Too many streams on one socket", retry_after=1)
         with another_request():
-            stream = await stream_of(self._front, self._caller, asked)
+            stream = await stream_of(self._app_context, self._caller, asked)
         connected = asyncio.Event()
         task = self._streams[key] = asyncio.create_task(self._run_stream(stream, asked, connected))
         waiting = asyncio.create_task(connected.wait())
@@ -397,14 +399,16 @@ class _Socket:
             self._end(_FAILED, "Something went wrong on our side")
 
     async def _send_events(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
-        hub, caller, after = self._front.streams.hub, self._caller, asked.last_event_id
+        hub, caller, after = self._app_context.streams.hub, self._caller, asked.last_event_id
         position = Position(after) if after else None
         connecting = hub.connect(self._presence.viewer, position, to=stream.interest, session=caller.token_id)
         async with connecting as connection:
             connected.set()
             await self._accepted.wait()
             while heard := await connection.take():
-                for event in await events(self._front, caller, connection, heard, listed_data(wanted=asked.with_data)):
+                for event in await events(
+                    self._app_context, caller, connection, heard, listed_data(wanted=asked.with_data)
+                ):
                     if event.name == REFRESH and after is None:
                         self._end(_COME_AGAIN, "Something may have been missed")
                         return
@@ -422,7 +426,7 @@ class _Socket:
 
     async def _send_json(self, body: object) -> None:
         """Send a message. Raises `OSError` if the client is gone or does not read."""
-        async with asyncio.timeout(self._front.streams.pace.patience):
+        async with asyncio.timeout(self._app_context.streams.pace.patience):
             await self._send({"type": "websocket.send", "text": encode(body).decode()})
 
     def _end(self, code: int, reason: str) -> None:
@@ -456,8 +460,8 @@ def _decoded(message: Message) -> dict[str, object]:
     return found
 
 
-async def _count(front: Front, who: int | str) -> None:
-    window = await front.limiter.take(rate_limits.RateKey("api", who))
+async def _count(app_context: AppContext, who: int | str) -> None:
+    window = await app_context.limiter.take(rate_limits.RateKey("api", who))
     if window is not None and window.wait:
         raise TooMany("Too many requests", retry_after=window.wait)
 

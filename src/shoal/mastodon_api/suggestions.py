@@ -67,11 +67,11 @@ async def suggested(context: Context, params: Count) -> object:
 @router.get("/api/v1/suggestions", scope="read:accounts", answer=list[Account])
 async def suggested_accounts(context: Context, params: Count) -> object:
     """Suggest accounts to follow, without reasons."""
-    return context.deps.present.accounts(one.profile for one in await _suggestions(context, params))
+    return context.app.present.accounts(one.profile for one in await _suggestions(context, params))
 
 
 async def _suggestions(context: Context, params: Count) -> list[suggestions.Suggestion]:
-    return await suggestions.suggestions(context.deps.reads, actor(context), page_size(params.limit, 40, 80))
+    return await suggestions.suggestions(context.app.reads, actor(context), page_size(params.limit, 40, 80))
 
 
 def _entity(context: Context, found: suggestions.Suggestion) -> dict[str, object]:
@@ -80,7 +80,7 @@ def _entity(context: Context, found: suggestions.Suggestion) -> dict[str, object
     return {
         "source": "global" if sources[0] == _MOST_FOLLOWED else "past_interactions",
         "sources": sources,
-        "account": msgspec.Raw(context.deps.present.account(found.profile)),
+        "account": msgspec.Raw(context.app.present.account(found.profile)),
         "shoal": {"score": found.score, "reasons": [reason._asdict() for reason in found.reasons]},
     }
 
@@ -88,17 +88,19 @@ def _entity(context: Context, found: suggestions.Suggestion) -> dict[str, object
 @router.delete("/api/v1/suggestions/{account_id}", scope="write:accounts", answer=dict)
 async def dismiss(context: Context, params: Dismissed) -> object:
     """Never suggest this account to the caller again."""
-    await relationships.dismiss_suggestion(context.deps.writes, actor(context), params.account_id)
+    await relationships.dismiss_suggestion(context.app.writes, actor(context), params.account_id)
     return {}
 
 
 @router.get("/api/v1/directory", auth="optional", scope="read:accounts", answer=list[Account])
 async def directory(context: Context, params: DirectoryQuery) -> object:
     """List accounts that want to be discovered."""
-    front = context.deps
+    app_context = context.app
     limit, offset = page_size(params.limit, 40, 80), min(max(0, params.offset), _DEEPEST)
-    found = await members.directory_page(front.reads, context.caller.member_id, params.order or "active", limit, offset)
-    return offset_page(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
+    found = await members.directory_page(
+        app_context.reads, context.caller.member_id, params.order or "active", limit, offset
+    )
+    return offset_page(context, app_context.present.accounts(found), offset, limit, more=len(found) == limit)
 
 
 @router.get(
@@ -111,11 +113,11 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
 )
 async def trending(context: Context, params: TrendingQuery) -> object:
     """List statuses that many different members react to now."""
-    front = context.deps
+    app_context = context.app
     limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
     viewer = context.caller.member_id
-    found = await trends.page(front.reads, viewer, limit, offset)
-    body = await front.present.page(viewer, found, listed_data(wanted=params.with_data))
+    found = await trends.page(app_context.reads, viewer, limit, offset)
+    body = await app_context.present.page(viewer, found, listed_data(wanted=params.with_data))
     return offset_page(context, body, offset, limit, more=len(found) == limit)
 
 

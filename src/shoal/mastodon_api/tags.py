@@ -47,20 +47,20 @@ async def get_tag(context: Context, params: ByName) -> object:
 @router.post("/api/v1/tags/{name}/follow", scope="write:follows", answer=Tag)
 async def follow(context: Context, params: ByName) -> object:
     """Follow a tag: public statuses with it appear in the caller's home timeline."""
-    return await _shown(context, await relationships.follow_tag(context.deps.writes, actor(context), params.name))
+    return await _shown(context, await relationships.follow_tag(context.app.writes, actor(context), params.name))
 
 
 @router.post("/api/v1/tags/{name}/unfollow", scope="write:follows", answer=Tag)
 async def unfollow(context: Context, params: ByName) -> object:
     """Stop following a tag."""
-    return await _shown(context, await relationships.unfollow_tag(context.deps.writes, actor(context), params.name))
+    return await _shown(context, await relationships.unfollow_tag(context.app.writes, actor(context), params.name))
 
 
 @router.post("/api/v1/tags/{name}/feature", scope="write:accounts", answer=Tag)
 async def feature(context: Context, params: ByName) -> object:
     """Feature a tag on the caller's profile."""
     name = tag_named(params.name)
-    await tags.feature(context.deps.writes, actor(context), name)
+    await tags.feature(context.app.writes, actor(context), name)
     return await _shown(context, name)
 
 
@@ -68,7 +68,7 @@ async def feature(context: Context, params: ByName) -> object:
 async def unfeature(context: Context, params: ByName) -> object:
     """Stop featuring a tag on the caller's profile."""
     name = tag_named(params.name)
-    await tags.unfeature(context.deps.writes, actor(context), name)
+    await tags.unfeature(context.app.writes, actor(context), name)
     return await _shown(context, name)
 
 
@@ -76,7 +76,7 @@ async def unfeature(context: Context, params: ByName) -> object:
 async def list_followed(context: Context, params: PageQuery) -> object:
     """List the tags that the caller follows, most recently followed first."""
     cursor = cursor_of(params, 100, 200)
-    found = await tag_queries.followed(context.deps.reads, actor(context), cursor)
+    found = await tag_queries.followed(context.app.reads, actor(context), cursor)
     shown = await shown_tags(context, [tag.data.decode() for tag in found.tags])
     return paged(context, shown, [tag.time for tag in found.tags], found.next, cursor)
 
@@ -98,21 +98,21 @@ async def shown_tags(context: Context, names: Sequence[str]) -> list[Tag]:
     counted: dict[str, DailyUses] = {}
     # A follow has been committed and must be reported as such, even if the usage counts are unavailable.
     with contextlib.suppress(Unavailable):
-        counted = await context.deps.reads.tags.uses(names)
+        counted = await context.app.reads.tags.uses(names)
     return await counted_tags(context, names, counted)
 
 
 async def counted_tags(context: Context, names: Sequence[str], counted: Mapping[str, DailyUses]) -> list[Tag]:
     """Return tags by canonical name, with their counts and whether the caller follows or features them; one read."""
-    front, viewer = context.deps, context.caller.member_id
+    app_context, viewer = context.app, context.caller.member_id
     held: dict[AssocType, dict[int, Assoc]] = {FOLLOWS_TAG: {}, FEATURES_TAG: {}}
     if viewer is not None and names:
-        held = await front.graph.assoc_get(viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(name) for name in names])
-    today = front.reads.tags.today()
+        held = await app_context.graph.assoc_get(viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(name) for name in names])
+    today = app_context.reads.tags.today()
     return [
         entities.tag(
             name,
-            front.at,
+            app_context.at,
             counted.get(name),
             today,
             following=None if viewer is None else tag_id(name) in held[FOLLOWS_TAG],
@@ -133,31 +133,34 @@ async def list_featured(context: Context, _params: None) -> object:
 )
 async def list_featured_by(context: Context, params: One) -> object:
     """List the tags that an account features, with the number of its statuses with each."""
-    await access_member(context.deps.graph, params.id)
+    await access_member(context.app.graph, params.id)
     return await _featured(context, params.id)
 
 
 @router.post("/api/v1/featured_tags", scope="write:accounts", answer=FeaturedTag)
 async def add_featured(context: Context, params: NewTag) -> object:
     """Feature a tag on the caller's profile; at most ten."""
-    front, member = context.deps, actor(context)
-    held = await tags.feature(front.writes, member, params.name)
-    return serializers.featured_tag((await tag_queries.counted(front.graph, member, (held,)))[0], front.at)
+    app_context, member = context.app, actor(context)
+    held = await tags.feature(app_context.writes, member, params.name)
+    return serializers.featured_tag((await tag_queries.counted(app_context.graph, member, (held,)))[0], app_context.at)
 
 
 @router.delete("/api/v1/featured_tags/{id}", scope="write:accounts", answer=dict)
 async def remove_featured(context: Context, params: One) -> object:
     """Stop featuring a tag."""
-    await tags.unfeature_at(context.deps.writes, actor(context), params.id)
+    await tags.unfeature_at(context.app.writes, actor(context), params.id)
     return {}
 
 
 @router.get("/api/v1/featured_tags/suggestions", scope="read:accounts", answer=list[Tag])
 async def suggestions(context: Context, _params: None) -> object:
     """List the tags that the caller used most lately and does not feature."""
-    return await shown_tags(context, await tag_queries.suggested(context.deps.reads, actor(context)))
+    return await shown_tags(context, await tag_queries.suggested(context.app.reads, actor(context)))
 
 
 async def _featured(context: Context, member_id: int) -> list[FeaturedTag]:
-    front = context.deps
-    return [serializers.featured_tag(one, front.at) for one in await tag_queries.featured(front.graph, member_id)]
+    app_context = context.app
+    return [
+        serializers.featured_tag(one, app_context.at)
+        for one in await tag_queries.featured(app_context.graph, member_id)
+    ]

@@ -59,7 +59,7 @@ _EMPTY = Page([], None)
 async def home(context: Context, params: StatusesQuery) -> object:
     """List the newest statuses by the caller, by followed accounts and with followed tags."""
     cursor = cursor_of(params)
-    page = await home_feed.page(context.deps.reads, actor(context), cursor)
+    page = await home_feed.page(context.app.reads, actor(context), cursor)
     return await entries_page(context, page, cursor, with_data=params.with_data, filters_applied=True)
 
 
@@ -80,7 +80,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
     page = _EMPTY
     # No status has an invalid tag.
     if not params.only_remote and None not in required:
-        page = await public_timelines.tag_page(context.deps.reads, viewer, query, cursor)
+        page = await public_timelines.tag_page(context.app.reads, viewer, query, cursor)
     return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
@@ -90,7 +90,7 @@ async def public(context: Context, params: Public) -> object:
     cursor, viewer = cursor_of(params), context.caller.member_id
     page = _EMPTY
     if not params.only_remote:
-        page = await public_timelines.public_page(context.deps.reads, viewer, cursor, only_media=params.only_media)
+        page = await public_timelines.public_page(context.app.reads, viewer, cursor, only_media=params.only_media)
     return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
@@ -99,7 +99,7 @@ async def nearby(context: Context, params: NearbyQuery) -> object:
     """List the newest public statuses within a radius of a place."""
     cursor, around = cursor_of(params), disk(params.latitude, params.longitude, params.radius_km)
     page = await public_timelines.nearby_page(
-        context.deps.reads, context.caller.member_id, around, cursor, only_media=params.only_media
+        context.app.reads, context.caller.member_id, around, cursor, only_media=params.only_media
     )
     return await entries_page(context, page, cursor, with_data=params.with_data)
 

@@ -49,7 +49,7 @@ class RelatedQuery(msgspec.Struct, frozen=True):
 async def tags(context: Context, params: RisingQuery) -> object:
     """List trending tags; if there are too few, also the top tags of the day, the week and all time."""
     limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
-    words = await trends.rising(context.deps.reads, limit, offset)
+    words = await trends.rising(context.app.reads, limit, offset)
     body = await counted_tags(context, [word.name for word in words], {word.name: word for word in words})
     return offset_page(context, body, offset, limit, more=len(words) == limit)
 
@@ -59,16 +59,16 @@ async def tags(context: Context, params: RisingQuery) -> object:
 )
 async def cloud(context: Context, params: CloudQuery) -> object:
     """Return the tag cloud, with the reasons for each tag."""
-    return tag_entities.cloud(await _cloud(context, params), context.deps.at)
+    return tag_entities.cloud(await _cloud(context, params), context.app.at)
 
 
 @router.get("/api/shoal/v1/tags/cloud.svg", auth="optional", scope="read:follows", answer=Body("image/svg+xml"))
 async def cloud_image(context: Context, params: CloudQuery) -> object:
     """Return the tag cloud as an SVG whose words are links."""
-    front = context.deps
+    app_context = context.app
     shown = await _cloud(context, params)
-    title = f"Tags of {front.settings.title}"
-    drawn = await front.pictures.of(front.reads.tags, shown, _limit(params), front.at.tag, title)
+    title = f"Tags of {app_context.settings.title}"
+    drawn = await app_context.pictures.of(app_context.reads.tags, shown, _limit(params), app_context.at.tag, title)
     kept = "private, no-store" if shown.order == trends.FOR_YOU else "public, max-age=30"
     return Response(drawn, media_type="image/svg+xml", headers={**_PICTURE_HEADERS, "Cache-Control": kept})
 
@@ -76,21 +76,21 @@ async def cloud_image(context: Context, params: CloudQuery) -> object:
 @router.get("/api/shoal/v1/tags/{name}/related", auth="public", answer=list[AlikeTag], remembered=True, by_owner=True)
 async def related_tags(context: Context, params: RelatedQuery) -> object:
     """List tags that occur in the same posts as a tag."""
-    front = context.deps
+    app_context = context.app
     found = await tag_queries.related(
-        front.reads, tag_named(params.name), page_size(params.limit, 20, tag_queries.MOST)
+        app_context.reads, tag_named(params.name), page_size(params.limit, 20, tag_queries.MOST)
     )
-    return [tag_entities.alike(each, front.at) for each in found]
+    return [tag_entities.alike(each, app_context.at) for each in found]
 
 
 async def _cloud(context: Context, params: CloudQuery) -> Shown:
-    front = context.deps
+    app_context = context.app
     limit, order = _limit(params), params.order or "all"
     if order != trends.FOR_YOU:
-        return await front.reads.tags.cloud(order, limit)
+        return await app_context.reads.tags.cloud(order, limit)
     if context.caller.member_id is None:
         raise NeedsMember if context.caller.token_id else Unauthenticated
-    return await trends.for_you(front.reads, context.caller.member_id, limit)
+    return await trends.for_you(app_context.reads, context.caller.member_id, limit)
 
 
 def _limit(params: CloudQuery) -> int:

@@ -29,7 +29,7 @@ from shoal.health.readiness import Readiness
 from shoal.observability.metrics import Families
 from shoal.observability.requests import EDGES_MS, RequestCounts
 from shoal.push.sender import Sent
-from shoal.server import RunningFront
+from shoal.server import RunningApp
 from shoal.timelines.memory import MemoryTimelines
 
 _EVERY_SECONDS = 0.025
@@ -282,32 +282,32 @@ async def process_metrics(role: str, pauses: ProcessPauses, readiness: Readiness
 _REQUEST_EDGES = tuple(edge / 1_000 for edge in EDGES_MS)
 
 
-async def request_metrics(running: RunningFront) -> Iterable[Metric]:
+async def request_metrics(running: RunningApp) -> Iterable[Metric]:
     """Return the metrics of the HTTP front end. Those by route are generated lazily, in any thread."""
-    front, gate, connections = running.front, running.gate, running.connections
+    app_context, gate, connections = running.app, running.gate, running.connections
     families = Families()
     refused = {
-        "behind": front.writes.pressure.refused,
-        "blocked": front.ip_guard.refused,
+        "behind": app_context.writes.pressure.refused,
+        "blocked": app_context.ip_guard.refused,
         "busy": gate.refused if gate else 0,
         "connections": connections.refused,
     }
     for reason, number in refused.items():
         families.add("shoal_requests_refused_total", number, reason)
-    for limit_class in sorted(front.limiter.classes):
-        families.add("shoal_rate_limited_total", front.limiter.refused.get(limit_class, 0), limit_class)
+    for limit_class in sorted(app_context.limiter.classes):
+        families.add("shoal_rate_limited_total", app_context.limiter.refused.get(limit_class, 0), limit_class)
     if gate is not None:
         families.add("shoal_requests_at_work", gate.at_work)
         families.add("shoal_requests_waiting", gate.waiting)
     families.add("shoal_connections", connections.open)
-    families.add("shoal_listeners", front.streams.number)
-    for name, memory in front.present.memories.items():
+    families.add("shoal_listeners", app_context.streams.number)
+    for name, memory in app_context.present.memories.items():
         families.add("shoal_cache_entries", len(memory), name)
-    if (answers := front.answers) is not None:
+    if (answers := app_context.answers) is not None:
         families.add("shoal_cache_entries", len(answers), "answers")
         families.add("shoal_cache_asked_total", answers.asked, "answers")
         families.add("shoal_cache_missed_total", answers.missed, "answers")
-    return _with_routes(families, front.meter.totals())
+    return _with_routes(families, app_context.meter.totals())
 
 
 def _with_routes(families: Families, totals: Mapping[str, RequestCounts]) -> Iterator[Metric]:

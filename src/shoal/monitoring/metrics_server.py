@@ -43,7 +43,7 @@ from shoal.monitoring.collectors import (
     request_metrics,
 )
 from shoal.multiprocess.supervisor import place
-from shoal.server import RunningFront, listen
+from shoal.server import RunningApp, listen
 from shoal.settings import Settings
 from shoal.tasks import cancel
 
@@ -206,7 +206,7 @@ async def _read(name: str, source: MetricSource) -> Iterable[Metric]:
 
 
 @asynccontextmanager
-async def telling(network: Network, running: RunningFront | None = None) -> AsyncIterator[None]:
+async def telling(network: Network, running: RunningApp | None = None) -> AsyncIterator[None]:
     """Serve `GET /metrics` until the block ends, with the metrics of a web process if `running` is given, else of a worker.
 
     Does nothing without the setting `metrics_port`. If the address is not available, an error is logged and the process runs
@@ -229,11 +229,11 @@ async def telling(network: Network, running: RunningFront | None = None) -> Asyn
 
 
 def _sources(
-    network: Network, running: RunningFront | None, lag: DeliveryLag, pauses: ProcessPauses
+    network: Network, running: RunningApp | None, lag: DeliveryLag, pauses: ProcessPauses
 ) -> Mapping[str, MetricSource]:
-    front = running.front if running else None
-    readiness = front.readiness if front else Readiness(network.probes)
-    watch = front.engines if front else EngineWatch(network.engines)
+    app_context = running.app if running else None
+    readiness = app_context.readiness if app_context else Readiness(network.probes)
+    watch = app_context.engines if app_context else EngineWatch(network.engines)
     sources: dict[str, MetricSource] = {
         "process metrics": partial(process_metrics, "web" if running else "worker", pauses, readiness),
         "delivery metrics": partial(delivery_metrics, network, lag),

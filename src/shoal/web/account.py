@@ -23,7 +23,7 @@ from shoal.web import routing
 from shoal.web.authentication import begin, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Line, Visit
+from shoal.web.request_context import Form, Line, PageContext
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 
 _Proof = Annotated[str, Meta(max_length=100)]
@@ -54,26 +54,26 @@ class ResetForm(Form, frozen=True, kw_only=True):
     password: Line = ""
 
 
-async def forgotten(visit: Visit, query: ForgottenQuery) -> Response:
-    return await _forgotten(visit, sent=query.sent)
+async def forgotten(ctx: PageContext, query: ForgottenQuery) -> Response:
+    return await _forgotten(ctx, sent=query.sent)
 
 
-async def ask(visit: Visit, asked: Forgotten) -> Response:
+async def ask(ctx: PageContext, asked: Forgotten) -> Response:
     """Send a password-reset email if the member exists. The response does not reveal whether they do."""
-    visit.check_sent(asked)
-    if not visit.settings.mail:
-        return await _forgotten(visit)
+    ctx.check_sent(asked)
+    if not ctx.settings.mail:
+        return await _forgotten(ctx)
     try:
-        await login_attempts.count_mail(visit.anonymous, asked.username)
-        await credentials.forgot(visit.writes, asked.username, visit.words.code)
+        await login_attempts.count_mail(ctx.anonymous, asked.username)
+        await credentials.forgot(ctx.writes, asked.username, ctx.words.code)
     except InvalidInput:
-        return await _forgotten(visit, asked.username, visit.words.text("Please fill this in."))
+        return await _forgotten(ctx, asked.username, ctx.words.text("Please fill this in."))
     except TooMany as error:
-        wrong = visit.words.text(
+        wrong = ctx.words.text(
             "Several mails were asked for already. Please look in your spam folder, and try again in an hour."
         )
-        return _rate_limited(await _forgotten(visit, asked.username, wrong), error)
-    return visit.go("/forgotten", sent=1)
+        return _rate_limited(await _forgotten(ctx, asked.username, wrong), error)
+    return ctx.go("/forgotten", sent=1)
 
 
 def _rate_limited(response: Response, error: TooMany) -> Response:
@@ -82,12 +82,12 @@ def _rate_limited(response: Response, error: TooMany) -> Response:
     return response
 
 
-async def _forgotten(visit: Visit, name: str = "", wrong: str = "", *, sent: bool = False) -> Response:
-    settings = visit.settings
+async def _forgotten(ctx: PageContext, name: str = "", wrong: str = "", *, sent: bool = False) -> Response:
+    settings = ctx.settings
     return await page(
-        visit,
+        ctx,
         "forgotten",
-        title=visit.words.text("Forgot your password?"),
+        title=ctx.words.text("Forgot your password?"),
         name=name,
         wrong=wrong,
         sent=sent,
@@ -96,96 +96,96 @@ async def _forgotten(visit: Visit, name: str = "", wrong: str = "", *, sent: boo
     )
 
 
-async def reset_form(visit: Visit, query: ProofPath) -> Response:
-    return await _reset(visit, query.proof)
+async def reset_form(ctx: PageContext, query: ProofPath) -> Response:
+    return await _reset(ctx, query.proof)
 
 
-async def reset(visit: Visit, asked: ResetForm) -> Response:
-    visit.check_sent(asked)
+async def reset(ctx: PageContext, asked: ResetForm) -> Response:
+    ctx.check_sent(asked)
     try:
-        member = await login_attempts.reset_password(visit.anonymous, asked.proof, asked.password)
+        member = await login_attempts.reset_password(ctx.anonymous, asked.proof, asked.password)
     except Gone:
-        return await _over(visit)
+        return await _over(ctx)
     except (TooShort, TooLarge) as error:
-        length = password_length(visit)
-        return await _reset(visit, asked.proof, wrong_of(visit.words, error, password=length).get("password", length))
+        length = password_length(ctx)
+        return await _reset(ctx, asked.proof, wrong_of(ctx.words, error, password=length).get("password", length))
     try:
         oauth.check_welcome(member)
     except NotAllowed:
         # The login page shows why the login was refused and what the member can do.
-        return visit.go("/login")
-    return await begin(visit, member, "/")
+        return ctx.go("/login")
+    return await begin(ctx, member, "/")
 
 
-async def _reset(visit: Visit, proof: str, wrong: str = "") -> Response:
+async def _reset(ctx: PageContext, proof: str, wrong: str = "") -> Response:
     try:
-        member = (await credentials.proven(visit.writes, proof, MailKind.RESET)).member
+        member = (await credentials.proven(ctx.writes, proof, MailKind.RESET)).member
     except Gone:
-        return await _over(visit)
-    title = visit.words.text("A new password")
-    return await page(visit, "reset", title=title, proof=proof, name=member.name, wrong=wrong)
+        return await _over(ctx)
+    title = ctx.words.text("A new password")
+    return await page(ctx, "reset", title=title, proof=proof, name=member.name, wrong=wrong)
 
 
-async def confirm_form(visit: Visit, query: ProofPath) -> Response:
-    _ = visit.words.text
-    return await _button(visit, query.proof, "confirm", _("Confirm the address"), MailKind.CONFIRM, MailKind.CHANGE)
+async def confirm_form(ctx: PageContext, query: ProofPath) -> Response:
+    _ = ctx.words.text
+    return await _button(ctx, query.proof, "confirm", _("Confirm the address"), MailKind.CONFIRM, MailKind.CHANGE)
 
 
-async def confirm(visit: Visit, asked: ProofForm) -> Response:
-    visit.check_sent(asked)
-    _ = visit.words.text
+async def confirm(ctx: PageContext, asked: ProofForm) -> Response:
+    ctx.check_sent(asked)
+    _ = ctx.words.text
     try:
-        member = await credentials.confirm(visit.writes, asked.proof)
+        member = await credentials.confirm(ctx.writes, asked.proof)
     except Taken:
-        return await _over(visit, _("Somebody else has this address by now."))
+        return await _over(ctx, _("Somebody else has this address by now."))
     except NotAllowed as error:
-        return await _over(visit, told(visit.words, error))
+        return await _over(ctx, told(ctx.words, error))
     except Gone:
-        return await _over(visit)
+        return await _over(ctx)
     if member.pending:
-        return visit.go("/signup/waiting")
-    if visit.viewer is None:
+        return ctx.go("/signup/waiting")
+    if ctx.viewer is None:
         said = _("The address is confirmed.")
-        return await page(visit, "mail_done", title=_("Thank you"), said=said, way="/login")
-    return visit.go("/settings/email", saved=1)
+        return await page(ctx, "mail_done", title=_("Thank you"), said=said, way="/login")
+    return ctx.go("/settings/email", saved=1)
 
 
-async def undo_form(visit: Visit, query: ProofPath) -> Response:
-    return await _button(visit, query.proof, "undo", visit.words.text("Bring the address back"), MailKind.UNDO)
+async def undo_form(ctx: PageContext, query: ProofPath) -> Response:
+    return await _button(ctx, query.proof, "undo", ctx.words.text("Bring the address back"), MailKind.UNDO)
 
 
-async def undo(visit: Visit, asked: ProofForm) -> Response:
+async def undo(ctx: PageContext, asked: ProofForm) -> Response:
     """Restore the previous email address and log out all sessions."""
-    visit.check_sent(asked)
-    _ = visit.words.text
+    ctx.check_sent(asked)
+    _ = ctx.words.text
     try:
-        await credentials.undo_change(visit.writes, asked.proof, visit.words.code)
+        await credentials.undo_change(ctx.writes, asked.proof, ctx.words.code)
     except (Gone, Taken):
-        return await _over(visit)
+        return await _over(ctx)
     said = _(
         "Your address is back, and everybody is logged out. A mail with a link to choose a new password is on its way."
     )
-    response = await page(visit, "mail_done", title=_("It is yours again"), said=said, way="")
-    if visit.viewer is not None and await sessions.of_browser(visit.writes, visit.browser.login) is None:
-        visit.browser.log_out(response)
+    response = await page(ctx, "mail_done", title=_("It is yours again"), said=said, way="")
+    if ctx.viewer is not None and await sessions.of_browser(ctx.writes, ctx.browser.login) is None:
+        ctx.browser.log_out(response)
     return response
 
 
-async def _button(visit: Visit, proof: str, action: str, title: str, *kinds: MailKind) -> Response:
+async def _button(ctx: PageContext, proof: str, action: str, title: str, *kinds: MailKind) -> Response:
     try:
-        found = await credentials.proven(visit.writes, proof, *kinds)
+        found = await credentials.proven(ctx.writes, proof, *kinds)
     except Gone:
-        return await _over(visit)
+        return await _over(ctx)
     kind, address, name = found.proof.kind, found.proof.address, found.member.name
     return await page(
-        visit, "mail_button", title=title, proof=proof, action=action, kind=kind, address=address, name=name
+        ctx, "mail_button", title=title, proof=proof, action=action, kind=kind, address=address, name=name
     )
 
 
-async def _over(visit: Visit, why: str = "") -> Response:
-    _ = visit.words.text
+async def _over(ctx: PageContext, why: str = "") -> Response:
+    _ = ctx.words.text
     said = why or _("It was used before, or its time is over. A new mail brings a new one.")
-    return await page(visit, "mail_over", status=410, title=_("This link is over"), said=said)
+    return await page(ctx, "mail_over", status=410, title=_("This link is over"), said=said)
 
 
 class PasswordForm(Form, frozen=True, kw_only=True):
@@ -193,28 +193,30 @@ class PasswordForm(Form, frozen=True, kw_only=True):
     new_password: Line = ""
 
 
-async def show_password(visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT) -> Response:
-    return await settings_page(visit, "password", wrong=wrong, saved=query.saved)
+async def show_password(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT) -> Response:
+    return await settings_page(ctx, "password", wrong=wrong, saved=query.saved)
 
 
-async def save(visit: Visit, asked: PasswordForm) -> Response:
+async def save(ctx: PageContext, asked: PasswordForm) -> Response:
     """Replace the password. All other sessions are logged out."""
-    member, front = visit.checked(asked), visit.front
+    member, app_context = ctx.checked(asked), ctx.app
     try:
-        await login_attempts.change_password(visit.anonymous, member.id, asked.current_password, asked.new_password)
+        await login_attempts.change_password(ctx.anonymous, member.id, asked.current_password, asked.new_password)
     except InvalidInput as error:
         known = {
-            "current_password": visit.words.text("This is not your password."),
-            "new_password": password_length(visit),
+            "current_password": ctx.words.text("This is not your password."),
+            "new_password": password_length(ctx),
         }
-        return await show_password(visit, wrong=wrong_of(visit.words, error, **known))
+        return await show_password(ctx, wrong=wrong_of(ctx.words, error, **known))
     except TooMany as error:
-        refusal = password_refusal(visit.words, error)
-        return refusal.on(await show_password(visit, wrong={"current_password": refusal.words}))
-    now = (await front.graph.obj_get((member.id,))).get(member.id)
-    response = saved_at(visit, "password")
+        refusal = password_refusal(ctx.words, error)
+        return refusal.on(await show_password(ctx, wrong={"current_password": refusal.words}))
+    now = (await app_context.graph.obj_get((member.id,))).get(member.id)
+    response = saved_at(ctx, "password")
     if isinstance(now, Member):
-        visit.browser.log_in(response, (await sessions.begin(front.writes, now, proved=True, origin=visit.origin)).text)
+        ctx.browser.log_in(
+            response, (await sessions.begin(app_context.writes, now, proved=True, origin=ctx.origin)).text
+        )
     return response
 
 
@@ -230,10 +232,12 @@ class EmailForm(Form, frozen=True, kw_only=True):
     password: Line = ""
 
 
-async def show_email(visit: Visit, query: EmailQuery = _NOT_SENT, wrong: Wrong = RIGHT, typed: str = "") -> Response:
-    login = await members.login_of(visit.writes, visit.member)
+async def show_email(
+    ctx: PageContext, query: EmailQuery = _NOT_SENT, wrong: Wrong = RIGHT, typed: str = ""
+) -> Response:
+    login = await members.login_of(ctx.writes, ctx.member)
     return await settings_page(
-        visit,
+        ctx,
         "email",
         wrong=wrong,
         saved=query.saved,
@@ -241,51 +245,51 @@ async def show_email(visit: Visit, query: EmailQuery = _NOT_SENT, wrong: Wrong =
         typed=typed,
         address=login.email if login else "",
         confirmed=login.confirmed if login else False,
-        has_mail=bool(visit.settings.mail),
+        has_mail=bool(ctx.settings.mail),
     )
 
 
-async def change(visit: Visit, asked: EmailForm) -> Response:
+async def change(ctx: PageContext, asked: EmailForm) -> Response:
     """Send a confirmation email to the new address. The address changes once its link is used."""
-    member, _ = visit.checked(asked), visit.words.text
-    if not visit.settings.mail:
-        return await show_email(visit)
+    member, _ = ctx.checked(asked), ctx.words.text
+    if not ctx.settings.mail:
+        return await show_email(ctx)
     try:
         await login_attempts.ask_email_change(
-            visit.anonymous, member.id, asked.password, asked.email.strip(), visit.words.code
+            ctx.anonymous, member.id, asked.password, asked.email.strip(), ctx.words.code
         )
     except InvalidInput as error:
         known = {
             "password": _("This is not your password."),
             "email": _("This is no e-mail address. One looks like name@example.org."),
         }
-        return await show_email(visit, wrong=wrong_of(visit.words, error, **known), typed=asked.email)
+        return await show_email(ctx, wrong=wrong_of(ctx.words, error, **known), typed=asked.email)
     except NotAllowed as error:
-        return await show_email(visit, wrong={"email": told(visit.words, error)}, typed=asked.email)
+        return await show_email(ctx, wrong={"email": told(ctx.words, error)}, typed=asked.email)
     except TooManyMails as error:
-        return await _too_many_mails(visit, error, asked.email)
+        return await _too_many_mails(ctx, error, asked.email)
     except TooMany as error:
-        refusal = password_refusal(visit.words, error)
-        return refusal.on(await show_email(visit, wrong={"password": refusal.words}, typed=asked.email))
-    return visit.go("/settings/email", sent=asked.email.strip())
+        refusal = password_refusal(ctx.words, error)
+        return refusal.on(await show_email(ctx, wrong={"password": refusal.words}, typed=asked.email))
+    return ctx.go("/settings/email", sent=asked.email.strip())
 
 
-async def again(visit: Visit, asked: Form) -> Response:
-    member, front = visit.checked(asked), visit.front
-    login = await members.login_of(front.writes, member)
-    if login is None or not login.email or login.confirmed or not front.settings.mail:
-        return visit.go("/settings/email")
+async def again(ctx: PageContext, asked: Form) -> Response:
+    member, app_context = ctx.checked(asked), ctx.app
+    login = await members.login_of(app_context.writes, member)
+    if login is None or not login.email or login.confirmed or not app_context.settings.mail:
+        return ctx.go("/settings/email")
     try:
-        await login_attempts.count_mail(visit.anonymous, login.email)
+        await login_attempts.count_mail(ctx.anonymous, login.email)
     except TooManyMails as error:
-        return await _too_many_mails(visit, error)
-    await credentials.ask_confirmation(front.writes, member, visit.words.code)
-    return visit.go("/settings/email", sent=login.email)
+        return await _too_many_mails(ctx, error)
+    await credentials.ask_confirmation(app_context.writes, member, ctx.words.code)
+    return ctx.go("/settings/email", sent=login.email)
 
 
-async def _too_many_mails(visit: Visit, error: TooManyMails, typed: str = "") -> Response:
-    wrong = {"email": visit.words.text("Several mails were sent already. Please try again in an hour.")}
-    return _rate_limited(await show_email(visit, wrong=wrong, typed=typed), error)
+async def _too_many_mails(ctx: PageContext, error: TooManyMails, typed: str = "") -> Response:
+    wrong = {"email": ctx.words.text("Several mails were sent already. Please try again in an hour.")}
+    return _rate_limited(await show_email(ctx, wrong=wrong, typed=typed), error)
 
 
 def _address(text: str) -> str:
@@ -296,8 +300,8 @@ def _address(text: str) -> str:
         return ""
 
 
-def password_length(visit: Visit) -> str:
-    words, limits = visit.words, visit.limits
+def password_length(ctx: PageContext) -> str:
+    words, limits = ctx.words, ctx.limits
     text = words.text("A password has %(least)s to %(most)s characters.")
     return text % {"least": limits.password_least, "most": words.number(limits.password_most)}
 

@@ -20,7 +20,7 @@ from shoal.web import routing
 from shoal.web.authentication import begin, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Line, Visit
+from shoal.web.request_context import Form, Line, PageContext
 from shoal.web.settings_layout import settings_page
 
 
@@ -29,24 +29,24 @@ class LeaveForm(Form, frozen=True, kw_only=True):
     sure: bool = False
 
 
-async def show(visit: Visit, _query: None = None, wrong: Wrong = RIGHT) -> Response:
-    return await settings_page(visit, "account", wrong=wrong, days=visit.limits.leaving_days)
+async def show(ctx: PageContext, _query: None = None, wrong: Wrong = RIGHT) -> Response:
+    return await settings_page(ctx, "account", wrong=wrong, days=ctx.limits.leaving_days)
 
 
-async def leave(visit: Visit, asked: LeaveForm) -> Response:
+async def leave(ctx: PageContext, asked: LeaveForm) -> Response:
     """Deactivate the account and schedule its deletion. The browser is logged out and redirected to the receipt."""
-    member, _ = visit.checked(asked), visit.words.text
+    member, _ = ctx.checked(asked), ctx.words.text
     if not asked.sure:
-        return await show(visit, wrong={"sure": _("Tick this, if you mean it.")})
+        return await show(ctx, wrong={"sure": _("Tick this, if you mean it.")})
     try:
-        told = await login_attempts.leave(visit.anonymous, member.id, asked.password)
+        told = await login_attempts.leave(ctx.anonymous, member.id, asked.password)
     except InvalidInput:
-        return await show(visit, wrong={"password": _("This is not your password.")})
+        return await show(ctx, wrong={"password": _("This is not your password.")})
     except TooMany as error:
-        refusal = password_refusal(visit.words, error)
-        return refusal.on(await show(visit, wrong={"password": refusal.words}))
-    response = visit.go(f"/goodbye/{told.receipt}")
-    visit.browser.log_out(response)
+        refusal = password_refusal(ctx.words, error)
+        return refusal.on(await show(ctx, wrong={"password": refusal.words}))
+    response = ctx.go(f"/goodbye/{told.receipt}")
+    ctx.browser.log_out(response)
     return response
 
 
@@ -92,30 +92,30 @@ class ComeBack(Form, frozen=True, kw_only=True):
     password: Line = ""
 
 
-async def receipt(visit: Visit, query: GoodbyePath) -> Response:
-    words, departure = visit.words, await account_deletions.receipt(visit.writes, query.receipt)
+async def receipt(ctx: PageContext, query: GoodbyePath) -> Response:
+    words, departure = ctx.words, await account_deletions.receipt(ctx.writes, query.receipt)
     return await page(
-        visit, "goodbye", title=words.text("Goodbye"), departure=departure, counts=_counts(words, departure)
+        ctx, "goodbye", title=words.text("Goodbye"), departure=departure, counts=_counts(words, departure)
     )
 
 
-async def form(visit: Visit, _query: None) -> Response:
-    return await ask(visit)
+async def form(ctx: PageContext, _query: None) -> Response:
+    return await ask(ctx)
 
 
-async def come_back(visit: Visit, asked: ComeBack) -> Response:
-    visit.check_sent(asked)
+async def come_back(ctx: PageContext, asked: ComeBack) -> Response:
+    ctx.check_sent(asked)
     try:
-        member = await login_attempts.come_back(visit.anonymous, asked.username, asked.password)
+        member = await login_attempts.come_back(ctx.anonymous, asked.username, asked.password)
     except (Unauthenticated, NotAllowed, TooMany) as error:
-        refusal = password_refusal(visit.words, error)
-        return refusal.on(await ask(visit, asked.username, refusal.words))
-    return await begin(visit, member, "/")
+        refusal = password_refusal(ctx.words, error)
+        return refusal.on(await ask(ctx, asked.username, refusal.words))
+    return await begin(ctx, member, "/")
 
 
-async def ask(visit: Visit, name: str = "", wrong: str = "", status: int = 0) -> Response:
-    title = visit.words.text("Keep the account")
-    return await page(visit, "come_back", status=status, title=title, name=name, wrong=wrong)
+async def ask(ctx: PageContext, name: str = "", wrong: str = "", status: int = 0) -> Response:
+    title = ctx.words.text("Keep the account")
+    return await page(ctx, "come_back", status=status, title=title, name=name, wrong=wrong)
 
 
 ROUTES = (

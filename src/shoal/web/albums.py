@@ -23,7 +23,7 @@ from shoal.web import routing
 from shoal.web.form_errors import told
 from shoal.web.profiles import head, member_of
 from shoal.web.rendering import HandlePath, next_of, page, part
-from shoal.web.request_context import Form, IdForm, IdPath, Text, Visit
+from shoal.web.request_context import Form, IdForm, IdPath, PageContext, Text
 from shoal.web.view_models import Face, Photo, PostView, entry_with_id, face_of, photo_of, post_of, posts_of
 
 
@@ -53,31 +53,31 @@ class AlbumView(msgspec.Struct, frozen=True):
     """Each photo with the post that it belongs to."""
 
 
-def _cover(visit: Visit, member: Member, cover: Cover, having: Collection[int] = ()) -> CoverView:
+def _cover(ctx: PageContext, member: Member, cover: Cover, having: Collection[int] = ()) -> CoverView:
     """Return an album in a list. `having` contains the ids of the albums that contain the post that the page is about."""
     return CoverView(
         cover.album.id,
         cover.album.title,
-        visit.url(f"/@{member.name}/albums/{cover.album.id}"),
-        visit.words.counted("%(n)s photo", "%(n)s photos", cover.photos),
-        tuple(photo_of(visit, media) for media in cover.first),
+        ctx.url(f"/@{member.name}/albums/{cover.album.id}"),
+        ctx.words.counted("%(n)s photo", "%(n)s photos", cover.photos),
+        tuple(photo_of(ctx, media) for media in cover.first),
         cover.covered,
         cover.album.id in having,
     )
 
 
-def _album(visit: Visit, found: AlbumPage) -> AlbumView:
+def _album(ctx: PageContext, found: AlbumPage) -> AlbumView:
     album, owner = found.album, found.owner.member
     return AlbumView(
         album.id,
         album.title,
         album.description,
-        visit.url(f"/@{owner.name}/albums/{album.id}"),
-        face_of(visit, owner),
-        owner.id == visit.viewer_id,
-        visit.words.counted("%(n)s photo", "%(n)s photos", found.total),
-        visit.words.day(album.created_at),
-        tuple((photo_of(visit, one.media), post_of(visit, one.entry)) for one in found.photos),
+        ctx.url(f"/@{owner.name}/albums/{album.id}"),
+        face_of(ctx, owner),
+        owner.id == ctx.viewer_id,
+        ctx.words.counted("%(n)s photo", "%(n)s photos", found.total),
+        ctx.words.day(album.created_at),
+        tuple((photo_of(ctx, one.media), post_of(ctx, one.entry)) for one in found.photos),
     )
 
 
@@ -91,62 +91,62 @@ class CreateAlbumForm(Form, frozen=True, kw_only=True):
     description: Text = ""
 
 
-async def several(visit: Visit, path: HandlePath) -> Response:
-    member = await member_of(visit, path.handle)
-    found = await feed.of_member(visit.reads, visit.viewer_id, member.id, path.before or MAX_TIME)
-    covers = [_cover(visit, member, one) for one in found.covers]
-    following = next_of(visit, f"/@{member.name}/albums", found.next)
-    if visit.partial:
-        return part(visit, "albums", albums=covers, next=following)
-    return await _albums(visit, member, albums=covers, next=following)
+async def several(ctx: PageContext, path: HandlePath) -> Response:
+    member = await member_of(ctx, path.handle)
+    found = await feed.of_member(ctx.reads, ctx.viewer_id, member.id, path.before or MAX_TIME)
+    covers = [_cover(ctx, member, one) for one in found.covers]
+    following = next_of(ctx, f"/@{member.name}/albums", found.next)
+    if ctx.partial:
+        return part(ctx, "albums", albums=covers, next=following)
+    return await _albums(ctx, member, albums=covers, next=following)
 
 
-async def one(visit: Visit, path: AlbumPath) -> Response:
-    found = await _album_at(visit, path)
-    shown = _album(visit, found)
-    following = visit.url(f"/@{path.handle}/albums/{path.id}", offset=found.next) if found.next else ""
-    if visit.partial:
-        return part(visit, "album_photos", album=shown, next=following)
+async def one(ctx: PageContext, path: AlbumPath) -> Response:
+    found = await _album_at(ctx, path)
+    shown = _album(ctx, found)
+    following = ctx.url(f"/@{path.handle}/albums/{path.id}", offset=found.next) if found.next else ""
+    if ctx.partial:
+        return part(ctx, "album_photos", album=shown, next=following)
     title = f"{isolated(shown.title)} · {shown.owner.shown}"
-    return await page(visit, "album", title=title, album=shown, next=following)
+    return await page(ctx, "album", title=title, album=shown, next=following)
 
 
-async def create(visit: Visit, asked: CreateAlbumForm) -> Response:
-    member = visit.checked(asked)
+async def create(ctx: PageContext, asked: CreateAlbumForm) -> Response:
+    member = ctx.checked(asked)
     try:
-        made = await albums.create(visit.writes, member.id, asked.title, asked.description)
+        made = await albums.create(ctx.writes, member.id, asked.title, asked.description)
     except InvalidInput as error:
-        found = await feed.of_member(visit.reads, member.id, member.id, MAX_TIME)
-        covers = [_cover(visit, member, one) for one in found.covers]
-        return await _albums(visit, member, albums=covers, next="", asked=asked, wrong=error)
-    return visit.go(f"/@{member.name}/albums/{made.id}/add")
+        found = await feed.of_member(ctx.reads, member.id, member.id, MAX_TIME)
+        covers = [_cover(ctx, member, one) for one in found.covers]
+        return await _albums(ctx, member, albums=covers, next="", asked=asked, wrong=error)
+    return ctx.go(f"/@{member.name}/albums/{made.id}/add")
 
 
-async def _album_at(visit: Visit, path: AlbumPath, limit: int = feed.PHOTOS) -> AlbumPage:
+async def _album_at(ctx: PageContext, path: AlbumPath, limit: int = feed.PHOTOS) -> AlbumPage:
     """Return a page of the album at the path. Raises `NotFound`, also if the album belongs to another member."""
-    found = await feed.page(visit.reads, visit.viewer_id, path.id, path.offset, limit)
+    found = await feed.page(ctx.reads, ctx.viewer_id, path.id, path.offset, limit)
     if found.owner.member.name != path.handle.lower():
         raise NotFound("There is no such album")
     return found
 
 
 async def _albums(
-    visit: Visit,
+    ctx: PageContext,
     member: Member,
     *,
     asked: CreateAlbumForm | None = None,
     wrong: InvalidInput | None = None,
     **views: Any,
 ) -> Response:
-    shown = await head(visit, member)
+    shown = await head(ctx, member)
     return await page(
-        visit,
+        ctx,
         "albums",
-        title=visit.words.text("Albums of %(name)s") % {"name": shown.face.shown},
+        title=ctx.words.text("Albums of %(name)s") % {"name": shown.face.shown},
         head=shown,
         tab="albums",
         asked=asked or CreateAlbumForm(),
-        wrong=told(visit.words, wrong),
+        wrong=told(ctx.words, wrong),
         field=wrong.field if wrong else "",
         **views,
     )
@@ -189,43 +189,43 @@ class PostAlbumsForm(IdForm, frozen=True, kw_only=True):
 
 
 async def edit(
-    visit: Visit, path: AlbumPath, asked: AlbumForm | None = None, wrong: InvalidInput | None = None
+    ctx: PageContext, path: AlbumPath, asked: AlbumForm | None = None, wrong: InvalidInput | None = None
 ) -> Response:
-    await own_object(visit.graph, Album, visit.member.id, path.id)
-    album = _album(visit, await _album_at(visit, path, _ALL))
+    await own_object(ctx.graph, Album, ctx.member.id, path.id)
+    album = _album(ctx, await _album_at(ctx, path, _ALL))
     return await page(
-        visit,
+        ctx,
         "album_edit",
-        title=visit.words.text("Change %(title)s") % {"title": isolated(album.title)},
+        title=ctx.words.text("Change %(title)s") % {"title": isolated(album.title)},
         album=album,
         typed=(asked.title, asked.description) if asked else (album.title, album.description),
-        wrong=told(visit.words, wrong),
+        wrong=told(ctx.words, wrong),
         field=wrong.field if wrong else "",
     )
 
 
-async def change(visit: Visit, asked: AlbumForm) -> Response:
-    member, writes = visit.checked(asked), visit.writes
+async def change(ctx: PageContext, asked: AlbumForm) -> Response:
+    member, writes = ctx.checked(asked), ctx.writes
     verb, _, id_ = asked.do.partition(":")
     path = AlbumPath(handle=member.name, id=asked.id)
     if verb == "delete":
         await albums.delete(writes, member.id, asked.id)
-        return visit.go(f"/@{member.name}/albums")
+        return ctx.go(f"/@{member.name}/albums")
     if verb == "keep":
         try:
             await albums.update(writes, member.id, asked.id, title=asked.title, description=asked.description)
         except InvalidInput as error:
-            return await edit(visit, path, asked, error)
-        return visit.go(f"/@{member.name}/albums/{asked.id}")
+            return await edit(ctx, path, asked, error)
+        return ctx.go(f"/@{member.name}/albums/{asked.id}")
     if not id_.isdecimal():
         raise InvalidInput("do: keep, delete, or earlier, later, first or out with a photo", field="do")
     if verb == "out":
         await albums.take_out(writes, member.id, asked.id, (int(id_),))
     else:
-        found = await _album_at(visit, path, _ALL)
+        found = await _album_at(ctx, path, _ALL)
         order = _moved([one.media.id for one in found.photos], int(id_), verb)
         await albums.arrange(writes, member.id, asked.id, order)
-    return visit.go(f"/@{member.name}/albums/{asked.id}/edit")
+    return ctx.go(f"/@{member.name}/albums/{asked.id}/edit")
 
 
 def _moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
@@ -241,36 +241,36 @@ def _moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
     return rest
 
 
-async def arrange(visit: Visit, asked: OrderForm) -> Response:
+async def arrange(ctx: PageContext, asked: OrderForm) -> Response:
     """Save the order of the photos in a member's own album, for the drag-and-drop script."""
-    member = visit.checked(asked)
-    await albums.arrange(visit.writes, member.id, asked.id, asked.media)
-    if visit.partial:
+    member = ctx.checked(asked)
+    await albums.arrange(ctx.writes, member.id, asked.id, asked.media)
+    if ctx.partial:
         return Response(status_code=204)
-    return visit.go(f"/@{member.name}/albums/{asked.id}/edit")
+    return ctx.go(f"/@{member.name}/albums/{asked.id}/edit")
 
 
-async def offer(visit: Visit, path: AlbumPath) -> Response:
+async def offer(ctx: PageContext, path: AlbumPath) -> Response:
     """List the member's own photos, newest first, to add some to an album."""
-    member = visit.member
-    reads = visit.reads
-    album = await own_object(visit.graph, Album, member.id, path.id)
+    member = ctx.member
+    reads = ctx.reads
+    album = await own_object(ctx.graph, Album, member.id, path.id)
     query = post_queries.MemberFeedQuery(only_media=True, no_shares=True)
     found = await post_queries.authored_page(reads, member.id, member.id, path.cursor(_OFFERED), query)
     whole = await feed.page(reads, member.id, album.id, 0, _ALL)
     there = {one.media.id for one in whole.photos}
-    posts = [one for one in await posts_of(visit, found.entries) if one.visibility != Visibility.DIRECT]
+    posts = [one for one in await posts_of(ctx, found.entries) if one.visibility != Visibility.DIRECT]
     base = f"/@{member.name}/albums/{album.id}/add"
-    following = next_of(visit, base, found.next)
-    if visit.partial:
-        return part(visit, "choose_photos", posts=posts, there=there, next=following)
-    shown = _album(visit, whole)
-    title = visit.words.text("Photos for %(title)s") % {"title": isolated(shown.title)}
-    return await page(visit, "album_add", title=title, album=shown, posts=posts, there=there, next=following)
+    following = next_of(ctx, base, found.next)
+    if ctx.partial:
+        return part(ctx, "choose_photos", posts=posts, there=there, next=following)
+    shown = _album(ctx, whole)
+    title = ctx.words.text("Photos for %(title)s") % {"title": isolated(shown.title)}
+    return await page(ctx, "album_add", title=title, album=shown, posts=posts, there=there, next=following)
 
 
-async def put_in(visit: Visit, asked: PhotosForm) -> Response:
-    member = visit.checked(asked)
+async def put_in(ctx: PageContext, asked: PhotosForm) -> Response:
+    member = ctx.checked(asked)
     chosen: dict[int, list[int]] = {}
     for one in asked.photos:
         post, _, media = one.partition(":")
@@ -278,44 +278,46 @@ async def put_in(visit: Visit, asked: PhotosForm) -> Response:
             raise InvalidInput("photos: a post and a photo of it each", field="photos")
         chosen.setdefault(int(post), []).append(int(media))
     for post_id, media_ids in chosen.items():
-        await albums.put_in(visit.writes, member.id, asked.id, post_id, media_ids)
-    return visit.go(f"/@{member.name}/albums/{asked.id}")
+        await albums.put_in(ctx.writes, member.id, asked.id, post_id, media_ids)
+    return ctx.go(f"/@{member.name}/albums/{asked.id}")
 
 
-async def of_post(visit: Visit, path: IdPath, typed: str = "", wrong: InvalidInput | None = None) -> Response:
+async def of_post(ctx: PageContext, path: IdPath, typed: str = "", wrong: InvalidInput | None = None) -> Response:
     """List the member's own albums, to add the photos of a post to some of them."""
-    member, reads = visit.member, visit.reads
-    entry = await entry_with_id(visit, path.id)
+    member, reads = ctx.member, ctx.reads
+    entry = await entry_with_id(ctx, path.id)
     if entry.author.member.id != member.id or not entry.post.media:
         raise NotFound("There is no such post of yours")
-    found = await feed.of_member(reads, member.id, member.id, MAX_TIME, visit.limits.albums)
+    found = await feed.of_member(reads, member.id, member.id, MAX_TIME, ctx.limits.albums)
     having = await feed.with_media(reads, member.id, entry.post.media)
-    (post,) = await posts_of(visit, [entry])
+    (post,) = await posts_of(ctx, [entry])
     return await page(
-        visit,
+        ctx,
         "post_albums",
-        title=visit.words.text("Albums"),
+        title=ctx.words.text("Albums"),
         post=post,
-        albums=[_cover(visit, member, one, having) for one in found.covers],
+        albums=[_cover(ctx, member, one, having) for one in found.covers],
         typed=typed,
-        wrong=told(visit.words, wrong),
+        wrong=told(ctx.words, wrong),
     )
 
 
-async def put_post(visit: Visit, asked: PostAlbumsForm) -> Response:
+async def put_post(ctx: PageContext, asked: PostAlbumsForm) -> Response:
     """Add photos of the member's own post to an album, or remove them."""
-    member = visit.checked(asked)
-    post = await own_post(visit.graph, member.id, asked.id)
+    member = ctx.checked(asked)
+    post = await own_post(ctx.graph, member.id, asked.id)
     media = asked.media or post.media
     try:
-        await _put_or_take(visit, member.id, post.id, media, asked)
+        await _put_or_take(ctx, member.id, post.id, media, asked)
     except InvalidInput as error:
-        return await of_post(visit, IdPath(asked.id), asked.title, error)
-    return visit.go(f"/posts/{post.id}/albums")
+        return await of_post(ctx, IdPath(asked.id), asked.title, error)
+    return ctx.go(f"/posts/{post.id}/albums")
 
 
-async def _put_or_take(visit: Visit, member_id: int, post_id: int, media: Sequence[int], asked: PostAlbumsForm) -> None:
-    writes = visit.writes
+async def _put_or_take(
+    ctx: PageContext, member_id: int, post_id: int, media: Sequence[int], asked: PostAlbumsForm
+) -> None:
+    writes = ctx.writes
     verb, _, album_id = asked.do.partition(":")
     if verb == "new":
         made = await albums.create(writes, member_id, asked.title)

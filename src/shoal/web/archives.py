@@ -31,7 +31,7 @@ from shoal.settings import Settings
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
 from shoal.web.rendering import part
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, PageContext
 from shoal.web.settings_layout import settings_page
 
 _MEGABYTE = 1_000_000
@@ -79,8 +79,8 @@ class ArchiveView(NamedTuple):
     error: str = ""
 
 
-def _archive_view(visit: Visit, state: ArchiveState | None, most_bytes: int) -> ArchiveView:
-    words = visit.words
+def _archive_view(ctx: PageContext, state: ArchiveState | None, most_bytes: int) -> ArchiveView:
+    words = ctx.words
     largest = format_decimal(round(most_bytes / _MEGABYTE), locale=words.code)
     if state is None:
         return ArchiveView(largest)
@@ -228,53 +228,53 @@ class TakeInForm(Form, frozen=True, kw_only=True):
 _WHOLE_PAGE = ImportQuery()
 
 
-async def show_import(visit: Visit, query: ImportQuery = _WHOLE_PAGE, wrong: Wrong = RIGHT) -> Response:
-    member, archives = visit.member, _archives(visit)
+async def show_import(ctx: PageContext, query: ImportQuery = _WHOLE_PAGE, wrong: Wrong = RIGHT) -> Response:
+    member, archives = ctx.member, _archives(ctx)
     state = await asyncio.to_thread(archives.state, member.id)
     if not query.only:
-        view = _archive_view(visit, state, archives.most_bytes)
-        return await settings_page(visit, "import", wrong=wrong, archive=view, importing=view.importing)
-    importing = _importing(visit.words, state) if state is not None else None
+        view = _archive_view(ctx, state, archives.most_bytes)
+        return await settings_page(ctx, "import", wrong=wrong, archive=view, importing=view.importing)
+    importing = _importing(ctx.words, state) if state is not None else None
     if importing is not None:
-        return part(visit, "importing", importing=importing)
+        return part(ctx, "importing", importing=importing)
     # The phase has changed, so the whole page has to be reloaded.
-    return Response(status_code=204, headers={"HX-Redirect": visit.url("/settings/import")})
+    return Response(status_code=204, headers={"HX-Redirect": ctx.url("/settings/import")})
 
 
-async def send(visit: Visit, asked: ArchiveForm) -> Response:
+async def send(ctx: PageContext, asked: ArchiveForm) -> Response:
     """Store the archive and start its analysis."""
-    member, file = visit.checked(asked), asked.file
+    member, file = ctx.checked(asked), asked.file
     if file is None:
-        return await show_import(visit, wrong={"file": visit.words.text("Please choose a file.")})
+        return await show_import(ctx, wrong={"file": ctx.words.text("Please choose a file.")})
     name = file.filename.replace("\\", "/").rpartition("/")[2][:_NAME]
     try:
-        await asyncio.to_thread(_archives(visit).put, member.id, name, file.size, file.copy_to)
+        await asyncio.to_thread(_archives(ctx).put, member.id, name, file.size, file.copy_to)
     except InvalidInput as error:
-        return await show_import(visit, wrong=wrong_of(visit.words, error))
+        return await show_import(ctx, wrong=wrong_of(ctx.words, error))
     finally:
         file.close()
-    return visit.go("/settings/import")
+    return ctx.go("/settings/import")
 
 
-async def take(visit: Visit, asked: TakeInForm) -> Response:
+async def take(ctx: PageContext, asked: TakeInForm) -> Response:
     """Start the import of an analyzed archive."""
-    member, archives = visit.checked(asked), _archives(visit)
+    member, archives = ctx.checked(asked), _archives(ctx)
     state = await asyncio.to_thread(archives.state, member.id)
     if state is not None and (state.phase, state.token) == ("looked", asked.token):
-        await note_alone(visit.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
+        await note_alone(ctx.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
         await asyncio.to_thread(archives.begin, member.id, state.token, Visibility(asked.widest))
-    return visit.go("/settings/import")
+    return ctx.go("/settings/import")
 
 
-async def discard(visit: Visit, asked: Form) -> Response:
+async def discard(ctx: PageContext, asked: Form) -> Response:
     """Delete an archive or its report, and stop an import that is running."""
-    member = visit.checked(asked)
-    await asyncio.to_thread(_archives(visit).discard, member.id)
-    return visit.go("/settings/import")
+    member = ctx.checked(asked)
+    await asyncio.to_thread(_archives(ctx).discard, member.id)
+    return ctx.go("/settings/import")
 
 
-def _archives(visit: Visit) -> ArchiveShelf:
-    archives = visit.front.archives
+def _archives(ctx: PageContext) -> ArchiveShelf:
+    archives = ctx.app.archives
     if archives is None or not archives.most_bytes:
         raise NotFound("Archives are not taken in here")
     return archives
@@ -288,20 +288,18 @@ _under_way: set[int] = set()
 """Members whose archive is being streamed; at most one archive per member."""
 
 
-async def show_export(visit: Visit, _params: None) -> Response:
-    member, words = visit.member, visit.words
-    found = await profiles_by_id(visit.graph, member.id, (member.id,))
+async def show_export(ctx: PageContext, _params: None) -> Response:
+    member, words = ctx.member, ctx.words
+    found = await profiles_by_id(ctx.graph, member.id, (member.id,))
     posts = found[0].posts if found else 0
     megabytes = member.media_bytes / _MEGABYTE
     size = format_decimal(round(megabytes, 1 if megabytes < 100 else 0), locale=words.code)
-    return await settings_page(
-        visit, "archive", posts=words.counted("%(n)s post", "%(n)s posts", posts), megabytes=size
-    )
+    return await settings_page(ctx, "archive", posts=words.counted("%(n)s post", "%(n)s posts", posts), megabytes=size)
 
 
-async def download(visit: Visit, asked: Form) -> Response:
+async def download(ctx: PageContext, asked: Form) -> Response:
     """Stream all data of the member as a zip file, built while it is sent."""
-    member, _ = visit.checked(asked), visit.words.text
+    member, _ = ctx.checked(asked), ctx.words.text
     if member.id in _under_way or len(_under_way) >= _AT_ONCE:
         raise Unavailable(
             _("An archive is being sent already. Please try again in a minute."), retry_after=_RETRY_SECONDS
@@ -309,20 +307,20 @@ async def download(visit: Visit, asked: Form) -> Response:
     # Reserve the slot now, not when the first piece is read: another request could come in between.
     _under_way.add(member.id)
     try:
-        await note_alone(visit.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))
+        await note_alone(ctx.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))
     except BaseException:
         _under_way.discard(member.id)
         raise
-    name = f"{member.name}-{visit.now_ms // 1000}.zip"
+    name = f"{member.name}-{ctx.now_ms // 1000}.zip"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
-    return _Archive(visit, member, headers)
+    return _Archive(ctx, member, headers)
 
 
 class _Archive(StreamingResponse):
     """A streamed archive that releases the member's slot once it is sent or the connection breaks."""
 
-    def __init__(self, visit: Visit, member: Member, headers: Mapping[str, str]) -> None:
-        super().__init__(_pieces(visit, member), headers=headers, media_type="application/zip")
+    def __init__(self, ctx: PageContext, member: Member, headers: Mapping[str, str]) -> None:
+        super().__init__(_pieces(ctx, member), headers=headers, media_type="application/zip")
         self._member_id = member.id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -332,8 +330,8 @@ class _Archive(StreamingResponse):
             _under_way.discard(self._member_id)
 
 
-async def _pieces(visit: Visit, member: Member) -> AsyncGenerator[bytes, None]:
-    async with aclosing(streamed(visit.front.store, visit.reads, visit.front.media, member)) as pieces:
+async def _pieces(ctx: PageContext, member: Member) -> AsyncGenerator[bytes, None]:
+    async with aclosing(streamed(ctx.app.store, ctx.reads, ctx.app.media, member)) as pieces:
         async for piece in pieces:
             yield piece
 

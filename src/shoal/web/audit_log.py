@@ -19,7 +19,7 @@ from shoal.queries import moderation
 from shoal.queries.moderation import DatedEntry, WantedEntries
 from shoal.web import routing
 from shoal.web.rendering import BeforeQuery, next_of, page
-from shoal.web.request_context import Handle, Visit
+from shoal.web.request_context import Handle, PageContext
 
 
 def _verbs(words: Translated) -> dict[AuditVerb, str]:
@@ -146,19 +146,19 @@ class AuditLine(msgspec.Struct, frozen=True):
     details: tuple[str, ...]
 
 
-def _line(visit: Visit, dated: DatedEntry) -> AuditLine:
-    words, entry = visit.words, dated.entry
+def _line(ctx: PageContext, dated: DatedEntry) -> AuditLine:
+    words, entry = ctx.words, dated.entry
     # A deleted member's failed log-ins lose their address, but the entry still shows that they came from outside.
     outside = dated.address or entry.holder_id
     nobody = words.text("Nobody who was logged in") if outside else words.text("The server or its operator")
     return AuditLine(
         id=dated.id,
-        when=visit.when(dated.at),
+        when=ctx.when(dated.at),
         verb=_verbs(words)[entry.verb],
         actor=f"@{entry.actor_name}" if entry.actor_id else nobody,
-        actor_path=visit.url("/moderation/audit", actor=entry.actor_id) if entry.actor_id else "",
+        actor_path=ctx.url("/moderation/audit", actor=entry.actor_id) if entry.actor_id else "",
         target=_target(dated),
-        target_path=visit.url("/moderation/audit", target=entry.target_id) if entry.target_id else "",
+        target_path=ctx.url("/moderation/audit", target=entry.target_id) if entry.target_id else "",
         address=dated.address,
         reason=entry.reason,
         details=tuple(_detail(words, name, value) for name, value in entry.details.items()),
@@ -186,30 +186,30 @@ class AuditLogQuery(BeforeQuery, frozen=True, kw_only=True):
     verb: Annotated[str, Meta(max_length=40)] = ""
 
 
-async def show(visit: Visit, query: AuditLogQuery) -> Response:
+async def show(ctx: PageContext, query: AuditLogQuery) -> Response:
     """List entries, newest first: all, or filtered by actor, target or verb."""
-    visit.staff(Role.ADMIN)
+    ctx.staff(Role.ADMIN)
     verbs = frozenset(verb for verb in AuditVerb if verb == query.verb)
-    wanted = WantedEntries(await _id_of(visit, query.actor), await _id_of(visit, query.target), verbs)
-    found = await moderation.audit_page(visit.graph, query.cursor(_ENTRIES), wanted)
+    wanted = WantedEntries(await _id_of(ctx, query.actor), await _id_of(ctx, query.target), verbs)
+    found = await moderation.audit_page(ctx.graph, query.cursor(_ENTRIES), wanted)
     asked: dict[str, Any] = {"actor": query.actor, "target": query.target, "verb": query.verb if verbs else ""}
     return await page(
-        visit,
+        ctx,
         "audit_log",
-        title=visit.words.text("Audit log"),
+        title=ctx.words.text("Audit log"),
         admin=True,
-        lines=[_line(visit, one) for one in found.entries],
-        verbs=sorted(_verbs(visit.words).items(), key=lambda one: one[1].casefold()),
-        next=next_of(visit, "/moderation/audit", found.next, **asked),
+        lines=[_line(ctx, one) for one in found.entries],
+        verbs=sorted(_verbs(ctx.words).items(), key=lambda one: one[1].casefold()),
+        next=next_of(ctx, "/moderation/audit", found.next, **asked),
         filtered=any(asked.values()),
         **asked,
     )
 
 
-async def _id_of(visit: Visit, who: str) -> int | None:
+async def _id_of(ctx: PageContext, who: str) -> int | None:
     """Return the id for a user name or an id; None for an empty text."""
     name = who.strip()
-    found = await id_called(visit.graph, name) if name else None
+    found = await id_called(ctx.graph, name) if name else None
     return _NOBODY if name and found is None else found
 
 

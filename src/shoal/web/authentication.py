@@ -18,7 +18,7 @@ from shoal.i18n import Translated
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.login_attempts import LockedOut
 from shoal.web.form_errors import told
-from shoal.web.request_context import Visit, local
+from shoal.web.request_context import PageContext, local
 
 _HOUR, _MINUTE = 3_600, 60
 
@@ -60,34 +60,34 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
     return PasswordRefusal(_("The name or the password is wrong. Please try again."))
 
 
-async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) -> Response:
+async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = False) -> Response:
     """Log in a member whose password was verified, and redirect the browser.
 
     The target is the page that asks for the second factor, if the member has one and it was not verified already (`proved`).
     """
-    begun = await sessions.begin(visit.writes, member, proved=proved, origin=visit.origin)
+    begun = await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin)
     asks = HALFWAY in begun.token.scopes
-    response = visit.go("/login/code", to=local(to, "")) if asks else visit.go(local(to))
-    await log_in(visit, response, begun)
+    response = ctx.go("/login/code", to=local(to, "")) if asks else ctx.go(local(to))
+    await log_in(ctx, response, begun)
     return response
 
 
-async def log_in(visit: Visit, response: Response, begun: NewToken) -> None:
+async def log_in(ctx: PageContext, response: Response, begun: NewToken) -> None:
     """Set the login cookie on the response. The member who was logged in before is logged out."""
-    if visit.browser.login:
-        await sessions.leave(visit.writes, visit.browser.login)
-    if visit.viewer is not None and visit.viewer.id != begun.token.member_id:
-        visit.browser.log_out(response)
-    visit.browser.log_in(response, begun.text)
+    if ctx.browser.login:
+        await sessions.leave(ctx.writes, ctx.browser.login)
+    if ctx.viewer is not None and ctx.viewer.id != begun.token.member_id:
+        ctx.browser.log_out(response)
+    ctx.browser.log_in(response, begun.text)
 
 
-async def code_refusal(visit: Visit, member: Member, code: str) -> PasswordRefusal | None:
+async def code_refusal(ctx: PageContext, member: Member, code: str) -> PasswordRefusal | None:
     try:
-        if await login_attempts.code_counts(visit.anonymous, member, code):
+        if await login_attempts.code_counts(ctx.anonymous, member, code):
             return None
     except TooMany as error:
-        return password_refusal(visit.words, error)
-    _ = visit.words.text
+        return password_refusal(ctx.words, error)
+    _ = ctx.words.text
     if is_answer(code):
         return PasswordRefusal(_("This passkey is none of this account, or it took too long. Please try again."))
     return PasswordRefusal(_("This is not the code that the app shows now, nor a recovery code that is left."))

@@ -24,7 +24,7 @@ from shoal.web import routing
 from shoal.web.compose import answering, check_says_something, visibility_words, wrong_of
 from shoal.web.compose_form import Writing
 from shoal.web.rendering import page, part
-from shoal.web.request_context import IdForm, Line, Visit
+from shoal.web.request_context import IdForm, Line, PageContext
 from shoal.web.view_models import PostView, entry_with_id, post_of
 
 
@@ -43,16 +43,16 @@ class CommentForm(msgspec.Struct, frozen=True):
     wrong: str = ""
 
 
-def comment_form(visit: Visit, said: Writing, depth: int = -1, *, wrong: str = "") -> CommentForm:
+def comment_form(ctx: PageContext, said: Writing, depth: int = -1, *, wrong: str = "") -> CommentForm:
     return CommentForm(
         answers=said.reply_to,
         text=said.text,
         visibility=said.visibility,
-        audience=visibility_words(visit.words)[Visibility(said.visibility)][0],
-        request=said.request if wrong else visit.new_request(),
+        audience=visibility_words(ctx.words)[Visibility(said.visibility)][0],
+        request=said.request if wrong else ctx.new_request(),
         depth=depth,
-        most=visit.limits.text,
-        more=visit.url("/compose", reply_to=said.reply_to),
+        most=ctx.limits.text,
+        more=ctx.url("/compose", reply_to=said.reply_to),
         wrong=wrong,
     )
 
@@ -68,14 +68,14 @@ class ThreadView(msgspec.Struct, frozen=True):
     """URL of further comments; empty if all are shown."""
 
 
-def thread_of(visit: Visit, post: Post, found: Thread) -> ThreadView:
+def thread_of(ctx: PageContext, post: Post, found: Thread) -> ThreadView:
     depths = {post.id: -1}
     below = []
     for entry in found.below:
         depth = depths[entry.post.id] = depths.get(entry.post.parent_id, -1) + 1
-        below.append(post_of(visit, entry, depth=min(depth, _DEEPEST)))
-    above = tuple(post_of(visit, entry) for entry in found.above)
-    return ThreadView(above, tuple(below), visit.url(f"/posts/{post.id}/comments") if found.more else "")
+        below.append(post_of(ctx, entry, depth=min(depth, _DEEPEST)))
+    above = tuple(post_of(ctx, entry) for entry in found.above)
+    return ThreadView(above, tuple(below), ctx.url(f"/posts/{post.id}/comments") if found.more else "")
 
 
 _Depth = Annotated[int, Meta(ge=-1, le=100)]
@@ -103,19 +103,19 @@ class VoteForm(IdForm, frozen=True, kw_only=True):
     choices: Annotated[tuple[Annotated[int, Meta(ge=0, le=1_000)], ...], Meta(max_length=100)] = ()
 
 
-async def answer(visit: Visit, asked: AnswerQuery) -> Response:
+async def answer(ctx: PageContext, asked: AnswerQuery) -> Response:
     """Return the comment form for a script to insert. Without a script, redirect to the compose page."""
-    member = visit.member
-    if not visit.partial:
-        return visit.go("/compose", reply_to=asked.id)
-    said = answering(member, await entry_with_id(visit, asked.id))
-    return part(visit, "comment_form", form=comment_form(visit, said, asked.depth), token=visit.browser.form_token)
+    member = ctx.member
+    if not ctx.partial:
+        return ctx.go("/compose", reply_to=asked.id)
+    said = answering(member, await entry_with_id(ctx, asked.id))
+    return part(ctx, "comment_form", form=comment_form(ctx, said, asked.depth), token=ctx.browser.form_token)
 
 
-async def comment(visit: Visit, asked: NewComment) -> Response:
+async def comment(ctx: PageContext, asked: NewComment) -> Response:
     """Create a comment. A script gets the rendered comment and an empty form for the next one."""
-    member = visit.checked(asked)
-    answered = await entry_with_id(visit, asked.id)
+    member = ctx.checked(asked)
+    answered = await entry_with_id(ctx, asked.id)
     said = answering(member, answered)
     written = msgspec.structs.replace(
         said,
@@ -125,7 +125,7 @@ async def comment(visit: Visit, asked: NewComment) -> Response:
         request=asked.request or secrets.token_urlsafe(12),
     )
     try:
-        visit.writes.pressure.check()
+        ctx.writes.pressure.check()
         check_says_something(asked.text)
         draft = Draft(
             text=asked.text,
@@ -134,35 +134,35 @@ async def comment(visit: Visit, asked: NewComment) -> Response:
             language=said.language,
             parent_id=asked.id,
         )
-        made = await posts.create(visit.writes, member.id, draft, request=written.request)
+        made = await posts.create(ctx.writes, member.id, draft, request=written.request)
     except ShoalError as error:
-        (wrong,) = wrong_of(visit, error).values()
-        return await _refused(visit, comment_form(visit, written, asked.depth, wrong=wrong), answered)
-    if not visit.partial:
-        return visit.go(f"/@{member.name}/{made.id}")
-    shown = post_of(visit, await entry_with_id(visit, made.id), depth=min(asked.depth + 1, _DEEPEST))
-    again = comment_form(visit, said) if asked.depth < 0 else None
-    return part(visit, "comment_made", post=shown, form=again, token=visit.browser.form_token)
+        (wrong,) = wrong_of(ctx, error).values()
+        return await _refused(ctx, comment_form(ctx, written, asked.depth, wrong=wrong), answered)
+    if not ctx.partial:
+        return ctx.go(f"/@{member.name}/{made.id}")
+    shown = post_of(ctx, await entry_with_id(ctx, made.id), depth=min(asked.depth + 1, _DEEPEST))
+    again = comment_form(ctx, said) if asked.depth < 0 else None
+    return part(ctx, "comment_made", post=shown, form=again, token=ctx.browser.form_token)
 
 
-async def _refused(visit: Visit, form: CommentForm, answered: Entry) -> Response:
-    token = visit.browser.form_token
-    if visit.partial:
-        return part(visit, "comment_form", status=422, form=form, token=token)
-    title, post = visit.words.text("New comment"), post_of(visit, answered)
-    return await page(visit, "comment", status=422, title=title, form=form, post=post, token=token)
+async def _refused(ctx: PageContext, form: CommentForm, answered: Entry) -> Response:
+    token = ctx.browser.form_token
+    if ctx.partial:
+        return part(ctx, "comment_form", status=422, form=form, token=token)
+    title, post = ctx.words.text("New comment"), post_of(ctx, answered)
+    return await page(ctx, "comment", status=422, title=title, form=form, post=post, token=token)
 
 
-async def vote(visit: Visit, asked: VoteForm) -> Response:
+async def vote(ctx: PageContext, asked: VoteForm) -> Response:
     """Vote in a poll. A script gets the poll with its results."""
-    member = visit.checked(asked)
-    poll = await access_poll(visit.graph, member.id, asked.id)
+    member = ctx.checked(asked)
+    poll = await access_poll(ctx.graph, member.id, asked.id)
     if not asked.choices:
-        raise InvalidInput(visit.words.text("Choose an option first."), field="choices")
-    await polls.vote(visit.writes, member.id, asked.id, asked.choices)
-    if not visit.partial:
-        return visit.back(asked)
-    return part(visit, "poll", post=post_of(visit, await entry_with_id(visit, poll.post_id)))
+        raise InvalidInput(ctx.words.text("Choose an option first."), field="choices")
+    await polls.vote(ctx.writes, member.id, asked.id, asked.choices)
+    if not ctx.partial:
+        return ctx.back(asked)
+    return part(ctx, "poll", post=post_of(ctx, await entry_with_id(ctx, poll.post_id)))
 
 
 ROUTES = (

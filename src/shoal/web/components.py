@@ -18,7 +18,7 @@ from shoal.core.visibility import STRANGER, Relation
 from shoal.queries.hydration import EmojiCount, Entry, Filtered, PollView, Profile, SharedBy
 from shoal.web import routing
 from shoal.web.rendering import icon_names, page
-from shoal.web.request_context import Visit
+from shoal.web.request_context import PageContext
 from shoal.web.view_models import person_of, post_of
 
 _HOUR_MS = 3_600_000
@@ -120,17 +120,17 @@ _RELATIONS = {
 }
 
 
-async def show(visit: Visit, _params: None) -> Response:
-    entries = list(samples(visit.now_ms))
+async def show(ctx: PageContext, _params: None) -> Response:
+    entries = list(samples(ctx.now_ms))
     author = entries[0][1].author.member
     people = [
-        (name, person_of(visit, Profile(author, 1_204, 88, 311), relation)) for name, relation in _RELATIONS.items()
+        (name, person_of(ctx, Profile(author, 1_204, 88, 311), relation)) for name, relation in _RELATIONS.items()
     ]
     return await page(
-        visit,
+        ctx,
         "components",
         title="Components",
-        posts=[(name, post_of(visit, entry)) for name, entry in entries],
+        posts=[(name, post_of(ctx, entry)) for name, entry in entries],
         people=people,
         icons=sorted(icon_names()),
     )

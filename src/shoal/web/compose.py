@@ -32,7 +32,7 @@ from shoal.web import form_errors, routing
 from shoal.web.compose_form import NO_ID, Writing, arranged, as_id, draft_of, moment_of, of_draft, of_post
 from shoal.web.media import PictureCard, Refused, cards_of, describe_pictures, own_files, take_files
 from shoal.web.rendering import page
-from shoal.web.request_context import TagName, Text, Visit
+from shoal.web.request_context import PageContext, TagName, Text
 from shoal.web.view_models import PostView, entry_with_id, post_of
 
 _LANGUAGES = """
@@ -101,36 +101,36 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
     """The recipients of a direct message as typed; None for a post."""
 
 
-def _sheet(visit: Visit, member: Member, shown: SheetState) -> Sheet:
-    _, limits, said, edits = visit.words.text, visit.limits, shown.said, shown.edits
-    cards = cards_of(visit, shown.media, said.pictures, lacking=shown.lacking)
+def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
+    _, limits, said, edits = ctx.words.text, ctx.limits, shown.said, shown.edits
+    cards = cards_of(ctx, shown.media, said.pictures, lacking=shown.lacking)
     drafts = f"shoal:draft:{member.id}"
     if edits:
-        action, back = f"/posts/{edits.id}/edit", visit.url(f"/@{member.name}/{edits.id}")
+        action, back = f"/posts/{edits.id}/edit", ctx.url(f"/@{member.name}/{edits.id}")
         heading, button, draft = _("Edit the post"), _("Save"), ""
     elif shown.recipients is not None:
-        action, back = "/conversations/new", visit.url("/conversations")
+        action, back = "/conversations/new", ctx.url("/conversations")
         heading, button, draft = _("New message"), _("Send"), f"{drafts}:message"
     else:
-        action, back = "/compose", shown.answers.path if shown.answers else visit.url("/")
+        action, back = "/compose", shown.answers.path if shown.answers else ctx.url("/")
         heading = _("New comment") if said.reply_to else _("New post")
         button, draft = _("Post"), f"{drafts}:{said.reply_to or said.instead_of or 'new'}"
     return Sheet(
-        action=visit.url(action),
+        action=ctx.url(action),
         back=back,
         heading=heading,
         button=button,
         pictures=cards,
-        visibilities=_visibilities(visit.words, said, edits),
-        languages=_languages(visit.words, said.language),
-        durations=_durations(visit, said.seconds, edits),
+        visibilities=_visibilities(ctx.words, said, edits),
+        languages=_languages(ctx.words, said.language),
+        durations=_durations(ctx, said.seconds, edits),
         options=(*said.options, *("",) * max(0, limits.poll_options - len(said.options))),
         zones=tuple(_ZONES.split()),
-        takes=_takes(visit),
-        accepts=",".join(visit.front.media.accepted_types),
-        place_words=_place_words(visit.words, member.place_precision),
+        takes=_takes(ctx),
+        accepts=",".join(ctx.app.media.accepted_types),
+        place_words=_place_words(ctx.words, member.place_precision),
         draft=draft,
-        lacking=_lacking(visit.words, cards) if shown.lacking else "",
+        lacking=_lacking(ctx.words, cards) if shown.lacking else "",
     )
 
 
@@ -179,8 +179,8 @@ def _languages(words: Translated, chosen: str) -> tuple[SheetChoice, ...]:
     return (none, *(SheetChoice(code, name, code == chosen) for name, code in found))
 
 
-def _durations(visit: Visit, chosen: int, edits: Post | None) -> tuple[SheetChoice, ...]:
-    words, limits = visit.words, visit.limits
+def _durations(ctx: PageContext, chosen: int, edits: Post | None) -> tuple[SheetChoice, ...]:
+    words, limits = ctx.words, ctx.limits
     fits = [one for one in _DURATIONS if limits.poll_least_seconds <= one <= limits.poll_most_seconds]
     kept = [SheetChoice("0", words.text("as it is"), chosen == 0)] if edits and edits.poll_id else []
     usual = chosen or (0 if kept else _DAY)
@@ -195,8 +195,8 @@ def _span_words(words: Translated, seconds: int) -> str:
     return words.counted("%(n)s minute", "%(n)s minutes", seconds // _MINUTE)
 
 
-def _takes(visit: Visit) -> str:
-    settings, words, media = visit.settings, visit.words, visit.front.media
+def _takes(ctx: PageContext) -> str:
+    settings, words, media = ctx.settings, ctx.words, ctx.app.media
     kinds = [kind.removeprefix("image/").upper().replace("WEBP", "WebP") for kind in media.accepted_types]
     text = (
         words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB, or one video or sound of %(clip)s MB.")
@@ -204,7 +204,7 @@ def _takes(visit: Visit) -> str:
         else words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB.")
     )
     return text % {
-        "n": words.number(visit.limits.media),
+        "n": words.number(ctx.limits.media),
         "kinds": ", ".join(kind for kind in kinds if "/" not in kind),
         "size": settings.max_upload_bytes // _MIB,
         "clip": settings.max_video_bytes // _MIB,
@@ -261,15 +261,15 @@ class ComposeQuery(msgspec.Struct, frozen=True):
     """A post of the member to rewrite; it is deleted once the new post is published."""
 
 
-async def new(visit: Visit, query: ComposeQuery) -> Response:
-    member = visit.member
+async def new(ctx: PageContext, query: ComposeQuery) -> Response:
+    member = ctx.member
     if query.scheduled:
-        return await sheet(visit, member, SheetState(said=await _planned(visit, member, query.scheduled)))
+        return await sheet(ctx, member, SheetState(said=await _planned(ctx, member, query.scheduled)))
     if query.again:
-        return await sheet(visit, member, SheetState(said=await _again(visit, member, query.again)))
-    said = answering(member, await entry_with_id(visit, query.reply_to)) if query.reply_to else begun(member)
+        return await sheet(ctx, member, SheetState(said=await _again(ctx, member, query.again)))
+    said = answering(member, await entry_with_id(ctx, query.reply_to)) if query.reply_to else begun(member)
     text = f"#{query.tag.removeprefix('#')}" if query.tag else query.text
-    return await sheet(visit, member, SheetState(said=replace(said, text=text) if text else said))
+    return await sheet(ctx, member, SheetState(said=replace(said, text=text) if text else said))
 
 
 def begun(member: Member) -> Writing:
@@ -293,73 +293,73 @@ def answering(member: Member, entry: Entry) -> Writing:
     return replace(begun(member), reply_to=as_id(parent.id), visibility=visibility.value, text=text)
 
 
-async def _planned(visit: Visit, member: Member, id_: int) -> Writing:
-    plan = await own_object(visit.graph, ScheduledPost, member.id, id_)
+async def _planned(ctx: PageContext, member: Member, id_: int) -> Writing:
+    plan = await own_object(ctx.graph, ScheduledPost, member.id, id_)
     draft = scheduled_posts.draft_of(plan)
-    said = of_draft(draft, await own_files(visit, member, draft.media))
+    said = of_draft(draft, await own_files(ctx, member, draft.media))
     at, request = local_time(plan.at, "UTC"), secrets.token_urlsafe(12)
     return replace(said, at=at, zone="UTC", instead_of=as_id(id_), request=request, asks=member.asks_descriptions)
 
 
-async def _again(visit: Visit, member: Member, id_: int) -> Writing:
-    post = await own_post(visit.graph, member.id, id_)
-    said = of_post(post, await own_files(visit, member, post.media), await polls.poll_of(visit.graph, post))
+async def _again(ctx: PageContext, member: Member, id_: int) -> Writing:
+    post = await own_post(ctx.graph, member.id, id_)
+    said = of_post(post, await own_files(ctx, member, post.media), await polls.poll_of(ctx.graph, post))
     return replace(said, instead_of=as_id(id_), request=secrets.token_urlsafe(12), asks=member.asks_descriptions)
 
 
-async def sheet(visit: Visit, member: Member, shown: SheetState) -> Response:
+async def sheet(ctx: PageContext, member: Member, shown: SheetState) -> Response:
     """Return the form, with status 422 if something about it was refused."""
     said, status = shown.said, 422 if shown.refused or shown.wrong or shown.lacking else 200
-    media = await own_files(visit, member, [one.id for one in said.pictures])
+    media = await own_files(ctx, member, [one.id for one in said.pictures])
     answers = None
     if said.reply_to and shown.edits is None:
         with contextlib.suppress(NotFound):
-            answers = post_of(visit, await entry_with_id(visit, said.reply_to))
-    refused = (*shown.refused, *_lost(visit, said, {one.id for one in media}))
+            answers = post_of(ctx, await entry_with_id(ctx, said.reply_to))
+    refused = (*shown.refused, *_lost(ctx, said, {one.id for one in media}))
     shown = replace(shown, media=media, answers=answers, refused=refused)
-    made = _sheet(visit, member, shown)
-    return await page(visit, "compose", status=status, title=made.heading, sheet=made, typed=shown)
+    made = _sheet(ctx, member, shown)
+    return await page(ctx, "compose", status=status, title=made.heading, sheet=made, typed=shown)
 
 
-def _lost(visit: Visit, said: Writing, there: set[int]) -> Sequence[Refused]:
+def _lost(ctx: PageContext, said: Writing, there: set[int]) -> Sequence[Refused]:
     """Return a refusal for each picture that no longer exists: files without a post are deleted after a day."""
-    words = visit.words.text("It was deleted: files that stand in no post are kept for a day. Please add it again.")
-    name = visit.words.text("A picture")
+    words = ctx.words.text("It was deleted: files that stand in no post are kept for a day. Please add it again.")
+    name = ctx.words.text("A picture")
     return [Refused(name, words) for one in said.pictures if one.id not in there]
 
 
-async def send(visit: Visit, asked: Writing) -> Response:
-    return await submit(visit, visit.checked(asked), SheetState(said=asked), _posted)
+async def send(ctx: PageContext, asked: Writing) -> Response:
+    return await submit(ctx, ctx.checked(asked), SheetState(said=asked), _posted)
 
 
 async def submit(
-    visit: Visit, member: Member, typed: SheetState, store: Callable[[Visit, Member, Writing], Awaitable[str]]
+    ctx: PageContext, member: Member, typed: SheetState, store: Callable[[PageContext, Member, Writing], Awaitable[str]]
 ) -> Response:
     """Store the post, or show the form again with the reason for the refusal. `store` returns the path to redirect to."""
-    pictures, refused = await take_files(visit, member, typed.said.files)
+    pictures, refused = await take_files(ctx, member, typed.said.files)
     said = replace(typed.said, files=(), pictures=(*typed.said.pictures, *pictures))
     shown = replace(typed, said=said, refused=refused)
     if said.asks != member.asks_descriptions and not typed.edits:
-        member = await members.update_profile(visit.writes, member.id, ProfileChange(asks_descriptions=said.asks))
+        member = await members.update_profile(ctx.writes, member.id, ProfileChange(asks_descriptions=said.asks))
     if said.do not in {"post", "anyway"}:
-        return await sheet(visit, member, replace(shown, said=arranged(said)))
+        return await sheet(ctx, member, replace(shown, said=arranged(said)))
     if refused:
-        return await sheet(visit, member, shown)
+        return await sheet(ctx, member, shown)
     if said.asks and said.do != "anyway" and any(is_blank(one.description) for one in said.pictures):
-        return await sheet(visit, member, replace(shown, lacking=True))
+        return await sheet(ctx, member, replace(shown, lacking=True))
     try:
-        return visit.go(await store(visit, member, said))
+        return ctx.go(await store(ctx, member, said))
     except ShoalError as error:
-        return await sheet(visit, member, replace(shown, wrong=wrong_of(visit, error)))
+        return await sheet(ctx, member, replace(shown, wrong=wrong_of(ctx, error)))
 
 
-async def _posted(visit: Visit, member: Member, said: Writing) -> str:
+async def _posted(ctx: PageContext, member: Member, said: Writing) -> str:
     """Create or schedule a post and return the path of its page, or of the list of scheduled posts."""
-    writes, draft, at = visit.writes, draft_of(said), moment_of(said)
+    writes, draft, at = ctx.writes, draft_of(said), moment_of(said)
     writes.pressure.check()
     if draft.parent_id and not draft.media:
         check_says_something(said.text)
-    await describe_pictures(visit, member, said.pictures)
+    await describe_pictures(ctx, member, said.pictures)
     if at:
         await scheduled_posts.schedule(writes, member.id, draft, at, request=said.request)
         path = "/scheduled"
@@ -367,7 +367,7 @@ async def _posted(visit: Visit, member: Member, said: Writing) -> str:
         made = await posts.create(writes, member.id, draft, request=said.request)
         path = f"/@{member.name}/{made.id}"
     if said.instead_of:
-        await _drop(visit, member, said.instead_of)
+        await _drop(ctx, member, said.instead_of)
     return path
 
 
@@ -377,23 +377,23 @@ def check_says_something(text: str) -> None:
         raise InvalidInput("Text can't be blank", field="text")
 
 
-async def _drop(visit: Visit, member: Member, id_: int) -> None:
+async def _drop(ctx: PageContext, member: Member, id_: int) -> None:
     """Delete the post, or cancel the scheduled post, that was rewritten."""
-    writes = visit.writes
+    writes = ctx.writes
     node = (await writes.graph.obj_get((id_,))).get(id_)
     # The old post may have been published, cancelled or deleted in the meantime.
     with contextlib.suppress(NotFound):
         await (posts.delete if isinstance(node, Post) else scheduled_posts.cancel)(writes, member.id, id_)
 
 
-def wrong_of(visit: Visit, error: ShoalError) -> dict[str, str]:
-    _, field = visit.words.text, error.field or "" if isinstance(error, InvalidInput) else ""
+def wrong_of(ctx: PageContext, error: ShoalError) -> dict[str, str]:
+    _, field = ctx.words.text, error.field or "" if isinstance(error, InvalidInput) else ""
     part = _FIELDS.get(field, field)
     if str(error) == "Text can't be blank":
         return {"text": _("Write something, or add a picture.")}
     if isinstance(error, NotFound):
         return {"": _("What this belongs to is gone: a picture, or the post that it answers.")}
-    return {part if part in _PARTS else "": form_errors.told(visit.words, error)}
+    return {part if part in _PARTS else "": form_errors.told(ctx.words, error)}
 
 
 def form_bytes(settings: Settings) -> int:

@@ -14,7 +14,7 @@ from shoal.queries.members import ContactMatch, ContactsFound, followees_by_hand
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.relationships import follow_all
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, PageContext
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.view_models import Face, face_of
 
@@ -29,8 +29,8 @@ class ContactView(NamedTuple):
     """Whether the viewer follows the member or has requested to."""
 
 
-def _match(visit: Visit, found: ContactMatch) -> ContactView:
-    _ = visit.words.text
+def _match(ctx: PageContext, found: ContactMatch) -> ContactView:
+    _ = ctx.words.text
     if found.following:
         words = _("You follow them already")
     elif found.requested:
@@ -39,7 +39,7 @@ def _match(visit: Visit, found: ContactMatch) -> ContactView:
         words = _("Has the name of %(account)s, and may be somebody else")
     else:
         words = _("Says to be %(account)s elsewhere")
-    face, known = face_of(visit, found.profile.member), found.following or found.requested
+    face, known = face_of(ctx, found.profile.member), found.following or found.requested
     return ContactView(face, words % {"account": found.given}, found.match != "name", known)
 
 
@@ -55,45 +55,45 @@ class ChosenForm(Form, frozen=True, kw_only=True):
     ids: Annotated[tuple[Id, ...], Meta(max_length=_MOST_AT_ONCE)] = ()
 
 
-async def show(visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, handles: str = "") -> Response:
-    return await settings_page(visit, "contacts", wrong=wrong, saved=query.saved, handles=handles)
+async def show(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, handles: str = "") -> Response:
+    return await settings_page(ctx, "contacts", wrong=wrong, saved=query.saved, handles=handles)
 
 
-async def look(visit: Visit, asked: FollowListForm) -> Response:
+async def look(ctx: PageContext, asked: FollowListForm) -> Response:
     """Show which accounts of the list have a member here."""
-    visit.checked(asked)
+    ctx.checked(asked)
     try:
-        found = await _found(visit, asked)
+        found = await _found(ctx, asked)
     except InvalidInput as error:
-        return await show(visit, wrong=wrong_of(visit.words, error), handles=asked.handles)
-    words = visit.words
+        return await show(ctx, wrong=wrong_of(ctx.words, error), handles=asked.handles)
+    words = ctx.words
     unreadable = words.counted("%(n)s entry names nobody.", "%(n)s entries name nobody.", found.unreadable)
     return await settings_page(
-        visit,
+        ctx,
         "contacts",
         template="contacts_found",
-        matches=[_match(visit, one) for one in found.matches],
+        matches=[_match(ctx, one) for one in found.matches],
         asked=words.counted("%(n)s account was looked for.", "%(n)s accounts were looked for.", found.asked),
         unreadable=unreadable if found.unreadable else "",
         more=found.more,
     )
 
 
-async def follow(visit: Visit, asked: ChosenForm) -> Response:
-    visit.checked(asked)
-    await follow_all(visit, asked.ids)
-    return saved_at(visit, "contacts")
+async def follow(ctx: PageContext, asked: ChosenForm) -> Response:
+    ctx.checked(asked)
+    await follow_all(ctx, asked.ids)
+    return saved_at(ctx, "contacts")
 
 
-async def _found(visit: Visit, asked: FollowListForm) -> ContactsFound:
-    reads, viewer = visit.reads, visit.member.id
+async def _found(ctx: PageContext, asked: FollowListForm) -> ContactsFound:
+    reads, viewer = ctx.reads, ctx.member.id
     if asked.file is not None:
         archive = asked.file.data
         asked.file.close()
         return await followees_in_archive(reads, viewer, archive)
     handles = [line.strip() for line in asked.handles.replace(",", "\n").splitlines() if line.strip()]
     if not handles:
-        raise InvalidInput(visit.words.text("Please choose a file, or type some addresses."), field="file")
+        raise InvalidInput(ctx.words.text("Please choose a file, or type some addresses."), field="file")
     return await followees_by_handle(reads, viewer, handles[: MOST_HANDLES + 1])
 
 

@@ -37,7 +37,7 @@ from shoal.web.compose_form import Writing, draft_of
 from shoal.web.form_errors import told
 from shoal.web.media import describe_pictures
 from shoal.web.rendering import BeforeQuery, next_of, page, part
-from shoal.web.request_context import IdForm, IdPath, Visit
+from shoal.web.request_context import IdForm, IdPath, PageContext
 from shoal.web.view_models import Face, PostView, face_of, post_of
 
 _ADDRESSED = re.compile(r"\s*@(\w+)(?:@[\w.-]+)?(?=[\s,:]|$)[,:]?")
@@ -59,34 +59,34 @@ class ConversationView(msgspec.Struct, frozen=True):
     unread: bool
 
 
-def _talk(visit: Visit, found: Conversation) -> ConversationView:
+def _talk(ctx: PageContext, found: Conversation) -> ConversationView:
     last, post = found.last, found.last.post
-    known = {one.member.name for one in found.people} | ({visit.viewer.name} if visit.viewer else set())
+    known = {one.member.name for one in found.people} | ({ctx.viewer.name} if ctx.viewer else set())
     return ConversationView(
         found.root_id,
-        visit.url(f"/conversations/{found.root_id}"),
-        tuple(face_of(visit, one.member) for one in found.people[:_NAMES]),
-        _talk_names(visit, found),
+        ctx.url(f"/conversations/{found.root_id}"),
+        tuple(face_of(ctx, one.member) for one in found.people[:_NAMES]),
+        _talk_names(ctx, found),
         post.spoiler or plain_excerpt(unaddressed(post.text, known), 90),
-        post.author_id == visit.viewer_id,
+        post.author_id == ctx.viewer_id,
         len(last.media),
-        visit.when(post.created_at),
+        ctx.when(post.created_at),
         found.unread,
     )
 
 
-def _talk_names(visit: Visit, found: Conversation) -> str:
+def _talk_names(ctx: PageContext, found: Conversation) -> str:
     names = ", ".join(one.member.shown_name for one in found.people[:_NAMES])
     if (rest := len(found.people) - _NAMES) <= 0:
         return names
-    return visit.words.counted("%(names)s and %(n)s other", "%(names)s and %(n)s others", rest, names=names)
+    return ctx.words.counted("%(names)s and %(n)s other", "%(names)s and %(n)s others", rest, names=names)
 
 
-def _messages(visit: Visit, entries: Sequence[Entry], known: Collection[str]) -> list[PostView]:
+def _messages(ctx: PageContext, entries: Sequence[Entry], known: Collection[str]) -> list[PostView]:
     """Return the messages, oldest first, without the mentions of participants that each begins with."""
     ordered = sorted(entries, key=lambda entry: entry.post.id)
     posts = [replace(entry.post, text=unaddressed(entry.post.text, known)) for entry in ordered]
-    return [post_of(visit, replace(entry, post=post)) for entry, post in zip(ordered, posts, strict=True)]
+    return [post_of(ctx, replace(entry, post=post)) for entry, post in zip(ordered, posts, strict=True)]
 
 
 def unaddressed(text: str, known: Collection[str]) -> str:
@@ -122,76 +122,76 @@ class TalkForm(IdForm, frozen=True, kw_only=True):
     do: Literal["remove", "unread"]
 
 
-async def several(visit: Visit, query: BeforeQuery) -> Response:
+async def several(ctx: PageContext, query: BeforeQuery) -> Response:
     """List the member's conversations, the most recently active first."""
-    member = visit.member
-    found = await feed.page(visit.reads, member.id, query.cursor())
-    talks = [_talk(visit, one) for one in found.items]
-    following = next_of(visit, "/conversations", found.next)
-    if visit.partial:
-        return part(visit, "talks", talks=talks, next=following)
-    title = visit.words.text("Messages")
-    return await page(visit, "conversations", title=title, talks=talks, next=following)
+    member = ctx.member
+    found = await feed.page(ctx.reads, member.id, query.cursor())
+    talks = [_talk(ctx, one) for one in found.items]
+    following = next_of(ctx, "/conversations", found.next)
+    if ctx.partial:
+        return part(ctx, "talks", talks=talks, next=following)
+    title = ctx.words.text("Messages")
+    return await page(ctx, "conversations", title=title, talks=talks, next=following)
 
 
-async def one(visit: Visit, path: IdPath) -> Response:
+async def one(ctx: PageContext, path: IdPath) -> Response:
     """Show a conversation and mark it as read."""
-    member = visit.member
-    found = await feed.one(visit.reads, member.id, path.id)
+    member = ctx.member
+    found = await feed.one(ctx.reads, member.id, path.id)
     if found.unread:
-        await verbs.mark(visit.writes, member.id, path.id, unread=False)
-    return await _one(visit, found)
+        await verbs.mark(ctx.writes, member.id, path.id, unread=False)
+    return await _one(ctx, found)
 
 
-async def answer(visit: Visit, asked: MessageForm) -> Response:
-    member = visit.checked(asked)
-    found = await feed.one(visit.reads, member.id, asked.id)
+async def answer(ctx: PageContext, asked: MessageForm) -> Response:
+    member = ctx.checked(asked)
+    found = await feed.one(ctx.reads, member.id, asked.id)
     if is_blank(asked.text):
-        wrong = visit.words.text("There is nothing to send yet: write something first.")
-        return await _one(visit, found, asked.text, wrong)
+        wrong = ctx.words.text("There is nothing to send yet: write something first.")
+        return await _one(ctx, found, asked.text, wrong)
     names = [one.member.name for one in found.people if one.member.id != member.id]
-    text = addressed(asked.text.strip(), names, visit.writes.domain)
+    text = addressed(asked.text.strip(), names, ctx.writes.domain)
     try:
         await posts.create(
-            visit.writes,
+            ctx.writes,
             member.id,
-            Draft(text=text, visibility=Visibility.DIRECT, parent_id=found.last.post.id, language=visit.words.code),
+            Draft(text=text, visibility=Visibility.DIRECT, parent_id=found.last.post.id, language=ctx.words.code),
             request=asked.request,
         )
     except InvalidInput as error:
-        return await _one(visit, found, asked.text, told(visit.words, error))
-    return visit.go(f"/conversations/{asked.id}#end")
+        return await _one(ctx, found, asked.text, told(ctx.words, error))
+    return ctx.go(f"/conversations/{asked.id}#end")
 
 
-async def change(visit: Visit, asked: TalkForm) -> Response:
-    member = visit.checked(asked)
+async def change(ctx: PageContext, asked: TalkForm) -> Response:
+    member = ctx.checked(asked)
     if asked.do == "remove":
-        await verbs.remove(visit.writes, member.id, asked.id)
+        await verbs.remove(ctx.writes, member.id, asked.id)
     else:
-        await verbs.mark(visit.writes, member.id, asked.id, unread=True)
-    return visit.go("/conversations")
+        await verbs.mark(ctx.writes, member.id, asked.id, unread=True)
+    return ctx.go("/conversations")
 
 
-async def _one(visit: Visit, found: Conversation, typed: str = "", wrong: str = "") -> Response:
-    entries, more = await _entries(visit, found)
-    known = {one.member.name for one in found.people} | {visit.member.name}
+async def _one(ctx: PageContext, found: Conversation, typed: str = "", wrong: str = "") -> Response:
+    entries, more = await _entries(ctx, found)
+    known = {one.member.name for one in found.people} | {ctx.member.name}
     return await page(
-        visit,
+        ctx,
         "conversation",
-        title=_talk_names(visit, found),
-        talk=_talk(visit, found),
-        posts=_messages(visit, entries, known),
+        title=_talk_names(ctx, found),
+        talk=_talk(ctx, found),
+        posts=_messages(ctx, entries, known),
         more=more,
         typed=typed,
         wrong=wrong,
-        limit=visit.limits.text,
+        limit=ctx.limits.text,
         request=secrets.token_urlsafe(12),
     )
 
 
-async def _entries(visit: Visit, found: Conversation) -> tuple[list[Entry], bool]:
+async def _entries(ctx: PageContext, found: Conversation) -> tuple[list[Entry], bool]:
     """Return the messages and whether there are more. If the first post is gone, return those around the newest."""
-    reads, viewer, last = visit.reads, visit.viewer_id, found.last.post
+    reads, viewer, last = ctx.reads, ctx.viewer_id, found.last.post
     try:
         around = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)
         first = await hydrate(reads.graph, viewer, (found.root_id,), unasked=False)
@@ -217,16 +217,16 @@ class NewMessageForm(Writing, frozen=True, kw_only=True):
     recipients: _Recipients = ""
 
 
-async def new(visit: Visit, query: MessageQuery) -> Response:
-    member = visit.member
+async def new(ctx: PageContext, query: MessageQuery) -> Response:
+    member = ctx.member
     names = " ".join(f"@{name.lstrip('@')}" for name in _words(query.recipients))
-    return await sheet(visit, member, SheetState(said=_direct(begun(member)), recipients=names))
+    return await sheet(ctx, member, SheetState(said=_direct(begun(member)), recipients=names))
 
 
-async def send(visit: Visit, asked: NewMessageForm) -> Response:
-    member = visit.checked(asked)
+async def send(ctx: PageContext, asked: NewMessageForm) -> Response:
+    member = ctx.checked(asked)
     typed = SheetState(said=_direct(asked), recipients=asked.recipients)
-    return await submit(visit, member, typed, partial(_sent, recipients=asked.recipients))
+    return await submit(ctx, member, typed, partial(_sent, recipients=asked.recipients))
 
 
 def _direct(said: Writing) -> Writing:
@@ -236,26 +236,26 @@ def _direct(said: Writing) -> Writing:
     return Writing(**kept, **sending, visibility=Visibility.DIRECT.value)
 
 
-async def _sent(visit: Visit, member: Member, said: Writing, *, recipients: str) -> str:
-    writes = visit.writes
+async def _sent(ctx: PageContext, member: Member, said: Writing, *, recipients: str) -> str:
+    writes = ctx.writes
     writes.pressure.check()
-    names = _names(visit, recipients)
+    names = _names(ctx, recipients)
     if not said.pictures:
         check_says_something(said.text)
     text = addressed(said.text.strip(), names, writes.domain)
     known = {mention.name for mention in await members_named(writes, text)}
     if missing := [name for name in names if name not in known]:
-        unknown = visit.words.text("There is no member @%(name)s.")
+        unknown = ctx.words.text("There is no member @%(name)s.")
         raise InvalidInput(unknown % {"name": missing[0]}, field="recipients")
-    await describe_pictures(visit, member, said.pictures)
+    await describe_pictures(ctx, member, said.pictures)
     made = await posts.create(writes, member.id, draft_of(replace(said, text=text)), request=said.request)
     return f"/@{member.name}/{made.id}"
 
 
-def _names(visit: Visit, recipients: str) -> list[str]:
+def _names(ctx: PageContext, recipients: str) -> list[str]:
     """Return the user names of the recipients. Raises `InvalidInput` for none, too many, or an invalid or unknown name."""
-    _ = visit.words.text
-    here = ("", visit.writes.domain.lower())
+    _ = ctx.words.text
+    here = ("", ctx.writes.domain.lower())
     found: dict[str, None] = {}
     for word in _words(recipients):
         mention = f"@{word.lstrip('@')}"
@@ -267,7 +267,7 @@ def _names(visit: Visit, recipients: str) -> list[str]:
     if not found:
         raise InvalidInput(_("Name at least one recipient."), field="recipients")
     if len(found) > MAX_MENTIONS:
-        most = visit.words.number(MAX_MENTIONS)
+        most = ctx.words.number(MAX_MENTIONS)
         raise InvalidInput(_("A message has at most %(n)s recipients.") % {"n": most}, field="recipients")
     return list(found)
 

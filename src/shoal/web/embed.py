@@ -21,12 +21,12 @@ from shoal.core.ids import MAX_ID
 from shoal.core.model import OPEN
 from shoal.core.text import isolated, plain_excerpt
 from shoal.http.routes import Route
-from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.context import AppContext, Context
 from shoal.queries.hydration import Entry, hydrate
 from shoal.web import routing
 from shoal.web.posts import PostPath
 from shoal.web.rendering import bare, page
-from shoal.web.request_context import IdPath, Line, Visit
+from shoal.web.request_context import IdPath, Line, PageContext
 from shoal.web.view_models import entry_with_id, post_of
 
 _WIDTH, _LEAST, _MOST = 520, 220, 1_000
@@ -73,19 +73,19 @@ class OEmbed(msgspec.Struct, frozen=True, kw_only=True):
     thumbnail_height: int | None = None
 
 
-async def code(visit: Visit, path: IdPath) -> Response:
+async def code(ctx: PageContext, path: IdPath) -> Response:
     """Show the embed code of a post, with a preview."""
-    entry = await entry_with_id(visit, path.id)
-    made = _frame_code(visit.front, entry, _WIDTH, _height(entry, _WIDTH)) if entry.post.visibility in OPEN else ""
-    return await page(visit, "embed", title=visit.words.text("Embed"), post=post_of(visit, entry), code=made)
+    entry = await entry_with_id(ctx, path.id)
+    made = _frame_code(ctx.app, entry, _WIDTH, _height(entry, _WIDTH)) if entry.post.visibility in OPEN else ""
+    return await page(ctx, "embed", title=ctx.words.text("Embed"), post=post_of(ctx, entry), code=made)
 
 
-async def framed(visit: Visit, path: PostPath) -> Response:
+async def framed(ctx: PageContext, path: PostPath) -> Response:
     """Render a post for a frame on another site: as an anonymous viewer sees it, without scripts."""
-    stranger = replace(visit, viewer=None, session_id=0)
-    entry = await _public(visit.front, path.handle, path.id)
-    network = isolated(visit.settings.title)
-    headers = {**_HEADERS, "Cache-Control": visit.kept_by_anybody(300)}
+    stranger = replace(ctx, viewer=None, session_id=0)
+    entry = await _public(ctx.app, path.handle, path.id)
+    network = isolated(ctx.settings.title)
+    headers = {**_HEADERS, "Cache-Control": ctx.kept_by_anybody(300)}
     return bare(stranger, "embedded", headers, post=post_of(stranger, entry), network=network)
 
 
@@ -93,10 +93,10 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
     """Return how a program shows a post of this network on a page (oEmbed)."""
     if asked.format == "xml":
         return JSONResponse({"error": "format: json, not xml"}, 501)
-    front = context.deps
-    if not front.settings.public_pages:
+    app_context = context.app
+    if not app_context.settings.public_pages:
         raise Unauthenticated("posts of this network are shown to its members alone")
-    entry = await _at_address(front, asked.url)
+    entry = await _at_address(app_context, asked.url)
     width = min(asked.maxwidth or _WIDTH, _MOST)
     if width < _LEAST:
         raise InvalidInput(f"maxwidth: at least {_LEAST}", field="maxwidth")
@@ -107,13 +107,13 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
     told = OEmbed(
         title=entry.post.spoiler or plain_excerpt(entry.post.text, 200) or author.name,
         author_name=author.display_name or author.name,
-        author_url=front.at.account(author.name),
-        provider_name=front.settings.title,
-        provider_url=front.at.root,
-        html=_frame_code(front, entry, width, height),
+        author_url=app_context.at.account(author.name),
+        provider_name=app_context.settings.title,
+        provider_url=app_context.at.root,
+        html=_frame_code(app_context, entry, width, height),
         width=width,
         height=height,
-        thumbnail_url=front.at.media(thumb.preview_key) if thumb else None,
+        thumbnail_url=app_context.at.media(thumb.preview_key) if thumb else None,
         thumbnail_width=thumb.preview_width if thumb else None,
         thumbnail_height=thumb.preview_height if thumb else None,
     )
@@ -121,28 +121,32 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
     return JSONResponse(shown, headers={"Cache-Control": "public, max-age=300"})
 
 
-async def _at_address(front: Front, address: str) -> Entry:
+async def _at_address(app_context: AppContext, address: str) -> Entry:
     """Return the post at a URL of this server. Raises `NotFound` for any other URL."""
     try:
         parts = urlsplit(address)
     except ValueError:
         raise NotFound("There is no such post here") from None
-    match = _OURS.fullmatch(parts.path.removeprefix(front.at.path)) if parts.path.startswith(front.at.path) else None
-    if match is None or parts.scheme not in {"http", "https"} or parts.netloc.lower() != front.at.netloc.lower():
+    match = (
+        _OURS.fullmatch(parts.path.removeprefix(app_context.at.path))
+        if parts.path.startswith(app_context.at.path)
+        else None
+    )
+    if match is None or parts.scheme not in {"http", "https"} or parts.netloc.lower() != app_context.at.netloc.lower():
         raise NotFound("There is no such post here")
-    return await _public(front, match[1], min(int(match[2]), MAX_ID))
+    return await _public(app_context, match[1], min(int(match[2]), MAX_ID))
 
 
-async def _public(front: Front, name: str, id_: int) -> Entry:
+async def _public(app_context: AppContext, name: str, id_: int) -> Entry:
     """Return an embeddable post as an anonymous viewer sees it. Raises `NotFound`."""
-    found = await hydrate(front.reads.graph, None, (id_,), unasked=False)
+    found = await hydrate(app_context.reads.graph, None, (id_,), unasked=False)
     if not found or found[0].author.member.name != name.lower() or found[0].post.visibility not in OPEN:
         raise NotFound("There is no such post")
     return found[0]
 
 
-def _frame_code(front: Front, entry: Entry, width: int, height: int) -> str:
-    address = f"{front.at.root}/embed/@{entry.author.member.name}/{entry.post.id}"
+def _frame_code(app_context: AppContext, entry: Entry, width: int, height: int) -> str:
+    address = f"{app_context.at.root}/embed/@{entry.author.member.name}/{entry.post.id}"
     by = entry.author.member.shown_name
     return (
         f'<iframe src="{escape(address)}" width="{width}" height="{height}" title="{escape(by)}" loading="lazy"'

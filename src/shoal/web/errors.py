@@ -16,11 +16,11 @@ from shoal.http.errors import reply_for
 from shoal.http.middleware import REQUEST_ID, ROUTE
 from shoal.http.responses import Reply
 from shoal.i18n import Translated
-from shoal.mastodon_api.context import Front
+from shoal.mastodon_api.context import AppContext
 from shoal.web.form_errors import complaint, sentence
 from shoal.web.layout import Shell, bare_shell, shell_of
 from shoal.web.rendering import framed, part
-from shoal.web.request_context import Visit, new_visit
+from shoal.web.request_context import PageContext, new_ctx
 
 _PREFIX = "Validation failed: "
 
@@ -81,27 +81,27 @@ _OURS = 500
 """Server errors start at this status; their pages read no data."""
 
 
-async def error_page(visit: Visit, error: Exception) -> Response:
+async def error_page(ctx: PageContext, error: Exception) -> Response:
     """Return the error page; for a script, a short message."""
-    request_id = _id_of(visit.request)
-    reply = reply_for(error, where=f"{visit.request.scope.get(ROUTE, '(no such page)')} ({request_id})")
-    trouble = _trouble(visit.words, reply, request_id)
-    frame = bare_shell(visit, trouble.title) if reply.status >= _OURS else await shell_of(visit, trouble.title)
-    return _response(visit, frame, trouble, reply)
+    request_id = _id_of(ctx.request)
+    reply = reply_for(error, where=f"{ctx.request.scope.get(ROUTE, '(no such page)')} ({request_id})")
+    trouble = _trouble(ctx.words, reply, request_id)
+    frame = bare_shell(ctx, trouble.title) if reply.status >= _OURS else await shell_of(ctx, trouble.title)
+    return _response(ctx, frame, trouble, reply)
 
 
-def refused_page(front: Front, reply: Reply, request: Request) -> Response:
+def refused_page(app_context: AppContext, reply: Reply, request: Request) -> Response:
     """Return the error page of a request refused before it reached a handler: rate limited, too large, or malformed."""
-    visit = new_visit(front, request)
-    trouble = _trouble(visit.words, reply, _id_of(request))
-    return _response(visit, bare_shell(visit, trouble.title), trouble, reply)
+    ctx = new_ctx(app_context, request)
+    trouble = _trouble(ctx.words, reply, _id_of(request))
+    return _response(ctx, bare_shell(ctx, trouble.title), trouble, reply)
 
 
-def _response(visit: Visit, frame: Shell, trouble: Trouble, reply: Reply) -> Response:
-    if visit.partial:
-        response = part(visit, "word", status=reply.status, trouble=trouble)
+def _response(ctx: PageContext, frame: Shell, trouble: Trouble, reply: Reply) -> Response:
+    if ctx.partial:
+        response = part(ctx, "word", status=reply.status, trouble=trouble)
     else:
-        response = framed(visit, frame, "trouble", status=reply.status, trouble=trouble)
+        response = framed(ctx, frame, "trouble", status=reply.status, trouble=trouble)
     response.headers.update(dict(reply.headers))
     response.headers["Cache-Control"] = "no-store"
     return response

@@ -27,7 +27,7 @@ from shoal.search.indexing import is_listed
 from shoal.tagcloud.cloud import SizedTag
 from shoal.web import routing
 from shoal.web.rendering import page, part
-from shoal.web.request_context import Visit
+from shoal.web.request_context import PageContext
 from shoal.web.view_models import Face, Photo, face_of, people_of, photo_of, tag_path
 
 _SIZE = 24
@@ -39,23 +39,23 @@ class DirectoryPageQuery(msgspec.Struct, frozen=True, kw_only=True):
     offset: Annotated[int, Meta(ge=0, le=_MOST)] = 0
 
 
-async def people(visit: Visit, query: DirectoryPageQuery) -> Response:
+async def people(ctx: PageContext, query: DirectoryPageQuery) -> Response:
     """List members: the most followed, the recently active, or the newest."""
-    found, more = await _found(visit, query)
-    persons = await people_of(visit, found)
-    following = visit.url("/explore/people", order=query.order, offset=query.offset + _SIZE) if more else ""
-    if visit.partial:
-        return part(visit, "people", people=persons, next=following)
-    title = visit.words.text("People")
-    return await page(visit, "directory", title=title, people=persons, next=following, order=query.order)
+    found, more = await _found(ctx, query)
+    persons = await people_of(ctx, found)
+    following = ctx.url("/explore/people", order=query.order, offset=query.offset + _SIZE) if more else ""
+    if ctx.partial:
+        return part(ctx, "people", people=persons, next=following)
+    title = ctx.words.text("People")
+    return await page(ctx, "directory", title=title, people=persons, next=following, order=query.order)
 
 
-async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile], bool]:
-    reads, last = visit.reads, query.offset + _SIZE > _MOST
+async def _found(ctx: PageContext, query: DirectoryPageQuery) -> tuple[list[Profile], bool]:
+    reads, last = ctx.reads, query.offset + _SIZE > _MOST
     try:
         if query.order == "followed":
-            return await _most_followed(visit, query.offset, _SIZE)
-        found = await members.directory_page(reads, visit.viewer_id, query.order, _SIZE, query.offset)
+            return await _most_followed(ctx, query.offset, _SIZE)
+        found = await members.directory_page(reads, ctx.viewer_id, query.order, _SIZE, query.offset)
     except Unavailable:
         not_noted()
         return [], False
@@ -63,9 +63,9 @@ async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile]
     return found, bool(found) and not last
 
 
-async def _most_followed(visit: Visit, offset: int, limit: int) -> tuple[list[Profile], bool]:
+async def _most_followed(ctx: PageContext, offset: int, limit: int) -> tuple[list[Profile], bool]:
     """Return some of the most followed discoverable members, without those hidden from the viewer, and whether there are more."""
-    reads, viewer = visit.reads, visit.viewer_id
+    reads, viewer = ctx.reads, ctx.viewer_id
     every = await most_followed(reads)
     ids = every[offset : offset + limit]
     stands = await relations(reads.graph, viewer, ids)
@@ -110,7 +110,7 @@ class DrawnCloud(NamedTuple):
     words: tuple[DrawnTag, ...]
 
 
-def wall_of(visit: Visit, entries: Iterable[Entry]) -> list[WallPhoto]:
+def wall_of(ctx: PageContext, entries: Iterable[Entry]) -> list[WallPhoto]:
     """Return the first photo of each post, without sensitive posts and other media."""
     found: list[WallPhoto] = []
     shown: set[int] = set()
@@ -120,34 +120,34 @@ def wall_of(visit: Visit, entries: Iterable[Entry]) -> list[WallPhoto]:
         if media is None or post.id in shown or post.sensitive or author.sensitized or post.spoiler:
             continue
         shown.add(post.id)
-        path = visit.url(f"/@{author.name}/{post.id}")
-        likes = visit.words.compact(entry.likes) if entry.likes else ""
-        found.append(WallPhoto(photo_of(visit, media), path, face_of(visit, author), likes))
+        path = ctx.url(f"/@{author.name}/{post.id}")
+        likes = ctx.words.compact(entry.likes) if entry.likes else ""
+        found.append(WallPhoto(photo_of(ctx, media), path, face_of(ctx, author), likes))
     return found
 
 
-async def cloud_of(visit: Visit, limit: int, order: str = "all") -> list[CloudWord]:
+async def cloud_of(ctx: PageContext, limit: int, order: str = "all") -> list[CloudWord]:
     """Return the tags of the cloud in alphabetical order; empty while the tag cloud is unavailable."""
-    return _cloud(visit, await _sized_tags(visit, limit, order))
+    return _cloud(ctx, await _sized_tags(ctx, limit, order))
 
 
-async def _sized_tags(visit: Visit, limit: int, order: str = "all") -> list[SizedTag]:
+async def _sized_tags(ctx: PageContext, limit: int, order: str = "all") -> list[SizedTag]:
     """Return the tags of the cloud, largest first; empty while the tag cloud is unavailable."""
     try:
-        return await visit.reads.tags.sized(order, limit)
+        return await ctx.reads.tags.sized(order, limit)
     except Unavailable:
         return []
 
 
-def _cloud(visit: Visit, words: Sequence[SizedTag]) -> list[CloudWord]:
+def _cloud(ctx: PageContext, words: Sequence[SizedTag]) -> list[CloudWord]:
     """Return the tags in alphabetical order."""
     return [
-        CloudWord(word.form, tag_path(visit, word.name), word.level, visit.words.number(word.uses))
+        CloudWord(word.form, tag_path(ctx, word.name), word.level, ctx.words.number(word.uses))
         for word in sorted(words, key=lambda word: word.name)
     ]
 
 
-async def _drawn_cloud(visit: Visit, words: Sequence[SizedTag]) -> DrawnCloud | None:
+async def _drawn_cloud(ctx: PageContext, words: Sequence[SizedTag]) -> DrawnCloud | None:
     """Return the drawn tag cloud, or None without tags. The layout takes 0.1 s and is cached."""
     if not words:
         return None
@@ -157,9 +157,9 @@ async def _drawn_cloud(visit: Visit, words: Sequence[SizedTag]) -> DrawnCloud | 
         frame,
         tuple(
             DrawnTag(
-                tag_path(visit, words[one.place.at].name),
+                tag_path(ctx, words[one.place.at].name),
                 one.text,
-                _label(visit, words[one.place.at]),
+                _label(ctx, words[one.place.at]),
                 f"c{one.colour} {one.weight}",
                 one.place.x + one.place.width / 2,
                 one.place.baseline,
@@ -177,8 +177,8 @@ def _laid_out(words: tuple[NamedLevel, ...]) -> tuple[Frame, tuple[DrawnWord, ..
     return frame, tuple(placed)
 
 
-def _label(visit: Visit, word: SizedTag) -> str:
-    return visit.words.counted("#%(tag)s: %(n)s post", "#%(tag)s: %(n)s posts", word.uses, tag=word.form)
+def _label(ctx: PageContext, word: SizedTag) -> str:
+    return ctx.words.counted("#%(tag)s: %(n)s post", "#%(tag)s: %(n)s posts", word.uses, tag=word.form)
 
 
 _PHOTOS = 24
@@ -186,40 +186,40 @@ _CLOUD = 80
 _PEOPLE = 9
 
 
-async def explore(visit: Visit, _params: None) -> Response:
-    reads = visit.reads
+async def explore(ctx: PageContext, _params: None) -> Response:
+    reads = ctx.reads
     trending, newest, words, rising, (people, _) = await asyncio.gather(
-        trends.page(reads, visit.viewer_id, _PHOTOS),
-        public_timelines.public_page(reads, visit.viewer_id, Cursor(limit=_PHOTOS), only_media=True),
-        _sized_tags(visit, _CLOUD),
-        cloud_of(visit, 12, "rising"),
-        _people(visit),
+        trends.page(reads, ctx.viewer_id, _PHOTOS),
+        public_timelines.public_page(reads, ctx.viewer_id, Cursor(limit=_PHOTOS), only_media=True),
+        _sized_tags(ctx, _CLOUD),
+        cloud_of(ctx, 12, "rising"),
+        _people(ctx),
     )
-    first = wall_of(visit, trending)
+    first = wall_of(ctx, trending)
     known = {picture.path for picture in first}
     return await page(
-        visit,
+        ctx,
         "explore",
-        title=visit.words.text("Explore"),
+        title=ctx.words.text("Explore"),
         trending=first,
-        newest=[picture for picture in wall_of(visit, newest.entries) if picture.path not in known],
-        cloud=_cloud(visit, words),
-        drawn=await _drawn_cloud(visit, words),
+        newest=[picture for picture in wall_of(ctx, newest.entries) if picture.path not in known],
+        cloud=_cloud(ctx, words),
+        drawn=await _drawn_cloud(ctx, words),
         rising=rising,
-        people=await people_of(visit, people),
+        people=await people_of(ctx, people),
     )
 
 
-async def _people(visit: Visit) -> tuple[list[Profile], bool]:
+async def _people(ctx: PageContext) -> tuple[list[Profile], bool]:
     try:
-        return await _most_followed(visit, 0, _PEOPLE)
+        return await _most_followed(ctx, 0, _PEOPLE)
     except Unavailable:
         not_noted()
         return [], False
 
 
-async def about(visit: Visit, _params: None) -> Response:
-    return await page(visit, "about", title=visit.words.text("About"), shown=visit.settings)
+async def about(ctx: PageContext, _params: None) -> Response:
+    return await page(ctx, "about", title=ctx.words.text("About"), shown=ctx.settings)
 
 
 ROUTES = (

@@ -17,7 +17,7 @@ from shoal.queries.foryou.preview import effect_of
 from shoal.queries.hydration import profiles_by_id
 from shoal.web import routing
 from shoal.web.rendering import page, part
-from shoal.web.request_context import Form, IdForm, Line, TagName, Visit
+from shoal.web.request_context import Form, IdForm, Line, PageContext, TagName
 from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
 from shoal.web.view_models import entry_with_id, face_of, post_of
 
@@ -35,30 +35,30 @@ class Feedback(IdForm, frozen=True, kw_only=True):
     step: Annotated[str, Meta(max_length=420)]
 
 
-async def more(visit: Visit, asked: MoreQuery) -> Response:
-    entry = await entry_with_id(visit, asked.id)
+async def more(ctx: PageContext, asked: MoreQuery) -> Response:
+    entry = await entry_with_id(ctx, asked.id)
     views: dict[str, Any] = {
-        "post": post_of(visit, entry),
+        "post": post_of(ctx, entry),
         "muted": entry.thread_muted,
         "to": asked.to,
-        "token": visit.browser.form_token,
+        "token": ctx.browser.form_token,
     }
-    if visit.partial:
-        return part(visit, "choices", **views)
-    return await page(visit, "choices", title=visit.words.text("More about this post"), **views)
+    if ctx.partial:
+        return part(ctx, "choices", **views)
+    return await page(ctx, "choices", title=ctx.words.text("More about this post"), **views)
 
 
-async def say(visit: Visit, asked: Feedback) -> Response:
+async def say(ctx: PageContext, asked: Feedback) -> Response:
     """Record feedback on a post; the response describes its effect."""
-    member = visit.checked(asked)
+    member = ctx.checked(asked)
     direction, _, tag = asked.step.partition(":")
     if direction not in _STEPS:
         raise InvalidInput("step: more, less or forget", field="step")
-    tapped = await ranking.tap_post(visit.writes, member.id, asked.id, _STEPS[direction], tag)
-    effect = await effect_of(visit.reads, member.id, *tapped)
-    if visit.partial:
-        return part(visit, "effect", effect=effect, title=visit.words.text(TITLES[effect.term]))
-    return visit.back(asked)
+    tapped = await ranking.tap_post(ctx.writes, member.id, asked.id, _STEPS[direction], tag)
+    effect = await effect_of(ctx.reads, member.id, *tapped)
+    if ctx.partial:
+        return part(ctx, "effect", effect=effect, title=ctx.words.text(TITLES[effect.term]))
+    return ctx.back(asked)
 
 
 class Taps(NamedTuple):
@@ -66,9 +66,9 @@ class Taps(NamedTuple):
     words: str
 
 
-def _taps(visit: Visit, taps: int) -> Taps:
+def _taps(ctx: PageContext, taps: int) -> Taps:
     """Return the icon and text for a number of taps; negative numbers are taps for less."""
-    counted = visit.words.counted
+    counted = ctx.words.counted
     if taps > 0:
         return Taps("thumbs-up", counted("asked for more", "asked for more, %(n)s times", taps))
     return Taps("thumbs-down", counted("asked for less", "asked for less, %(n)s times", -taps))
@@ -81,30 +81,30 @@ class ForgetForm(Form, frozen=True, kw_only=True):
     tag: TagName = ""
 
 
-async def show(visit: Visit, query: SettingsQuery) -> Response:
+async def show(ctx: PageContext, query: SettingsQuery) -> Response:
     """List the feedback, latest first, and the interests that the member picked."""
-    member, graph = visit.member, visit.graph
+    member, graph = ctx.member, ctx.graph
     wishes = (await tastes_of(graph, member.id)).wishes
     profiles = {one.member.id: one for one in await profiles_by_id(graph, member.id, list(wishes.authors))}
     people = [
-        (face_of(visit, profiles[id_].member), _taps(visit, taps))
+        (face_of(ctx, profiles[id_].member), _taps(ctx, taps))
         for id_, taps in reversed(wishes.authors.items())
         if id_ in profiles
     ]
-    tags = [(tag, _taps(visit, taps)) for tag, taps in reversed(wishes.tags.items())]
-    return await settings_page(visit, "feedback", saved=query.saved, people=people, tags=tags, picked=wishes.picked)
+    tags = [(tag, _taps(ctx, taps)) for tag, taps in reversed(wishes.tags.items())]
+    return await settings_page(ctx, "feedback", saved=query.saved, people=people, tags=tags, picked=wishes.picked)
 
 
-async def forget(visit: Visit, asked: ForgetForm) -> Response:
+async def forget(ctx: PageContext, asked: ForgetForm) -> Response:
     """Delete one item of feedback, or all of it if none is named."""
-    member, writes = visit.checked(asked), visit.writes
+    member, writes = ctx.checked(asked), ctx.writes
     if asked.author:
         await ranking.tap_author(writes, member.id, asked.author, 0)
     elif asked.tag:
         await ranking.tap_tag(writes, member.id, asked.tag, 0)
     else:
         await ranking.forget_taps(writes, member.id)
-    return saved_at(visit, "feedback")
+    return saved_at(ctx, "feedback")
 
 
 ROUTES = (

@@ -20,7 +20,7 @@ from shoal.http.params import Id
 from shoal.queries.hydration import hydrate
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
-from shoal.web.request_context import Form, IdForm, IdPath, Line, Visit
+from shoal.web.request_context import Form, IdForm, IdPath, Line, PageContext
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.view_models import post_of
 
@@ -39,32 +39,32 @@ class FilterRow(NamedTuple):
     over: bool
 
 
-def _row(visit: Visit, one: Filter) -> FilterRow:
-    _, words = visit.words.text, visit.words
-    over = bool(one.expires_at) and one.expires_at <= visit.now_ms
+def _row(ctx: PageContext, one: Filter) -> FilterRow:
+    _, words = ctx.words.text, ctx.words
+    over = bool(one.expires_at) and one.expires_at <= ctx.now_ms
     until = _("ended %(when)s") if over else _("until %(when)s")
     named = ", ".join(keyword.keyword for keyword in one.keywords[:5])
     more = len(one.keywords) - 5
     held = words.counted("%(n)s post", "%(n)s posts", len(one.posts))
     return FilterRow(
-        visit.url(f"/settings/filters/{one.id}"),
+        ctx.url(f"/settings/filters/{one.id}"),
         one.title,
         " · ".join(part for part in (f"{named} +{more}" if more > 0 else named, held if one.posts else "") if part),
-        _where(visit, one),
-        next(label for action, label, _hint in _actions(visit) if action == one.action),
+        _where(ctx, one),
+        next(label for action, label, _hint in _actions(ctx) if action == one.action),
         until % {"when": words.full(one.expires_at)} if one.expires_at else "",
         over,
     )
 
 
-def _where(visit: Visit, one: Filter) -> str:
+def _where(ctx: PageContext, one: Filter) -> str:
     if set(one.contexts) == set(FilterContext):
-        return visit.words.text("Everywhere")
-    return ", ".join(words for context, words in _contexts(visit) if context in one.contexts)
+        return ctx.words.text("Everywhere")
+    return ", ".join(words for context, words in _contexts(ctx) if context in one.contexts)
 
 
-def _contexts(visit: Visit) -> list[tuple[str, str]]:
-    _ = visit.words.text
+def _contexts(ctx: PageContext) -> list[tuple[str, str]]:
+    _ = ctx.words.text
     return [
         (FilterContext.HOME, _("Home and lists")),
         (FilterContext.NOTIFICATIONS, _("Notifications")),
@@ -74,8 +74,8 @@ def _contexts(visit: Visit) -> list[tuple[str, str]]:
     ]
 
 
-def _actions(visit: Visit) -> list[tuple[str, str, str]]:
-    _ = visit.words.text
+def _actions(ctx: PageContext) -> list[tuple[str, str, str]]:
+    _ = ctx.words.text
     return [
         (FilterAction.WARN, _("Fold it"), _("It stands there in a line that says why, and can be opened")),
         (FilterAction.BLUR, _("Cover its pictures"), _("The text stays")),
@@ -83,10 +83,10 @@ def _actions(visit: Visit) -> list[tuple[str, str, str]]:
     ]
 
 
-def _durations(visit: Visit, *, kept: bool) -> list[tuple[str, str]]:
+def _durations(ctx: PageContext, *, kept: bool) -> list[tuple[str, str]]:
     """Return the choices of a duration in seconds. For an existing filter (`kept`), the first keeps the current expiry."""
-    _ = visit.words.text
-    times = [(f"{seconds}", format_timedelta(seconds, locale=visit.words.code)) for seconds in _LASTING]
+    _ = ctx.words.text
+    times = [(f"{seconds}", format_timedelta(seconds, locale=ctx.words.code)) for seconds in _LASTING]
     return [*([("keep", _("As it is"))] if kept else []), ("0", _("For ever")), *times]
 
 
@@ -98,11 +98,11 @@ class HeldPost(NamedTuple):
     words: str
 
 
-async def _held_posts(visit: Visit, posts: Sequence[FilterPost]) -> list[HeldPost]:
+async def _held_posts(ctx: PageContext, posts: Sequence[FilterPost]) -> list[HeldPost]:
     """Return the posts of a filter, with at most seven reads."""
-    _, found = visit.words.text, []
-    entries = await hydrate(visit.graph, visit.viewer_id, [one.post_id for one in posts], unasked=False)
-    visible = {entry.id: post_of(visit, entry) for entry in entries}
+    _, found = ctx.words.text, []
+    entries = await hydrate(ctx.graph, ctx.viewer_id, [one.post_id for one in posts], unasked=False)
+    visible = {entry.id: post_of(ctx, entry) for entry in entries}
     for one in posts:
         if (post := visible.get(one.post_id)) is None:
             found.append(HeldPost(one.id, "", _("A post that is gone")))
@@ -142,56 +142,56 @@ _EMPTY = FilterForm()
 
 
 async def listed(
-    visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: FilterForm = _EMPTY
+    ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: FilterForm = _EMPTY
 ) -> Response:
-    member = visit.member
+    member = ctx.member
     return await settings_page(
-        visit,
+        ctx,
         "filters",
         wrong=wrong,
         saved=query.saved,
         typed=typed,
-        filters=[_row(visit, one) for one in await filters_of(visit.graph, member.id)],
-        lasting=_durations(visit, kept=False),
+        filters=[_row(ctx, one) for one in await filters_of(ctx.graph, member.id)],
+        lasting=_durations(ctx, kept=False),
         folds_shares=member.folds_shares,
         most=MAX_CHARACTERS,
     )
 
 
-async def mute(visit: Visit, asked: FilterForm) -> Response:
+async def mute(ctx: PageContext, asked: FilterForm) -> Response:
     """Create a filter of a single keyword in all contexts, from the short form."""
-    member = visit.checked(asked)
+    member = ctx.checked(asked)
     whole = msgspec.structs.replace(asked, title=asked.words, contexts=_EVERYWHERE)
     try:
-        await filters.create(visit.writes, member.id, _change(whole))
+        await filters.create(ctx.writes, member.id, _change(whole))
     except InvalidInput as error:
-        wrong = wrong_of(visit.words, error)
-        return await listed(visit, wrong={"words": next(iter(wrong.values()))}, typed=asked)
-    return saved_at(visit, "filters")
+        wrong = wrong_of(ctx.words, error)
+        return await listed(ctx, wrong={"words": next(iter(wrong.values()))}, typed=asked)
+    return saved_at(ctx, "filters")
 
 
-async def set_repeats(visit: Visit, asked: RepeatsForm) -> Response:
+async def set_repeats(ctx: PageContext, asked: RepeatsForm) -> Response:
     """Save whether a post that several members shared is shown only once."""
-    member = visit.checked(asked)
-    await members.update_profile(visit.writes, member.id, ProfileChange(folds_shares=asked.folds_shares))
-    return saved_at(visit, "filters")
+    member = ctx.checked(asked)
+    await members.update_profile(ctx.writes, member.id, ProfileChange(folds_shares=asked.folds_shares))
+    return saved_at(ctx, "filters")
 
 
-async def new(visit: Visit, _params: None) -> Response:
-    return await _form(visit, FilterForm(contexts=_EVERYWHERE))
+async def new(ctx: PageContext, _params: None) -> Response:
+    return await _form(ctx, FilterForm(contexts=_EVERYWHERE))
 
 
-async def create(visit: Visit, asked: FilterForm) -> Response:
-    member = visit.checked(asked)
+async def create(ctx: PageContext, asked: FilterForm) -> Response:
+    member = ctx.checked(asked)
     try:
-        await filters.create(visit.writes, member.id, _change(asked))
+        await filters.create(ctx.writes, member.id, _change(asked))
     except InvalidInput as error:
-        return await _form(visit, asked, wrong=_named(visit, error))
-    return saved_at(visit, "filters")
+        return await _form(ctx, asked, wrong=_named(ctx, error))
+    return saved_at(ctx, "filters")
 
 
-async def edit(visit: Visit, asked: IdPath) -> Response:
-    found = await own_object(visit.graph, Filter, visit.member.id, asked.id)
+async def edit(ctx: PageContext, asked: IdPath) -> Response:
+    found = await own_object(ctx.graph, Filter, ctx.member.id, asked.id)
     typed = FilterForm(
         title=found.title,
         words="\n".join(one.keyword for one in found.keywords if one.whole_word),
@@ -200,30 +200,30 @@ async def edit(visit: Visit, asked: IdPath) -> Response:
         action=found.action,
         lasts="keep" if found.expires_at else "0",
     )
-    return await _form(visit, typed, found)
+    return await _form(ctx, typed, found)
 
 
-async def change(visit: Visit, asked: ChangeForm) -> Response:
-    member = visit.checked(asked)
-    found = await own_object(visit.graph, Filter, member.id, asked.id)
+async def change(ctx: PageContext, asked: ChangeForm) -> Response:
+    member = ctx.checked(asked)
+    found = await own_object(ctx.graph, Filter, member.id, asked.id)
     try:
-        await filters.update(visit.writes, member.id, found.id, _change(asked, found))
+        await filters.update(ctx.writes, member.id, found.id, _change(asked, found))
     except InvalidInput as error:
-        return await _form(visit, asked, found, _named(visit, error))
-    return saved_at(visit, "filters")
+        return await _form(ctx, asked, found, _named(ctx, error))
+    return saved_at(ctx, "filters")
 
 
-async def delete(visit: Visit, asked: IdForm) -> Response:
-    member = visit.checked(asked)
-    await filters.delete(visit.writes, member.id, asked.id)
-    return saved_at(visit, "filters")
+async def delete(ctx: PageContext, asked: IdForm) -> Response:
+    member = ctx.checked(asked)
+    await filters.delete(ctx.writes, member.id, asked.id)
+    return saved_at(ctx, "filters")
 
 
-async def release(visit: Visit, asked: IdForm) -> Response:
+async def release(ctx: PageContext, asked: IdForm) -> Response:
     """Remove a post from the filter that hides it."""
-    member = visit.checked(asked)
-    await filters.remove_post(visit.writes, member.id, asked.id)
-    return visit.back(asked, "/settings/filters")
+    member = ctx.checked(asked)
+    await filters.remove_post(ctx.writes, member.id, asked.id)
+    return ctx.back(asked, "/settings/filters")
 
 
 def _change(asked: FilterForm, before: Filter | None = None) -> FilterChange:
@@ -253,27 +253,27 @@ def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _named(visit: Visit, error: InvalidInput) -> dict[str, str]:
+def _named(ctx: PageContext, error: InvalidInput) -> dict[str, str]:
     """Return the errors by the names of the form's fields, which differ from the field names of the commands."""
-    _, wrong = visit.words.text, wrong_of(visit.words, error)
+    _, wrong = ctx.words.text, wrong_of(ctx.words, error)
     names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
     blank = {"title": _("Please give it a name."), "context": _("Please choose at least one place.")}
     blanks = isinstance(error.field, str) and str(error).endswith(("can't be blank", "context supplied"))
     return {names.get(field, field): blank.get(field, said) if blanks else said for field, said in wrong.items()}
 
 
-async def _form(visit: Visit, typed: FilterForm, held: Filter | None = None, wrong: Wrong = RIGHT) -> Response:
+async def _form(ctx: PageContext, typed: FilterForm, held: Filter | None = None, wrong: Wrong = RIGHT) -> Response:
     return await settings_page(
-        visit,
+        ctx,
         "filters",
         template="filter",
         wrong=wrong,
         typed=typed,
         id=held.id if held else 0,
-        posts=await _held_posts(visit, held.posts) if held else [],
-        contexts=_contexts(visit),
-        actions=_actions(visit),
-        lasting=_durations(visit, kept=held is not None and bool(held.expires_at)),
+        posts=await _held_posts(ctx, held.posts) if held else [],
+        contexts=_contexts(ctx),
+        actions=_actions(ctx),
+        lasting=_durations(ctx, kept=held is not None and bool(held.expires_at)),
         most=MAX_CHARACTERS,
     )
 

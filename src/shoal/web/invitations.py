@@ -16,7 +16,7 @@ from shoal.core.model import Role
 from shoal.core.signup import MOST_USES, USUAL_SECONDS, Invitation, may_invite
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
-from shoal.web.request_context import Form, IdForm, Visit
+from shoal.web.request_context import Form, IdForm, PageContext
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 
 _USES = (1, 2, 5, 10, 25, MOST_USES)
@@ -33,24 +33,24 @@ class InvitationRow(NamedTuple):
     over: bool
 
 
-def rows_of(visit: Visit, invitations: Sequence[Invitation], *, own: bool = True) -> list[InvitationRow]:
+def rows_of(ctx: PageContext, invitations: Sequence[Invitation], *, own: bool = True) -> list[InvitationRow]:
     """Return invitations for a list, without links unless they are the viewer's `own`."""
-    root = visit.front.at.root
+    root = ctx.app.at.root
     return [
         InvitationRow(
             one.id,
-            f"{root}/invite/{one.code}" if own and one.is_open(visit.now_ms) else "",
-            _uses(visit, one),
-            _until(visit, one),
+            f"{root}/invite/{one.code}" if own and one.is_open(ctx.now_ms) else "",
+            _uses(ctx, one),
+            _until(ctx, one),
             one.follow,
-            over=not one.is_open(visit.now_ms),
+            over=not one.is_open(ctx.now_ms),
         )
         for one in invitations
     ]
 
 
-def _uses(visit: Visit, one: Invitation) -> str:
-    words = visit.words
+def _uses(ctx: PageContext, one: Invitation) -> str:
+    words = ctx.words
     if one.most:
         used = words.number(one.used)
         return words.counted(
@@ -61,30 +61,30 @@ def _uses(visit: Visit, one: Invitation) -> str:
     return words.counted("%(n)s person has joined", "%(n)s people have joined", one.used)
 
 
-def _until(visit: Visit, one: Invitation) -> str:
-    _ = visit.words.text
+def _until(ctx: PageContext, one: Invitation) -> str:
+    _ = ctx.words.text
     if not one.expires_at:
         return _("without an end")
-    text = _("ended %(when)s") if one.is_over(visit.now_ms) else _("until %(when)s")
-    return text % {"when": visit.words.full(one.expires_at)}
+    text = _("ended %(when)s") if one.is_over(ctx.now_ms) else _("until %(when)s")
+    return text % {"when": ctx.words.full(one.expires_at)}
 
 
-def _uses_choices(visit: Visit) -> list[tuple[str, str]]:
+def _uses_choices(ctx: PageContext) -> list[tuple[str, str]]:
     """Return the choices for the number of uses, each with its label. Only staff may choose unlimited (0)."""
-    words = visit.words
+    words = ctx.words
     some = [(f"{n}", words.counted("%(n)s person", "%(n)s people", n)) for n in _USES]
-    return [*some, *_for_staff(visit, words.text("As many as come"))]
+    return [*some, *_for_staff(ctx, words.text("As many as come"))]
 
 
-def _seconds_choices(visit: Visit) -> list[tuple[str, str]]:
+def _seconds_choices(ctx: PageContext) -> list[tuple[str, str]]:
     """Return the choices for the lifetime in seconds, each with its label. Only staff may choose unlimited (0)."""
-    code = visit.words.code
+    code = ctx.words.code
     times = [(f"{n}", format_timedelta(n, locale=code, threshold=1.2)) for n in _SECONDS]
-    return [*times, *_for_staff(visit, visit.words.text("Without an end"))]
+    return [*times, *_for_staff(ctx, ctx.words.text("Without an end"))]
 
 
-def _for_staff(visit: Visit, words: str) -> list[tuple[str, str]]:
-    return [] if visit.member.role is Role.NONE else [("0", words)]
+def _for_staff(ctx: PageContext, words: str) -> list[tuple[str, str]]:
+    return [] if ctx.member.role is Role.NONE else [("0", words)]
 
 
 class InvitationForm(Form, frozen=True, kw_only=True):
@@ -97,39 +97,39 @@ _USUAL = InvitationForm()
 
 
 async def show(
-    visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: InvitationForm = _USUAL
+    ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: InvitationForm = _USUAL
 ) -> Response:
-    member, writes = visit.member, visit.writes
+    member, writes = ctx.member, ctx.writes
     return await settings_page(
-        visit,
+        ctx,
         "invitations",
         wrong=wrong,
         saved=query.saved,
         may=may_invite(writes.inviters, member),
         typed=typed,
-        invitations=rows_of(visit, await invitations.of_member(writes, member.id)),
-        uses=_uses_choices(visit),
-        seconds=_seconds_choices(visit),
+        invitations=rows_of(ctx, await invitations.of_member(writes, member.id)),
+        uses=_uses_choices(ctx),
+        seconds=_seconds_choices(ctx),
     )
 
 
-async def make(visit: Visit, asked: InvitationForm) -> Response:
-    member, front = visit.checked(asked), visit.front
-    if invitations.is_for_staff(front.writes, uses=asked.max_uses, seconds=asked.expires_in):
-        check_staff(member, required=front.settings.staff_second_factor)
+async def make(ctx: PageContext, asked: InvitationForm) -> Response:
+    member, app_context = ctx.checked(asked), ctx.app
+    if invitations.is_for_staff(app_context.writes, uses=asked.max_uses, seconds=asked.expires_in):
+        check_staff(member, required=app_context.settings.staff_second_factor)
     try:
         await invitations.create(
-            front.writes, member.id, uses=asked.max_uses, seconds=asked.expires_in, follow=asked.follow
+            app_context.writes, member.id, uses=asked.max_uses, seconds=asked.expires_in, follow=asked.follow
         )
     except InvalidInput as error:
-        return await show(visit, wrong=wrong_of(visit.words, error), typed=asked)
-    return saved_at(visit, "invitations")
+        return await show(ctx, wrong=wrong_of(ctx.words, error), typed=asked)
+    return saved_at(ctx, "invitations")
 
 
-async def end(visit: Visit, asked: IdForm) -> Response:
-    member = visit.checked(asked)
-    await invitations.end(visit.writes, member.id, asked.id)
-    return saved_at(visit, "invitations")
+async def end(ctx: PageContext, asked: IdForm) -> Response:
+    member = ctx.checked(asked)
+    await invitations.end(ctx.writes, member.id, asked.id)
+    return saved_at(ctx, "invitations")
 
 
 ROUTES = (

@@ -12,7 +12,7 @@ from shoal.core.text import isolated
 from shoal.graph.cache.dependencies import not_noted
 from shoal.i18n import LANGUAGES
 from shoal.queries import notifications
-from shoal.web.request_context import LOOK_COOKIE, Visit
+from shoal.web.request_context import LOOK_COOKIE, PageContext
 from shoal.web.view_models import Face, face_of
 
 _MOST_UNREAD = 20
@@ -63,46 +63,46 @@ def look_of(text: str) -> Appearance:
     return Appearance(scheme, tuple(flag for flag in _FLAGS if flag in parts))
 
 
-async def shell_of(visit: Visit, title: str = "") -> Shell:
-    return _shell(visit, title, await places_of(visit))
+async def shell_of(ctx: PageContext, title: str = "") -> Shell:
+    return _shell(ctx, title, await places_of(ctx))
 
 
-def bare_shell(visit: Visit, title: str) -> Shell:
+def bare_shell(ctx: PageContext, title: str) -> Shell:
     """Return a layout that needs no reads, for error pages."""
-    return _shell(visit, title, _places(visit, ""))
+    return _shell(ctx, title, _places(ctx, ""))
 
 
-def _shell(visit: Visit, title: str, places: tuple[NavLink, ...]) -> Shell:
-    settings, viewer = visit.settings, visit.viewer
+def _shell(ctx: PageContext, title: str, places: tuple[NavLink, ...]) -> Shell:
+    settings, viewer = ctx.settings, ctx.viewer
     network = isolated(settings.title)
-    languages = () if viewer else tuple((code, name, visit.in_language(code)) for code, name in LANGUAGES.items())
+    languages = () if viewer else tuple((code, name, ctx.in_language(code)) for code, name in LANGUAGES.items())
     return Shell(
         title=f"{title} · {network}" if title else network,
         network=network,
         description=settings.description,
-        form_token=visit.form_token,
-        look=look_of(visit.request.cookies.get(LOOK_COOKIE, "")),
+        form_token=ctx.form_token,
+        look=look_of(ctx.request.cookies.get(LOOK_COOKIE, "")),
         places=places,
         languages=languages,
-        viewer=face_of(visit, viewer) if viewer else None,
+        viewer=face_of(ctx, viewer) if viewer else None,
     )
 
 
-async def places_of(visit: Visit) -> tuple[NavLink, ...]:
+async def places_of(ctx: PageContext) -> tuple[NavLink, ...]:
     """Return the navigation links, with the number of unread notifications. Costs one read for a logged-in member."""
-    if visit.viewer is None:
-        return _places(visit, "")
+    if ctx.viewer is None:
+        return _places(ctx, "")
     try:
-        unread = await notifications.unread(visit.reads, visit.viewer.id, _MOST_UNREAD)
+        unread = await notifications.unread(ctx.reads, ctx.viewer.id, _MOST_UNREAD)
     except Unavailable:
         not_noted()
         unread = 0
     badge = f"{unread}" if unread < _MOST_UNREAD else f"{_MOST_UNREAD}+"
-    return _places(visit, badge if unread else "")
+    return _places(ctx, badge if unread else "")
 
 
-def _places(visit: Visit, unread: str) -> tuple[NavLink, ...]:
-    _, viewer, at = visit.words.text, visit.viewer, visit.request.scope["path"]
+def _places(ctx: PageContext, unread: str) -> tuple[NavLink, ...]:
+    _, viewer, at = ctx.words.text, ctx.viewer, ctx.request.scope["path"]
     explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search")))
     if viewer is None:
         places = [
@@ -111,7 +111,7 @@ def _places(visit: Visit, unread: str) -> tuple[NavLink, ...]:
             NavLink("/about", "info", _("About"), at == "/about"),
             NavLink("/login", "log-in", _("Log in"), at == "/login"),
         ]
-        if visit.settings.registrations:
+        if ctx.settings.registrations:
             places.append(NavLink("/signup", "user-plus", _("Join"), at == "/signup"))
         return tuple(places)
 

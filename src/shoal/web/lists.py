@@ -25,7 +25,7 @@ from shoal.queries.search import ResultRange
 from shoal.web import routing
 from shoal.web.form_errors import told
 from shoal.web.rendering import BeforeQuery, feed_page, next_of, page, part
-from shoal.web.request_context import Form, IdForm, Text, Visit
+from shoal.web.request_context import Form, IdForm, PageContext, Text
 from shoal.web.timelines import home_tabs
 from shoal.web.view_models import Face, face_of, tag_path
 
@@ -38,9 +38,9 @@ class ListView(msgspec.Struct, frozen=True):
     exclusive: bool
 
 
-def _list_view(visit: Visit, shown: MemberList, members: int = 0) -> ListView:
-    number = visit.words.counted("%(n)s person", "%(n)s people", members)
-    return ListView(shown.id, shown.title, visit.url(f"/lists/{shown.id}"), number, shown.exclusive)
+def _list_view(ctx: PageContext, shown: MemberList, members: int = 0) -> ListView:
+    number = ctx.words.counted("%(n)s person", "%(n)s people", members)
+    return ListView(shown.id, shown.title, ctx.url(f"/lists/{shown.id}"), number, shown.exclusive)
 
 
 _TAGS = 200
@@ -71,83 +71,84 @@ class ListedForm(IdForm, frozen=True, kw_only=True):
 
 
 async def several(
-    visit: Visit, _query: BeforeQuery | None = None, asked: ListForm | None = None, wrong: InvalidInput | None = None
+    ctx: PageContext,
+    _query: BeforeQuery | None = None,
+    asked: ListForm | None = None,
+    wrong: InvalidInput | None = None,
 ) -> Response:
-    member, reads = visit.member, visit.reads
-    owned = await feed.owned(visit.graph, member.id)
-    counts = (await visit.graph.assoc_count([one.id for one in owned], (LISTS,)))[LISTS] if owned else {}
+    member, reads = ctx.member, ctx.reads
+    owned = await feed.owned(ctx.graph, member.id)
+    counts = (await ctx.graph.assoc_count([one.id for one in owned], (LISTS,)))[LISTS] if owned else {}
     followed = await tags.followed(reads, member.id, Cursor(limit=_TAGS))
     names = [assoc.data.decode() for assoc in followed.tags]
     return await page(
-        visit,
+        ctx,
         "lists",
-        title=visit.words.text("Lists and tags"),
-        lists=[_list_view(visit, one, counts.get(one.id, 0)) for one in owned],
-        tags=[(name, tag_path(visit, name)) for name in names],
+        title=ctx.words.text("Lists and tags"),
+        lists=[_list_view(ctx, one, counts.get(one.id, 0)) for one in owned],
+        tags=[(name, tag_path(ctx, name)) for name in names],
         typed=asked or ListForm(),
-        wrong=told(visit.words, wrong),
+        wrong=told(ctx.words, wrong),
     )
 
 
-async def create(visit: Visit, asked: ListForm) -> Response:
+async def create(ctx: PageContext, asked: ListForm) -> Response:
     """Create a list and redirect to the choice of its members."""
-    member = visit.checked(asked)
+    member = ctx.checked(asked)
     try:
-        made = await lists.create(
-            visit.writes, member.id, asked.title, replies=asked.replies, exclusive=asked.exclusive
-        )
+        made = await lists.create(ctx.writes, member.id, asked.title, replies=asked.replies, exclusive=asked.exclusive)
     except InvalidInput as error:
-        return await several(visit, asked=asked, wrong=error)
-    return visit.go(f"/lists/{made.id}/edit")
+        return await several(ctx, asked=asked, wrong=error)
+    return ctx.go(f"/lists/{made.id}/edit")
 
 
-async def timeline(visit: Visit, path: ListPath) -> Response:
-    member, reads = visit.member, visit.reads
-    shown = await own_object(visit.graph, MemberList, member.id, path.id)
+async def timeline(ctx: PageContext, path: ListPath) -> Response:
+    member, reads = ctx.member, ctx.reads
+    shown = await own_object(ctx.graph, MemberList, member.id, path.id)
     found = await feed.page(reads, member.id, path.id, path.cursor(), direct=False)
     entries = await filtered(reads.graph, member.id, found.entries, FilterContext.HOME)
     tab = f"list-{shown.id}"
     return await feed_page(
-        visit,
+        ctx,
         "list",
         entries,
-        next_of(visit, f"/lists/{shown.id}", found.next),
+        next_of(ctx, f"/lists/{shown.id}", found.next),
         title=isolated(shown.title),
-        shown=_list_view(visit, shown),
+        shown=_list_view(ctx, shown),
         tab=tab,
-        tabs=[] if visit.partial else await home_tabs(visit, tab),
-        end=visit.words.text("That is all that those on this list have posted."),
+        tabs=[] if ctx.partial else await home_tabs(ctx, tab),
+        end=ctx.words.text("That is all that those on this list have posted."),
     )
 
 
-async def edit(visit: Visit, path: ListPath) -> Response:
+async def edit(ctx: PageContext, path: ListPath) -> Response:
     """Show the settings of a list, its members, and followees who can be added."""
-    member = visit.member
-    shown = await own_object(visit.graph, MemberList, member.id, path.id)
-    if visit.partial:
-        there = {one.id for one in await _members(visit, shown)}
-        found = await _found(visit, path.q, there)
-        return part(visit, "list_offers", found=found, shown=_list_view(visit, shown), q=path.q)
-    return await _edit(visit, shown, path.q)
+    member = ctx.member
+    shown = await own_object(ctx.graph, MemberList, member.id, path.id)
+    if ctx.partial:
+        there = {one.id for one in await _members(ctx, shown)}
+        found = await _found(ctx, path.q, there)
+        return part(ctx, "list_offers", found=found, shown=_list_view(ctx, shown), q=path.q)
+    return await _edit(ctx, shown, path.q)
 
 
-async def change(visit: Visit, asked: ListForm) -> Response:
-    member, writes = visit.checked(asked), visit.writes
-    shown = await own_object(visit.graph, MemberList, member.id, asked.id)
+async def change(ctx: PageContext, asked: ListForm) -> Response:
+    member, writes = ctx.checked(asked), ctx.writes
+    shown = await own_object(ctx.graph, MemberList, member.id, asked.id)
     if asked.do == "delete":
         await lists.delete(writes, member.id, shown.id)
-        return visit.go("/lists")
+        return ctx.go("/lists")
     try:
         await lists.update(
             writes, member.id, shown.id, title=asked.title, replies=asked.replies, exclusive=asked.exclusive
         )
     except InvalidInput as error:
-        return await _edit(visit, shown, "", asked, error)
-    return visit.go(f"/lists/{shown.id}")
+        return await _edit(ctx, shown, "", asked, error)
+    return ctx.go(f"/lists/{shown.id}")
 
 
-async def put(visit: Visit, asked: ListedForm) -> Response:
-    member, writes = visit.checked(asked), visit.writes
+async def put(ctx: PageContext, asked: ListedForm) -> Response:
+    member, writes = ctx.checked(asked), ctx.writes
     try:
         if asked.do == "put":
             # The member is on the list already if the button was pressed twice.
@@ -156,46 +157,46 @@ async def put(visit: Visit, asked: ListedForm) -> Response:
         else:
             await lists.take_off(writes, member.id, asked.id, (asked.member,))
     except InvalidInput as error:
-        shown = await own_object(visit.graph, MemberList, member.id, asked.id)
-        return await _edit(visit, shown, asked.q, None, error)
-    return visit.go(f"/lists/{asked.id}/edit", q=asked.q)
+        shown = await own_object(ctx.graph, MemberList, member.id, asked.id)
+        return await _edit(ctx, shown, asked.q, None, error)
+    return ctx.go(f"/lists/{asked.id}/edit", q=asked.q)
 
 
 async def _edit(
-    visit: Visit, shown: MemberList, q: str, asked: ListForm | None = None, wrong: InvalidInput | None = None
+    ctx: PageContext, shown: MemberList, q: str, asked: ListForm | None = None, wrong: InvalidInput | None = None
 ) -> Response:
-    view = _list_view(visit, shown)
-    there = await _members(visit, shown)
+    view = _list_view(ctx, shown)
+    there = await _members(ctx, shown)
     typed = asked or ListForm(id=Id(shown.id), title=shown.title, replies=shown.replies, exclusive=shown.exclusive)
     return await page(
-        visit,
+        ctx,
         "list_edit",
-        title=visit.words.text("Change %(title)s") % {"title": isolated(view.title)},
+        title=ctx.words.text("Change %(title)s") % {"title": isolated(view.title)},
         shown=view,
         members=there,
-        found=await _found(visit, q, {one.id for one in there}),
+        found=await _found(ctx, q, {one.id for one in there}),
         q=q,
         typed=typed,
-        wrong=told(visit.words, wrong),
+        wrong=told(ctx.words, wrong),
         field=wrong.field if wrong else "",
     )
 
 
-async def _members(visit: Visit, shown: MemberList) -> list[Face]:
+async def _members(ctx: PageContext, shown: MemberList) -> list[Face]:
     cursor = Cursor(limit=feed.MAX_MEMBERS)
-    found = await members.page(visit.reads, shown.owner_id, shown.id, LISTS, cursor, followed_by=shown.owner_id)
-    return [face_of(visit, one.member) for one in found.profiles]
+    found = await members.page(ctx.reads, shown.owner_id, shown.id, LISTS, cursor, followed_by=shown.owner_id)
+    return [face_of(ctx, one.member) for one in found.profiles]
 
 
-async def _found(visit: Visit, q: str, there: set[int]) -> list[Face]:
+async def _found(ctx: PageContext, q: str, there: set[int]) -> list[Face]:
     """Return followees who match the query, or without a query the newest ones. Members of the list are left out."""
-    member, reads = visit.member, visit.reads
+    member, reads = ctx.member, ctx.reads
     if text := q.strip():
         found = ResultRange(4 * _FOUND)
         profiles = await search.members(reads, member.id, text.removeprefix("@"), found, following=True)
     else:
         profiles = (await members.page(reads, member.id, member.id, FOLLOWS, Cursor(limit=4 * _FOUND))).profiles
-    return [face_of(visit, one.member) for one in profiles if one.member.id not in there][:_FOUND]
+    return [face_of(ctx, one.member) for one in profiles if one.member.id not in there][:_FOUND]
 
 
 ROUTES = (

@@ -17,7 +17,7 @@ from shoal.mastodon_api import login_attempts
 from shoal.web import account_deletion, routing
 from shoal.web.authentication import begin, code_refusal, password_refusal
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Line, Visit, local
+from shoal.web.request_context import Form, Line, PageContext, local
 
 
 class LogInQuery(msgspec.Struct, frozen=True):
@@ -35,104 +35,104 @@ class Code(Form, frozen=True, kw_only=True):
     code: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
 
 
-async def form(visit: Visit, query: LogInQuery) -> Response:
+async def form(ctx: PageContext, query: LogInQuery) -> Response:
     """Show the login form. A logged-in member is redirected to the target."""
-    if visit.viewer is not None:
-        return visit.go(local(query.to))
-    return await login_page(visit, query.to)
+    if ctx.viewer is not None:
+        return ctx.go(local(query.to))
+    return await login_page(ctx, query.to)
 
 
-async def log_in(visit: Visit, asked: LogIn) -> Response:
-    visit.check_sent(asked)
+async def log_in(ctx: PageContext, asked: LogIn) -> Response:
+    ctx.check_sent(asked)
     try:
-        member = await login_attempts.knows_password(visit.anonymous, asked.username, asked.password)
+        member = await login_attempts.knows_password(ctx.anonymous, asked.username, asked.password)
     except Leaving:
-        return await account_deletion.ask(visit, asked.username, status=403)
+        return await account_deletion.ask(ctx, asked.username, status=403)
     except Unconfirmed:
-        return await _ask_again(visit, asked.username)
+        return await _ask_again(ctx, asked.username)
     except (Unauthenticated, NotAllowed, TooMany) as error:
-        refusal = password_refusal(visit.words, error)
-        answer = await login_page(visit, asked.to, asked.username, refusal.words, locked=refusal.locked)
+        refusal = password_refusal(ctx.words, error)
+        answer = await login_page(ctx, asked.to, asked.username, refusal.words, locked=refusal.locked)
         return refusal.on(answer)
-    return await begin(visit, member, asked.to)
+    return await begin(ctx, member, asked.to)
 
 
-async def _ask_again(visit: Visit, name: str) -> Response:
+async def _ask_again(ctx: PageContext, name: str) -> Response:
     """Send the confirmation email again, because the password was right, and show what to do with it."""
-    member = await members.find(visit.writes, name)
+    member = await members.find(ctx.writes, name)
     with suppress(TooMany):
-        await login_attempts.count_mail(visit.anonymous, name)
+        await login_attempts.count_mail(ctx.anonymous, name)
         if member is not None:
-            await credentials.ask_confirmation(visit.writes, member, visit.words.code)
-    return visit.go("/signup/confirm")
+            await credentials.ask_confirmation(ctx.writes, member, ctx.words.code)
+    return ctx.go("/signup/confirm")
 
 
-async def code_form(visit: Visit, query: LogInQuery) -> Response:
+async def code_form(ctx: PageContext, query: LogInQuery) -> Response:
     """Show the second-factor form. Without a verified password, redirect to the login page."""
-    found = await sessions.halfway(visit.writes, visit.browser.login)
+    found = await sessions.halfway(ctx.writes, ctx.browser.login)
     if found is None:
-        return visit.go("/login", to=local(query.to, ""))
-    return await _code_form(visit, found.member, query.to)
+        return ctx.go("/login", to=local(query.to, ""))
+    return await _code_form(ctx, found.member, query.to)
 
 
-async def code(visit: Visit, asked: Code) -> Response:
-    visit.check_sent(asked)
-    found = await sessions.halfway(visit.writes, visit.browser.login)
+async def code(ctx: PageContext, asked: Code) -> Response:
+    ctx.check_sent(asked)
+    found = await sessions.halfway(ctx.writes, ctx.browser.login)
     if found is None:
-        return visit.go("/login", to=local(asked.to, ""))
-    refusal = await code_refusal(visit, found.member, asked.code)
+        return ctx.go("/login", to=local(asked.to, ""))
+    refusal = await code_refusal(ctx, found.member, asked.code)
     if refusal is None:
-        return await begin(visit, found.member, asked.to, proved=True)
-    return refusal.on(await _code_form(visit, found.member, asked.to, refusal.words))
+        return await begin(ctx, found.member, asked.to, proved=True)
+    return refusal.on(await _code_form(ctx, found.member, asked.to, refusal.words))
 
 
-async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "") -> Response:
+async def _code_form(ctx: PageContext, member: Member, to: str, wrong: str = "") -> Response:
     return await page(
-        visit,
+        ctx,
         "login_code",
-        title=visit.words.text("One more step"),
+        title=ctx.words.text("One more step"),
         to=to,
         name=member.name,
         wrong=wrong,
-        ways=await second_factor.ways(visit.writes, member.id),
-        contact=visit.settings.contact_email,
+        ways=await second_factor.ways(ctx.writes, member.id),
+        contact=ctx.settings.contact_email,
     )
 
 
-async def as_demo(visit: Visit, asked: Form) -> Response:
+async def as_demo(ctx: PageContext, asked: Form) -> Response:
     """Log in as the shared demo member."""
-    visit.check_sent(asked)
-    lent = visit.front.demo_member
-    member = (await visit.graph.obj_get((lent,))).get(lent) if lent else None
+    ctx.check_sent(asked)
+    lent = ctx.app.demo_member
+    member = (await ctx.graph.obj_get((lent,))).get(lent) if lent else None
     if not isinstance(member, Member):
         raise NotFound("There is no such page")
-    return await begin(visit, member, asked.to)
+    return await begin(ctx, member, asked.to)
 
 
-async def log_out(visit: Visit, asked: Form) -> Response:
-    visit.check_sent(asked)
-    await sessions.leave(visit.writes, visit.browser.login)
-    response = visit.go("/")
-    visit.browser.log_out(response)
+async def log_out(ctx: PageContext, asked: Form) -> Response:
+    ctx.check_sent(asked)
+    await sessions.leave(ctx.writes, ctx.browser.login)
+    response = ctx.go("/")
+    ctx.browser.log_out(response)
     return response
 
 
-async def login_page(visit: Visit, to: str, name: str = "", wrong: str = "", *, locked: bool = False) -> Response:
+async def login_page(ctx: PageContext, to: str, name: str = "", wrong: str = "", *, locked: bool = False) -> Response:
     """Return the login form with the typed name and the error.
 
     `locked`: password logins are locked for now, and the page offers other ways to log in.
     """
     return await page(
-        visit,
+        ctx,
         "login",
-        title=visit.words.text("Log in"),
+        title=ctx.words.text("Log in"),
         to=to,
         name=name,
         wrong=wrong,
         locked=locked,
-        has_mail=bool(visit.settings.mail),
-        contact=visit.settings.contact_email,
-        may_join=visit.settings.registrations,
+        has_mail=bool(ctx.settings.mail),
+        contact=ctx.settings.contact_email,
+        may_join=ctx.settings.registrations,
     )
 
 

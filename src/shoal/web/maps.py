@@ -26,7 +26,7 @@ from shoal.queries.pipeline import filtered
 from shoal.web import routing
 from shoal.web.profiles import head, member_of
 from shoal.web.rendering import BeforeQuery, HandlePath, feed_page, next_of, page
-from shoal.web.request_context import Visit
+from shoal.web.request_context import PageContext
 from shoal.web.view_models import PostView, post_of
 
 _UNIT = 100
@@ -88,7 +88,7 @@ class MapView(msgspec.Struct, frozen=True):
     spots: tuple[MapPoint, ...]
 
 
-def map_of(visit: Visit, entries: Sequence[Entry], here: str = "") -> MapView | None:
+def map_of(ctx: PageContext, entries: Sequence[Entry], here: str = "") -> MapView | None:
     """Return a map of the places of these posts, or None if no post has a place.
 
     A point with several posts links to their list below the map (`#place-1` and so on), or, on a page that lists all
@@ -107,9 +107,9 @@ def map_of(visit: Visit, entries: Sequence[Entry], here: str = "") -> MapView | 
     return MapView(
         window,
         lands=tuple(turn * _TURN - _TURN // 2 for turn in range(first, last + 1)),
-        meridians=_meridians(visit, window),
-        parallels=_parallels(visit, window),
-        spots=tuple(_spot(visit, n, group, window, here) for n, group in enumerate(groups, 1)),
+        meridians=_meridians(ctx, window),
+        parallels=_parallels(ctx, window),
+        spots=tuple(_spot(ctx, n, group, window, here) for n, group in enumerate(groups, 1)),
     )
 
 
@@ -168,17 +168,17 @@ def _together(points: Sequence[tuple[Entry, float, float]], window: _Window) -> 
 
 
 def _spot(
-    visit: Visit, number: int, group: Sequence[tuple[Entry, float, float]], window: _Window, here: str
+    ctx: PageContext, number: int, group: Sequence[tuple[Entry, float, float]], window: _Window, here: str
 ) -> MapPoint:
     _, x, y = group[0]
-    posts = tuple(post_of(visit, entry) for entry, _, _ in group[:_THUMBS])
+    posts = tuple(post_of(ctx, entry) for entry, _, _ in group[:_THUMBS])
     grown = 1 + math.log2(len(group)) / 5
     return MapPoint(
         round(x * window.squeeze * _UNIT, 1),
         round(-y * _UNIT, 1),
         round(window.width / 62 * grown, 1),
-        visit.words.number(len(group)) if len(group) > 1 else "",
-        place_words(visit, Place(y, _near(x, 0))),
+        ctx.words.number(len(group)) if len(group) > 1 else "",
+        place_words(ctx, Place(y, _near(x, 0))),
         f"{y:.4f},{_near(x, 0):.4f}",
         posts,
         len(group) - len(posts),
@@ -186,9 +186,9 @@ def _spot(
     )
 
 
-def place_words(visit: Visit, place: Place) -> str:
+def place_words(ctx: PageContext, place: Place) -> str:
     """Return the coordinates as text, to a hundredth of a degree (about a kilometer)."""
-    _ = visit.words.text
+    _ = ctx.words.text
     north = _("%(n)s° N") if place.latitude >= 0 else _("%(n)s° S")
     east = _("%(n)s° E") if place.longitude >= 0 else _("%(n)s° W")
     return f"{north % {'n': f'{abs(place.latitude):.2f}'}}, {east % {'n': f'{abs(place.longitude):.2f}'}}"
@@ -200,8 +200,8 @@ def _degrees(first: float, last: float, scale: float = 1.0) -> range:
     return range(math.ceil(first / step) * step, math.floor(last) + 1, step)
 
 
-def _meridians(visit: Visit, window: _Window) -> tuple[Line, ...]:
-    _ = visit.words.text
+def _meridians(ctx: PageContext, window: _Window) -> tuple[Line, ...]:
+    _ = ctx.words.text
     unit = window.squeeze * _UNIT
     lines = []
     for degrees in _degrees(window.left / unit, (window.left + window.width) / unit):
@@ -211,8 +211,8 @@ def _meridians(visit: Visit, window: _Window) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def _parallels(visit: Visit, window: _Window) -> tuple[Line, ...]:
-    _ = visit.words.text
+def _parallels(ctx: PageContext, window: _Window) -> tuple[Line, ...]:
+    _ = ctx.words.text
     north, south = -window.top / _UNIT, -(window.top + window.height) / _UNIT
     lines = []
     for degrees in _degrees(south, north, _SHAPE):
@@ -232,32 +232,32 @@ class NearbyPageQuery(BeforeQuery, frozen=True, kw_only=True):
     km: Annotated[float, Meta(ge=0, le=MAX_RADIUS_KM)] = _USUAL
 
 
-async def nearby(visit: Visit, query: NearbyPageQuery) -> Response:
+async def nearby(ctx: PageContext, query: NearbyPageQuery) -> Response:
     """Show a map and a page of the public posts near a place, newest first."""
-    title = visit.words.text("Nearby")
+    title = ctx.words.text("Nearby")
     if not query.at.strip():
-        return await page(visit, "nearby_ask", title=title, at="", wrong="")
+        return await page(ctx, "nearby_ask", title=title, at="", wrong="")
     try:
         around = _disk(query.at, query.km)
     except InvalidInput:
-        wrong = visit.words.text("This is no place: write latitude and longitude in degrees, as in 45.44, 12.32.")
-        return await page(visit, "nearby_ask", title=title, at=query.at, wrong=wrong)
-    reads = visit.reads
-    found = await feed.nearby_page(reads, visit.viewer_id, around, query.cursor())
-    entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.PUBLIC)
+        wrong = ctx.words.text("This is no place: write latitude and longitude in degrees, as in 45.44, 12.32.")
+        return await page(ctx, "nearby_ask", title=title, at=query.at, wrong=wrong)
+    reads = ctx.reads
+    found = await feed.nearby_page(reads, ctx.viewer_id, around, query.cursor())
+    entries = await filtered(reads.graph, ctx.viewer_id, found.entries, FilterContext.PUBLIC)
     at = f"{around.latitude:g},{around.longitude:g}"
     return await feed_page(
-        visit,
+        ctx,
         "nearby",
         entries,
-        next_of(visit, "/explore/nearby", found.next, at=at, km=f"{query.km:g}"),
+        next_of(ctx, "/explore/nearby", found.next, at=at, km=f"{query.km:g}"),
         title=title,
         at=at,
         km=query.km,
         radii=_RADII,
-        name=place_words(visit, Place(around.latitude, around.longitude)),
-        map=None if visit.partial else map_of(visit, entries, "p"),
-        end=visit.words.text("That is all from around here."),
+        name=place_words(ctx, Place(around.latitude, around.longitude)),
+        map=None if ctx.partial else map_of(ctx, entries, "p"),
+        end=ctx.words.text("That is all from around here."),
     )
 
 
@@ -273,21 +273,21 @@ _POSTS = 200
 """Maximum of posts on the map, newest first."""
 
 
-async def places(visit: Visit, path: HandlePath) -> Response:
+async def places(ctx: PageContext, path: HandlePath) -> Response:
     """Show a map of the member's posts that are visible to the viewer, and the posts by place below it."""
-    member = await member_of(visit, path.handle)
-    reads = visit.reads
+    member = await member_of(ctx, path.handle)
+    reads = ctx.reads
     query = posts.MemberFeedQuery(no_shares=True, placed=True)
-    found = await posts.authored_page(reads, visit.viewer_id, member.id, Cursor(limit=_POSTS), query)
-    entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.ACCOUNT)
-    shown = await head(visit, member)
+    found = await posts.authored_page(reads, ctx.viewer_id, member.id, Cursor(limit=_POSTS), query)
+    entries = await filtered(reads.graph, ctx.viewer_id, found.entries, FilterContext.ACCOUNT)
+    shown = await head(ctx, member)
     return await page(
-        visit,
+        ctx,
         "places",
-        title=visit.words.text("Places of %(name)s") % {"name": shown.face.shown},
+        title=ctx.words.text("Places of %(name)s") % {"name": shown.face.shown},
         head=shown,
         tab="places",
-        map=map_of(visit, entries),
+        map=map_of(ctx, entries),
         more=found.next is not None,
     )
 

@@ -21,7 +21,7 @@ from shoal.web import routing
 from shoal.web.compose_form import FileOfPost, picture_of
 from shoal.web.form_errors import told
 from shoal.web.rendering import part
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, PageContext
 from shoal.web.view_models import Photo, photo_of
 
 
@@ -48,25 +48,25 @@ class Refused(msgspec.Struct, frozen=True):
     words: str
 
 
-def _card(visit: Visit, media: Media, said: FileOfPost | None = None) -> PictureCard:
+def _card(ctx: PageContext, media: Media, said: FileOfPost | None = None) -> PictureCard:
     """Return the card of a file in the form. `said` are its form fields, by default the stored values."""
-    _, said = visit.words.text, said or picture_of(media)
+    _, said = ctx.words.text, said or picture_of(media)
     is_picture = media.kind is MediaKind.IMAGE
     what, describe = {
         MediaKind.IMAGE: (_("Picture"), _("What is to be seen, for those who cannot see it")),
         MediaKind.AUDIO: (_("Sound"), _("What is to be heard, for those who cannot hear it")),
     }.get(media.kind, (_("Video"), _("What happens in it, for those who cannot see or hear it")))
     return PictureCard(
-        media.id, photo_of(visit, media), what, describe, said.description, said.across, said.down, is_picture
+        media.id, photo_of(ctx, media), what, describe, said.description, said.across, said.down, is_picture
     )
 
 
 def cards_of(
-    visit: Visit, media: Sequence[Media], said: Sequence[FileOfPost], *, lacking: bool
+    ctx: PageContext, media: Sequence[Media], said: Sequence[FileOfPost], *, lacking: bool
 ) -> tuple[PictureCard, ...]:
     """Return the cards of a form's files in the form's order. `lacking` marks those without a description."""
     there = {one.id: one for one in media}
-    cards = [_card(visit, there[one.id], one) for one in said if one.id in there]
+    cards = [_card(ctx, there[one.id], one) for one in said if one.id in there]
     return tuple(
         msgspec.structs.replace(
             card, first=n == 0, last=n == len(cards) - 1, lacks=lacking and not card.description.strip()
@@ -90,80 +90,80 @@ class FileQuery(msgspec.Struct, frozen=True):
     only: Literal["", "state"] = ""
 
 
-async def upload(visit: Visit, asked: NewFile) -> Response:
+async def upload(ctx: PageContext, asked: NewFile) -> Response:
     """Store a file. The response is its card in the form, or the reason of a refusal."""
-    member = visit.checked(asked)
-    made = await _store(visit, member, asked.file)
+    member = ctx.checked(asked)
+    made = await _store(ctx, member, asked.file)
     if isinstance(made, Refused):
-        return part(visit, "refused_file", status=422, refused=made)
-    return part(visit, "picture_card", card=_card(visit, made))
+        return part(ctx, "refused_file", status=422, refused=made)
+    return part(ctx, "picture_card", card=_card(ctx, made))
 
 
-async def show(visit: Visit, asked: FileQuery) -> Response:
+async def show(ctx: PageContext, asked: FileQuery) -> Response:
     """Show the card of a file, or its processing state."""
-    found = await own_object(visit.graph, Media, visit.member.id, asked.id)
+    found = await own_object(ctx.graph, Media, ctx.member.id, asked.id)
     name = "picture_state" if asked.only else "picture_card"
-    return part(visit, name, card=_card(visit, found))
+    return part(ctx, name, card=_card(ctx, found))
 
 
 async def take_files(
-    visit: Visit, member: Member, files: Sequence[Upload]
+    ctx: PageContext, member: Member, files: Sequence[Upload]
 ) -> tuple[tuple[FileOfPost, ...], tuple[Refused, ...]]:
     """Store the files of a form. Returns the stored files in order, and the refused files with the reason."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(file: Upload) -> Media | Refused:
         async with slots:
-            return await _store(visit, member, file, counted=False)
+            return await _store(ctx, member, file, counted=False)
 
     made = await asyncio.gather(*map(one, files))
     pictures = tuple(picture_of(each) for each in made if isinstance(each, Media))
     return pictures, tuple(each for each in made if isinstance(each, Refused))
 
 
-async def _store(visit: Visit, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
+async def _store(ctx: PageContext, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
     """Store a file. With `counted=False` it is first counted against the upload limit, as the request was not."""
     try:
         if not counted:
-            await _count(visit, member)
-        return await media.upload(visit.writes, member.id, file.data)
+            await _count(ctx, member)
+        return await media.upload(ctx.writes, member.id, file.data)
     except ShoalError as error:
-        return Refused(file.filename[-80:] or visit.words.text("This file"), told(visit.words, error))
+        return Refused(file.filename[-80:] or ctx.words.text("This file"), told(ctx.words, error))
     finally:
         file.close()
 
 
-async def _count(visit: Visit, member: Member) -> None:
+async def _count(ctx: PageContext, member: Member) -> None:
     """Count a file against the upload limit. Raises `TooMany`."""
-    window = await visit.front.limiter.take(RateKey("media", member.id))
+    window = await ctx.app.limiter.take(RateKey("media", member.id))
     if window is not None and window.wait:
-        raise TooMany(visit.words.text("You sent many files. Please wait some minutes."), retry_after=window.wait)
+        raise TooMany(ctx.words.text("You sent many files. Please wait some minutes."), retry_after=window.wait)
 
 
-async def own_files(visit: Visit, member: Member, ids: Sequence[int]) -> list[Media]:
+async def own_files(ctx: PageContext, member: Member, ids: Sequence[int]) -> list[Media]:
     """Return the files that exist and belong to the member, in this order."""
-    nodes = await visit.graph.obj_get(list(dict.fromkeys(ids))) if ids else {}
+    nodes = await ctx.graph.obj_get(list(dict.fromkeys(ids))) if ids else {}
     found = [nodes.get(id_) for id_ in ids]
     return [one for one in found if isinstance(one, Media) and one.owner_id == member.id]
 
 
-async def check_descriptions(visit: Visit, member: Member, said: Sequence[FileOfPost]) -> None:
+async def check_descriptions(ctx: PageContext, member: Member, said: Sequence[FileOfPost]) -> None:
     """Raise the errors (`NotFound`, `InvalidInput`) that `describe_pictures` would, without storing anything."""
-    held = {one.id: one for one in await own_files(visit, member, [one.id for one in said])}
+    held = {one.id: one for one in await own_files(ctx, member, [one.id for one in said])}
     for one in said:
         if one.id not in held:
             raise NotFound("There is no such file")
-        media.described(visit.writes, held[one.id], description=one.description, focus=one.focus)
+        media.described(ctx.writes, held[one.id], description=one.description, focus=one.focus)
 
 
-async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfPost]) -> None:
+async def describe_pictures(ctx: PageContext, member: Member, said: Sequence[FileOfPost]) -> None:
     """Store changed descriptions and focal points. Raises `NotFound` and `InvalidInput`."""
-    there = {one.id: picture_of(one) for one in await own_files(visit, member, [one.id for one in said])}
+    there = {one.id: picture_of(one) for one in await own_files(ctx, member, [one.id for one in said])}
     for one in said:
         if one.id not in there:
             raise NotFound("There is no such file")
         if one != there[one.id]:
-            await media.describe(visit.writes, member.id, one.id, description=one.description, focus=one.focus)
+            await media.describe(ctx.writes, member.id, one.id, description=one.description, focus=one.focus)
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:

@@ -27,7 +27,7 @@ from shoal.queries.moderation import WantedReports
 from shoal.web import routing
 from shoal.web.invitations import rows_of
 from shoal.web.rendering import BeforeQuery, next_of, page
-from shoal.web.request_context import Form, Handle, IdForm, IdPath, Visit
+from shoal.web.request_context import Form, Handle, IdForm, IdPath, PageContext
 from shoal.web.view_models import Face, PostView, answered, face_of, post_of
 
 _MOST_EARLIER = 20
@@ -77,51 +77,53 @@ class MemberStanding(msgspec.Struct, frozen=True):
     """The member who invited them, linked to their moderation page."""
 
 
-async def _report_cards(visit: Visit, reports: Sequence[Report]) -> list[ReportCard]:
+async def _report_cards(ctx: PageContext, reports: Sequence[Report]) -> list[ReportCard]:
     """Return reports with the members and posts that they mention, which are read in batches for all reports."""
-    graph = visit.graph
+    graph = ctx.graph
     ids = {id_ for one in reports for id_ in (one.reporter_id, one.target_id, one.assigned_to, one.closed_by)} - {0}
     people = await members_by_id(graph, list(ids))
     entries = await hydrate_reported(graph, list({id_ for one in reports for id_ in one.post_ids}))
-    names = await answered(visit, entries)
-    posts = {entry.id: _reported(visit, entry, names) for entry in entries}
-    return [_card(visit, one, people, posts) for one in reports]
+    names = await answered(ctx, entries)
+    posts = {entry.id: _reported(ctx, entry, names) for entry in entries}
+    return [_card(ctx, one, people, posts) for one in reports]
 
 
-def _reported(visit: Visit, entry: Entry, names: Mapping[int, str]) -> ReportedPost:
+def _reported(ctx: PageContext, entry: Entry, names: Mapping[int, str]) -> ReportedPost:
     post = entry.post
     return ReportedPost(
-        post_of(visit, entry, names),
+        post_of(ctx, entry, names),
         hidden=bool(post.hidden & HIDDEN_BY_MODERATION),
         waiting=post.review is Review.WAITING,
     )
 
 
-def _card(visit: Visit, report: Report, people: Mapping[int, Member], posts: Mapping[int, ReportedPost]) -> ReportCard:
+def _card(
+    ctx: PageContext, report: Report, people: Mapping[int, Member], posts: Mapping[int, ReportedPost]
+) -> ReportCard:
     def face(id_: int) -> Face | None:
-        return face_of(visit, people[id_]) if id_ in people else None
+        return face_of(ctx, people[id_]) if id_ in people else None
 
-    rules = visit.settings.rules
+    rules = ctx.settings.rules
     there = tuple(posts[id_] for id_ in report.post_ids if id_ in posts)
     return ReportCard(
         id=report.id,
-        path=visit.url(f"/moderation/reports/{report.id}"),
+        path=ctx.url(f"/moderation/reports/{report.id}"),
         reporter=face(report.reporter_id),
         target=face(report.target_id),
-        category=_categories(visit)[report.category],
+        category=_categories(ctx)[report.category],
         comment=report.comment,
-        when=visit.when(milliseconds_of(report.id)),
+        when=ctx.when(milliseconds_of(report.id)),
         rules=tuple(rules[int(id_) - 1] for id_ in report.rule_ids if id_.isdigit() and 0 < int(id_) <= len(rules)),
         posts=there,
         lost=len(report.post_ids) - len(there),
         assigned=face(report.assigned_to),
         closed_by=face(report.closed_by),
-        outcome=_outcome(visit, report),
+        outcome=_outcome(ctx, report),
     )
 
 
-def _categories(visit: Visit) -> dict[str, str]:
-    _ = visit.words.text
+def _categories(ctx: PageContext) -> dict[str, str]:
+    _ = ctx.words.text
     return {
         "spam": _("Spam"),
         "legal": _("Against the law"),
@@ -130,32 +132,32 @@ def _categories(visit: Visit) -> dict[str, str]:
     }
 
 
-def _outcome(visit: Visit, report: Report) -> str:
-    _ = visit.words.text
+def _outcome(ctx: PageContext, report: Report) -> str:
+    _ = ctx.words.text
     if not report.closed_at:
         return ""
     return _("Upheld") if report.upheld else _("Dismissed") if report.upheld is False else _("Closed")
 
 
-async def _earlier_reports(visit: Visit, member_id: int, without: int = 0) -> list[ReportCard]:
+async def _earlier_reports(ctx: PageContext, member_id: int, without: int = 0) -> list[ReportCard]:
     """Return other reports about a member: open ones first, then newest first."""
     found: list[Report] = []
     for resolved in (False, True):
         wanted = WantedReports(resolved, None, member_id)
-        found += (await moderation_queries.reports_page(visit.graph, Cursor(limit=_MOST_EARLIER), wanted)).reports
-    return await _report_cards(visit, [one for one in found if one.id != without][:_MOST_EARLIER])
+        found += (await moderation_queries.reports_page(ctx.graph, Cursor(limit=_MOST_EARLIER), wanted)).reports
+    return await _report_cards(ctx, [one for one in found if one.id != without][:_MOST_EARLIER])
 
 
-async def _standings(visit: Visit, members: Iterable[Member]) -> list[MemberStanding]:
+async def _standings(ctx: PageContext, members: Iterable[Member]) -> list[MemberStanding]:
     """Return members as moderators see them, with three reads."""
     found = {member.id: member for member in members}
-    graph = visit.graph
+    graph = ctx.graph
     known = await profiles(graph, found, None, dict.fromkeys(found, STRANGER))
     logins = await graph.obj_get([member.login_id for member in found.values() if member.login_id])
     inviters = await members_by_id(graph, list({member.invited_by for member in found.values()} - {0}))
     return [
         _standing(
-            visit,
+            ctx,
             known[id_],
             login if isinstance(login := logins.get(member.login_id), Login) else None,
             inviters.get(member.invited_by),
@@ -164,28 +166,28 @@ async def _standings(visit: Visit, members: Iterable[Member]) -> list[MemberStan
     ]
 
 
-def _standing(visit: Visit, profile: Profile, login: Login | None, inviter: Member | None) -> MemberStanding:
-    member, words, viewer = profile.member, visit.words, visit.member
+def _standing(ctx: PageContext, profile: Profile, login: Login | None, inviter: Member | None) -> MemberStanding:
+    member, words, viewer = profile.member, ctx.words, ctx.member
     may_act = viewer.id != member.id and viewer.role.rank > member.role.rank
     return MemberStanding(
-        face=face_of(visit, member),
-        joined=visit.when(member.created_at),
+        face=face_of(ctx, member),
+        joined=ctx.when(member.created_at),
         posts=words.number(profile.posts),
         followers=words.number(profile.followers),
         following=words.number(profile.following),
         email=login.email if login and may_act else "",
         reason=login.reason if login else "",
-        states=tuple(_states(visit, member)),
-        acts=tuple(_acts(visit, member)) if may_act else (),
+        states=tuple(_states(ctx, member)),
+        acts=tuple(_acts(ctx, member)) if may_act else (),
         role={Role.NONE: "", Role.MODERATOR: words.text("Moderator"), Role.ADMIN: words.text("Admin")}[member.role],
-        inviter=msgspec.structs.replace(face_of(visit, inviter), path=visit.url(f"/moderation/members/{inviter.id}"))
+        inviter=msgspec.structs.replace(face_of(ctx, inviter), path=ctx.url(f"/moderation/members/{inviter.id}"))
         if inviter
         else None,
     )
 
 
-def _states(visit: Visit, member: Member) -> Iterable[str]:
-    _ = visit.words.text
+def _states(ctx: PageContext, member: Member) -> Iterable[str]:
+    _ = ctx.words.text
     if member.pending:
         yield _("waits for approval")
     elif member.departure_id:
@@ -200,9 +202,9 @@ def _states(visit: Visit, member: Member) -> Iterable[str]:
         yield _("locked out")
 
 
-def _acts(visit: Visit, member: Member) -> Iterable[tuple[str, str, str]]:
+def _acts(ctx: PageContext, member: Member) -> Iterable[tuple[str, str, str]]:
     """Yield the actions available for a member, and the actions that undo one, mildest first."""
-    _ = visit.words.text
+    _ = ctx.words.text
     if member.pending:
         yield "approve", _("Let in"), _("They can log in and post from now on.")
         yield "reject", _("Turn away"), _("The account is deleted; its name and address are free again.")
@@ -244,9 +246,9 @@ def _acts(visit: Visit, member: Member) -> Iterable[tuple[str, str, str]]:
         yield (f"un{name}", back, "") if on else (name, words, sentence)
 
 
-def _receipt(visit: Visit, done: str, standing: MemberStanding | None = None) -> str:
+def _receipt(ctx: PageContext, done: str, standing: MemberStanding | None = None) -> str:
     """Return a confirmation of the action just taken; empty for none."""
-    _ = visit.words.text
+    _ = ctx.words.text
     name = f"@{standing.face.name}" if standing else ""
     posts = standing.posts if standing else "0"
     said = {
@@ -345,58 +347,58 @@ class HideForm(IdForm, frozen=True, kw_only=True):
     do: Literal["hide", "reveal"]
 
 
-async def queue(visit: Visit, query: Queue) -> Response:
+async def queue(ctx: PageContext, query: Queue) -> Response:
     """List reports, newest first. Reports about posts that wait for review are listed separately."""
-    me = visit.staff(Role.MODERATOR)
+    me = ctx.staff(Role.MODERATOR)
     wanted = WantedReports(query.show == "closed", waiting=query.show == "waiting")
-    found = await moderation_queries.reports_page(visit.graph, query.cursor(_REPORTS), wanted)
-    following = next_of(visit, "/moderation", found.next, show=query.show)
+    found = await moderation_queries.reports_page(ctx.graph, query.cursor(_REPORTS), wanted)
+    following = next_of(ctx, "/moderation", found.next, show=query.show)
     return await page(
-        visit,
+        ctx,
         "moderation",
-        title=visit.words.text("Moderation"),
+        title=ctx.words.text("Moderation"),
         admin=me.role is Role.ADMIN,
-        cards=await _report_cards(visit, found.reports),
+        cards=await _report_cards(ctx, found.reports),
         show=query.show,
         next=following,
-        told=_receipt(visit, query.done),
+        told=_receipt(ctx, query.done),
     )
 
 
-async def report(visit: Visit, path: DonePath) -> Response:
+async def report(ctx: PageContext, path: DonePath) -> Response:
     """Show a report with its context: the reported member and posts, and earlier reports and decisions."""
-    visit.staff(Role.MODERATOR)
-    filed = await reports.access_report(visit.graph, path.id)
-    (card,) = await _report_cards(visit, [filed])
-    people = await members_by_id(visit.graph, (filed.target_id,))
-    standing = next(iter(await _standings(visit, people.values())), None)
+    ctx.staff(Role.MODERATOR)
+    filed = await reports.access_report(ctx.graph, path.id)
+    (card,) = await _report_cards(ctx, [filed])
+    people = await members_by_id(ctx.graph, (filed.target_id,))
+    standing = next(iter(await _standings(ctx, people.values())), None)
     return await page(
-        visit,
+        ctx,
         "report",
-        title=visit.words.text("Report"),
+        title=ctx.words.text("Report"),
         card=card,
         standing=standing,
-        earlier=await _earlier_reports(visit, filed.target_id, filed.id),
-        told=_receipt(visit, path.done, standing),
+        earlier=await _earlier_reports(ctx, filed.target_id, filed.id),
+        told=_receipt(ctx, path.done, standing),
     )
 
 
-async def see_to(visit: Visit, asked: ReportActForm) -> Response:
+async def see_to(ctx: PageContext, asked: ReportActForm) -> Response:
     """Uphold, dismiss or reopen a report, assign it to the moderator, or unassign it."""
-    me = _acting(visit, asked)
-    await _see_to(visit, me, asked.id, asked.do)
-    return visit.go(f"/moderation/reports/{asked.id}", done=asked.do)
+    me = _acting(ctx, asked)
+    await _see_to(ctx, me, asked.id, asked.do)
+    return ctx.go(f"/moderation/reports/{asked.id}", done=asked.do)
 
 
-async def see_to_several(visit: Visit, asked: BulkForm) -> Response:
-    me = _acting(visit, asked)
+async def see_to_several(ctx: PageContext, asked: BulkForm) -> Response:
+    me = _acting(ctx, asked)
     for id_ in asked.ids:
-        await _see_to(visit, me, id_, asked.do)
-    return visit.go("/moderation", done=asked.do)
+        await _see_to(ctx, me, id_, asked.do)
+    return ctx.go("/moderation", done=asked.do)
 
 
-async def _see_to(visit: Visit, me: Member, id_: int, do: str) -> None:
-    writes = visit.writes
+async def _see_to(ctx: PageContext, me: Member, id_: int, do: str) -> None:
+    writes = ctx.writes
     match do:
         case "uphold" | "dismiss":
             await reports.resolve(writes, id_, me.id, upheld=do == "uphold")
@@ -407,9 +409,9 @@ async def _see_to(visit: Visit, me: Member, id_: int, do: str) -> None:
     _log.info("%s: %s report %s", me.id, do, id_)
 
 
-async def members(visit: Visit, query: MembersQuery) -> Response:
+async def members(ctx: PageContext, query: MembersQuery) -> Response:
     """List members, newest first: all, or those in a state or with a name prefix."""
-    me = visit.staff(Role.MODERATOR)
+    me = ctx.staff(Role.MODERATOR)
     begins = query.name.lower().removeprefix("@")
 
     def wanted(member: Member) -> bool:
@@ -417,77 +419,77 @@ async def members(visit: Visit, query: MembersQuery) -> Response:
             return False
         return member.name.startswith(begins) or begins in member.display_name.lower()
 
-    found = await moderation_queries.members_page(visit.front.store, query.cursor(_MEMBERS), wanted)
-    following = next_of(visit, "/moderation/members", found.next, state=query.state, name=query.name)
+    found = await moderation_queries.members_page(ctx.app.store, query.cursor(_MEMBERS), wanted)
+    following = next_of(ctx, "/moderation/members", found.next, state=query.state, name=query.name)
     return await page(
-        visit,
+        ctx,
         "moderated_members",
-        title=visit.words.text("Members"),
+        title=ctx.words.text("Members"),
         admin=me.role is Role.ADMIN,
-        people=await _standings(visit, found.members),
+        people=await _standings(ctx, found.members),
         state=query.state,
         name=query.name,
         next=following,
     )
 
 
-async def member(visit: Visit, path: DonePath) -> Response:
+async def member(ctx: PageContext, path: DonePath) -> Response:
     """Show a member with the data that moderators may see."""
-    visit.staff(Role.MODERATOR)
-    found = await members_by_id(visit.graph, (path.id,))
+    ctx.staff(Role.MODERATOR)
+    found = await members_by_id(ctx.graph, (path.id,))
     if path.id not in found:
         raise NotFound("There is no such member")
-    (standing,) = await _standings(visit, found.values())
+    (standing,) = await _standings(ctx, found.values())
     return await page(
-        visit,
+        ctx,
         "moderated_member",
         title=f"@{standing.face.name}",
         standing=standing,
-        invitations=rows_of(visit, await invitations.of_member(visit.writes, path.id), own=False),
-        earlier=await _earlier_reports(visit, path.id),
-        told=_receipt(visit, path.done, standing),
+        invitations=rows_of(ctx, await invitations.of_member(ctx.writes, path.id), own=False),
+        earlier=await _earlier_reports(ctx, path.id),
+        told=_receipt(ctx, path.done, standing),
     )
 
 
-async def act(visit: Visit, asked: MemberForm) -> Response:
+async def act(ctx: PageContext, asked: MemberForm) -> Response:
     """Take or undo an action on a member. On the page of a report, this upholds the report."""
-    me, writes = _acting(visit, asked), visit.writes.because(asked.why)
-    found = await members_by_id(visit.graph, (asked.id,))
+    me, writes = _acting(ctx, asked), ctx.writes.because(asked.why)
+    found = await members_by_id(ctx.graph, (asked.id,))
     if asked.id not in found:
         raise NotFound("There is no such member")
     moderation.check_may_act(me, found[asked.id])
     if asked.report:
-        await reports.access_report(visit.graph, asked.report, about=asked.id)
+        await reports.access_report(ctx.graph, asked.report, about=asked.id)
     await _VERBS[asked.do](writes, asked.id)
     _log.info("%s: %s %s (%s); why: %r", me.id, asked.do, found[asked.id].name, asked.id, asked.why)
     if asked.report and not asked.do.startswith("un"):
         await reports.resolve(writes, asked.report, me.id, upheld=True)
     if asked.report:
-        return visit.go(f"/moderation/reports/{asked.report}", done=asked.do)
+        return ctx.go(f"/moderation/reports/{asked.report}", done=asked.do)
     if asked.do == "reject":
-        return visit.go("/moderation/members", state="pending")
-    return visit.go(f"/moderation/members/{asked.id}", done=asked.do)
+        return ctx.go("/moderation/members", state="pending")
+    return ctx.go(f"/moderation/members/{asked.id}", done=asked.do)
 
 
-async def end_invitation(visit: Visit, asked: IdForm) -> Response:
+async def end_invitation(ctx: PageContext, asked: IdForm) -> Response:
     """Revoke an invitation of a member with a lower role."""
-    me = _acting(visit, asked)
-    await invitations.end_as_staff(visit.writes, me.id, asked.id)
+    me = _acting(ctx, asked)
+    await invitations.end_as_staff(ctx.writes, me.id, asked.id)
     _log.info("%s: end invitation %s", me.id, asked.id)
-    return visit.back(asked, "/moderation/members")
+    return ctx.back(asked, "/moderation/members")
 
 
-async def hide(visit: Visit, asked: HideForm) -> Response:
+async def hide(ctx: PageContext, asked: HideForm) -> Response:
     """Hide a post from all members except its author, or reveal it again."""
-    me = _acting(visit, asked)
-    await (moderation.hide if asked.do == "hide" else moderation.reveal)(visit.writes, asked.id)
+    me = _acting(ctx, asked)
+    await (moderation.hide if asked.do == "hide" else moderation.reveal)(ctx.writes, asked.id)
     _log.info("%s: %s post %s", me.id, asked.do, asked.id)
-    return visit.back(asked, "/moderation")
+    return ctx.back(asked, "/moderation")
 
 
-def _acting(visit: Visit, asked: Form) -> Member:
-    me = visit.staff(Role.MODERATOR)
-    visit.check_sent(asked)
+def _acting(ctx: PageContext, asked: Form) -> Member:
+    me = ctx.staff(Role.MODERATOR)
+    ctx.check_sent(asked)
     return me
 
 

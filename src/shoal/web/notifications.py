@@ -24,7 +24,7 @@ from shoal.queries.hydration import Profile
 from shoal.queries.notifications import Grouped, Notification, NotificationQuery
 from shoal.web import routing
 from shoal.web.rendering import BeforeQuery, IdQuery, next_of, page, part
-from shoal.web.request_context import Form, IdForm, Visit
+from shoal.web.request_context import Form, IdForm, PageContext
 from shoal.web.scheduled_posts import refusal_of
 from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
 from shoal.web.view_models import Face, PostView, answered, face_of, post_of
@@ -97,21 +97,21 @@ def _parsed(key: str) -> Group | int | None:
     return Group(kind, about, stretch) if fits else None
 
 
-def _notice(visit: Visit, group: Grouped, read: int, names: Mapping[int, str]) -> NotificationView:
+def _notice(ctx: PageContext, group: Grouped, read: int, names: Mapping[int, str]) -> NotificationView:
     newest, of_group = group.items[0], group.group
     kind, people = newest.notice.kind, list({item.actor.member.id: item.actor for item in group.items}.values())
-    post = post_of(visit, newest.entry, names) if newest.entry else None
-    actor = face_of(visit, newest.actor.member)
-    detail, path = _about(visit, newest)
+    post = post_of(ctx, newest.entry, names) if newest.entry else None
+    actor = face_of(ctx, newest.actor.member)
+    detail, path = _about(ctx, newest)
     return NotificationView(
         key=f"{of_group.kind}-{of_group.about}-{of_group.stretch}" if of_group else str(newest.time),
         kind=kind.value,
         icon="mail" if post and post.visibility == Visibility.DIRECT and kind is Kind.MENTION else _ICONS[kind],
-        words=_words(visit, newest, people),
+        words=_words(ctx, newest, people),
         faces=()
         if kind in _WHOLE or kind in {Kind.VERDICT, Kind.UNPUBLISHED}
-        else tuple(face_of(visit, one.member) for one in people[:_FACES]),
-        when=visit.when(milliseconds_of(newest.time)),
+        else tuple(face_of(ctx, one.member) for one in people[:_FACES]),
+        when=ctx.when(milliseconds_of(newest.time)),
         unread=newest.time > read,
         post=post,
         whole=kind in _WHOLE,
@@ -121,16 +121,16 @@ def _notice(visit: Visit, group: Grouped, read: int, names: Mapping[int, str]) -
     )
 
 
-def _words(visit: Visit, newest: Notification, people: Sequence[Profile]) -> str:
+def _words(ctx: PageContext, newest: Notification, people: Sequence[Profile]) -> str:
     """Return a sentence that describes the notification."""
-    words, kind = visit.words, newest.notice.kind
-    names = {"names": _names(visit, people)}
+    words, kind = ctx.words, newest.notice.kind
+    names = {"names": _names(ctx, people)}
     if kind in _ONE_OR_MORE:
         return words.plural(*_ONE_OR_MORE[kind], len(people)) % names
     if kind is Kind.REACTION:
         return words.text("%(names)s put %(emoji)s on your post") % {**names, "emoji": newest.notice.emoji}
     if kind is Kind.POLL:
-        own = newest.entry is not None and newest.entry.post.author_id == visit.viewer_id
+        own = newest.entry is not None and newest.entry.post.author_id == ctx.viewer_id
         return words.text("A poll of yours is over") if own else words.text("A poll that you voted in is over")
     if kind is Kind.VERDICT:
         if newest.report is not None and newest.report.upheld:
@@ -140,29 +140,29 @@ def _words(visit: Visit, newest: Notification, people: Sequence[Profile]) -> str
         post = newest.entry.post
         if post.visibility is Visibility.DIRECT:
             return words.text("%(names)s wrote to you") % names
-        if post.parent_author_id == visit.viewer_id:
+        if post.parent_author_id == ctx.viewer_id:
             return words.text("%(names)s answers you") % names
     return words.text(_ONE[kind]) % names
 
 
-def _about(visit: Visit, newest: Notification) -> tuple[str, str]:
+def _about(ctx: PageContext, newest: Notification) -> tuple[str, str]:
     """Return the detail text and the path of its page."""
     report, kind = newest.report, newest.notice.kind
     target = f"@{newest.target.member.name}" if newest.target else ""
     if kind is Kind.REPORT and report is not None:
         detail = f"{target} · {report.comment[:200]}" if report.comment else target
-        return detail, visit.url(f"/moderation/reports/{report.id}")
+        return detail, ctx.url(f"/moderation/reports/{report.id}")
     if kind is Kind.UNPUBLISHED and newest.scheduled is not None:
-        return refusal_of(visit, newest.scheduled), visit.url("/scheduled")
+        return refusal_of(ctx, newest.scheduled), ctx.url("/scheduled")
     if kind is Kind.VERDICT:
-        return visit.words.text("It was about %(name)s.") % {"name": target} if target else "", ""
+        return ctx.words.text("It was about %(name)s.") % {"name": target} if target else "", ""
     return "", ""
 
 
-def _names(visit: Visit, people: Sequence[Profile]) -> str:
+def _names(ctx: PageContext, people: Sequence[Profile]) -> str:
     """Return a short list of the members' names."""
     shown = [one.member.shown_name for one in people]
-    words = visit.words
+    words = ctx.words
     if len(shown) <= 1:
         return "".join(shown)
     if len(shown) == 2:
@@ -195,24 +195,24 @@ class SenderForm(IdForm, frozen=True, kw_only=True):
     do: Literal["accept", "dismiss"]
 
 
-async def several(visit: Visit, query: NoticesQuery) -> Response:
+async def several(ctx: PageContext, query: NoticesQuery) -> Response:
     """List notifications. Opening the first page of all kinds marks them as read."""
-    member, reads = visit.member, visit.reads
+    member, reads = ctx.member, ctx.reads
     found = await feed.grouped(reads, member.id, query.cursor(_SIZE), NotificationQuery(_KINDS[query.kind]))
-    read = await _read_up_to(visit, member.id)
-    notices = await _shown(visit, found.groups, read)
+    read = await _read_up_to(ctx, member.id)
+    notices = await _shown(ctx, found.groups, read)
     asked = {} if query.kind == "all" else {"kind": query.kind}
-    following = next_of(visit, "/notifications", found.next, **asked)
-    if visit.partial:
-        return part(visit, "notices", notices=notices, next=following)
+    following = next_of(ctx, "/notifications", found.next, **asked)
+    if ctx.partial:
+        return part(ctx, "notices", notices=notices, next=following)
     newest = found.items[0].time if found.items else 0
     if query.kind == "all" and not query.before and newest > read:
-        await notifications.set_markers(visit.writes, member.id, {NOTIFICATIONS: newest})
+        await notifications.set_markers(ctx.writes, member.id, {NOTIFICATIONS: newest})
     held = await feed.held_back(reads, member.id)
     return await page(
-        visit,
+        ctx,
         "notifications",
-        title=visit.words.text("Notifications"),
+        title=ctx.words.text("Notifications"),
         notices=notices,
         next=following,
         kind=query.kind,
@@ -221,12 +221,12 @@ async def several(visit: Visit, query: NoticesQuery) -> Response:
     )
 
 
-async def dismiss(visit: Visit, asked: DismissForm) -> Response:
+async def dismiss(ctx: PageContext, asked: DismissForm) -> Response:
     """Dismiss a notification, a group, or all, permanently."""
-    member, writes = visit.checked(asked), visit.writes
+    member, writes = ctx.checked(asked), ctx.writes
     if asked.key == "all":
         await notifications.clear(writes, member.id)
-        return visit.back(asked, "/notifications")
+        return ctx.back(asked, "/notifications")
     key = _parsed(asked.key)
     if key is None:
         raise NotFound("There is no such notification")
@@ -234,7 +234,7 @@ async def dismiss(visit: Visit, asked: DismissForm) -> Response:
         await notifications.dismiss_group(writes, member.id, key)
     else:
         await notifications.dismiss(writes, member.id, key)
-    return Response(status_code=200) if visit.partial else visit.back(asked, "/notifications")
+    return Response(status_code=200) if ctx.partial else ctx.back(asked, "/notifications")
 
 
 class SenderView(msgspec.Struct, frozen=True):
@@ -244,55 +244,55 @@ class SenderView(msgspec.Struct, frozen=True):
     path: str
 
 
-async def requests(visit: Visit, query: BeforeQuery) -> Response:
+async def requests(ctx: PageContext, query: BeforeQuery) -> Response:
     """List senders whose notifications the member's policy filters."""
-    member, words = visit.member, visit.words
-    found = await feed.requests_page(visit.reads, member.id, query.cursor(_SIZE))
+    member, words = ctx.member, ctx.words
+    found = await feed.requests_page(ctx.reads, member.id, query.cursor(_SIZE))
     senders = [
         SenderView(
-            face_of(visit, one.sender.member),
+            face_of(ctx, one.sender.member),
             words.counted("%(n)s notification", "%(n)s notifications", one.count),
-            post_of(visit, one.entry) if one.entry else None,
-            visit.url(f"/notifications/requests/{one.sender.member.id}"),
+            post_of(ctx, one.entry) if one.entry else None,
+            ctx.url(f"/notifications/requests/{one.sender.member.id}"),
         )
         for one in found.items
     ]
-    following = next_of(visit, "/notifications/requests", found.next)
+    following = next_of(ctx, "/notifications/requests", found.next)
     return await page(
-        visit, "notice_requests", title=words.text("Filtered notifications"), senders=senders, next=following
+        ctx, "notice_requests", title=words.text("Filtered notifications"), senders=senders, next=following
     )
 
 
-async def of_sender(visit: Visit, path: IdQuery) -> Response:
-    member, reads = visit.member, visit.reads
+async def of_sender(ctx: PageContext, path: IdQuery) -> Response:
+    member, reads = ctx.member, ctx.reads
     request = await feed.sender_request(reads, member.id, path.id)
     query = NotificationQuery(actor_id=path.id, held=True)
     found = await feed.page(reads, member.id, path.cursor(_SIZE), query)
-    found_here = await _shown(visit, [Grouped(None, [item]) for item in found.items], MAX_TIME)
+    found_here = await _shown(ctx, [Grouped(None, [item]) for item in found.items], MAX_TIME)
     # They are accepted or dismissed together, by sender.
     notices = [msgspec.structs.replace(one, key="") for one in found_here]
-    following = next_of(visit, f"/notifications/requests/{path.id}", found.next)
-    face = face_of(visit, request.sender.member)
-    return await page(visit, "notice_request", title=face.shown, face=face, notices=notices, next=following)
+    following = next_of(ctx, f"/notifications/requests/{path.id}", found.next)
+    face = face_of(ctx, request.sender.member)
+    return await page(ctx, "notice_request", title=face.shown, face=face, notices=notices, next=following)
 
 
-async def decide(visit: Visit, asked: SenderForm) -> Response:
+async def decide(ctx: PageContext, asked: SenderForm) -> Response:
     """Accept the filtered notifications of a sender and all later ones, or dismiss them."""
-    member = visit.checked(asked)
+    member = ctx.checked(asked)
     verb = notifications.accept_requests if asked.do == "accept" else notifications.dismiss_requests
-    await verb(visit.writes, member.id, (asked.id,))
-    return visit.back(asked, "/notifications/requests")
+    await verb(ctx.writes, member.id, (asked.id,))
+    return ctx.back(asked, "/notifications/requests")
 
 
-async def _shown(visit: Visit, groups: Sequence[Grouped], read: int) -> list[NotificationView]:
+async def _shown(ctx: PageContext, groups: Sequence[Grouped], read: int) -> list[NotificationView]:
     """Return groups of notifications, unread after the id `read`."""
     entries = [group.items[0].entry for group in groups]
-    names = await answered(visit, [entry for entry in entries if entry is not None])
-    return [_notice(visit, group, read, names) for group in groups]
+    names = await answered(ctx, [entry for entry in entries if entry is not None])
+    return [_notice(ctx, group, read, names) for group in groups]
 
 
-async def _read_up_to(visit: Visit, member_id: int) -> int:
-    held = (await marks(visit.graph, member_id, (NOTIFICATIONS,))).get(NOTIFICATIONS)
+async def _read_up_to(ctx: PageContext, member_id: int) -> int:
+    held = (await marks(ctx.graph, member_id, (NOTIFICATIONS,))).get(NOTIFICATIONS)
     return held.last_read_id if held else 0
 
 
@@ -314,8 +314,8 @@ class PushForm(Form, frozen=True, kw_only=True):
     auth: Annotated[str, Meta(max_length=200)] = ""
 
 
-async def show(visit: Visit, query: SettingsQuery) -> Response:
-    _, policy = visit.words.text, visit.member.notices
+async def show(ctx: PageContext, query: SettingsQuery) -> Response:
+    _, policy = ctx.words.text, ctx.member.notices
     words = {
         "not_following": (_("From people whom you do not follow"), ""),
         "not_followers": (_("From people who do not follow you"), _("Or have for less than three days")),
@@ -329,39 +329,39 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
         (Treatment.DROP, _("Ignore")),
     )
     rules = [(name, *words[name], getattr(policy, name)) for name in _RULES]
-    key = visit.front.push_key
+    key = ctx.app.push_key
     return await settings_page(
-        visit,
+        ctx,
         "notifications",
         saved=query.saved,
         rules=rules,
         treatments=treatments,
         push_key=key,
-        pushing=bool(key) and await push_subscriptions.is_made(visit.graph, visit.member.id, visit.session_id),
+        pushing=bool(key) and await push_subscriptions.is_made(ctx.graph, ctx.member.id, ctx.session_id),
     )
 
 
-async def save(visit: Visit, asked: NoticesForm) -> Response:
-    member = visit.checked(asked)
+async def save(ctx: PageContext, asked: NoticesForm) -> Response:
+    member = ctx.checked(asked)
     changes = {name: getattr(asked, name) for name in _RULES}
-    await notifications.set_policy(visit.writes, member.id, changes)
-    return saved_at(visit, "notifications")
+    await notifications.set_policy(ctx.writes, member.id, changes)
+    return saved_at(ctx, "notifications")
 
 
-async def push(visit: Visit, asked: PushForm) -> Response:
+async def push(ctx: PageContext, asked: PushForm) -> Response:
     """Create or delete the push subscription of this browser. Only a script can ask the browser for one."""
-    member = visit.checked(asked)
-    if asked.do == "end" or visit.front.server_key is None:
-        await push_subscriptions.end(visit.writes, member.id, visit.session_id)
+    member = ctx.checked(asked)
+    if asked.do == "end" or ctx.app.server_key is None:
+        await push_subscriptions.end(ctx.writes, member.id, ctx.session_id)
         return Response(status_code=204)
     wanted = PushSubscription(
         endpoint=asked.endpoint,
         key=check_bytes(asked.p256dh, KEY_BYTES, "p256dh"),
         secret=check_bytes(asked.auth, SECRET_BYTES, "auth"),
         alerts=tuple(map(str, Kind)),
-        language=visit.words.code,
+        language=ctx.words.code,
     )
-    await push_subscriptions.subscribe(visit.writes, member.id, visit.session_id, wanted)
+    await push_subscriptions.subscribe(ctx.writes, member.id, ctx.session_id, wanted)
     return Response(status_code=204)
 
 

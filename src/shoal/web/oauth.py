@@ -25,7 +25,7 @@ from shoal.web.authentication import code_refusal, log_in, passkey_refusal, pass
 from shoal.web.form_errors import told
 from shoal.web.layout import bare_shell
 from shoal.web.rendering import framed
-from shoal.web.request_context import Line, Visit
+from shoal.web.request_context import Line, PageContext
 from shoal.web.view_models import face_of
 
 
@@ -69,81 +69,81 @@ class Decision(Authorization, frozen=True):
     """A code of the second factor, or the response of a passkey."""
 
 
-async def show(visit: Visit, params: Authorization) -> Response:
+async def show(ctx: PageContext, params: Authorization) -> Response:
     try:
-        asked = await read(visit.graph, params)
+        asked = await read(ctx.graph, params)
     except SentBack as back:
-        return _send(visit, back)
-    return _page(visit, asked, await _visitor(visit, params))
+        return _send(ctx, back)
+    return _page(ctx, asked, await _visitor(ctx, params))
 
 
-async def decide(visit: Visit, params: Decision) -> Response:
+async def decide(ctx: PageContext, params: Decision) -> Response:
     """Handle a form of the authorization page: log in, allow, deny, or switch to another account."""
     try:
-        asked = await read(visit.graph, params)
-        visitor = await _visitor(visit, params)
-        if not visit.browser.sent(params.form_token):
-            return _page(visit, asked, visitor, told=_too_old(visit), status=403)
+        asked = await read(ctx.graph, params)
+        visitor = await _visitor(ctx, params)
+        if not ctx.browser.sent(params.form_token):
+            return _page(ctx, asked, visitor, told=_too_old(ctx), status=403)
         match params.do:
             case "login":
-                return await _log_in(visit, asked, params)
+                return await _log_in(ctx, asked, params)
             case "passkey":
-                return await _by_passkey(visit, asked, params)
+                return await _by_passkey(ctx, asked, params)
             case "code":
-                return await _show_code(visit, asked, params)
+                return await _show_code(ctx, asked, params)
             case "switch":
-                return await _log_out(visit, params)
+                return await _log_out(ctx, params)
             case "deny":
                 denied = "The resource owner denied the request."
                 raise _answer(asked, error="access_denied", error_description=denied)
         if visitor.member is None:
-            return _page(visit, asked, visitor, told=visitor.told or _too_old(visit), status=403)
+            return _page(ctx, asked, visitor, told=visitor.told or _too_old(ctx), status=403)
         app, redirect = asked.app.id, asked.redirect_uri
-        code = await oauth.issue_code(visit.writes, visitor.member, app, asked.scopes, redirect, asked.challenge)
+        code = await oauth.issue_code(ctx.writes, visitor.member, app, asked.scopes, redirect, asked.challenge)
         raise _answer(asked, code=code)
     except SentBack as back:
-        return _send(visit, back)
+        return _send(ctx, back)
 
 
-async def _log_in(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
+async def _log_in(ctx: PageContext, asked: AuthorizeRequest, params: Decision) -> Response:
     try:
-        member = await login_attempts.knows_password(visit.anonymous, params.username, params.password)
+        member = await login_attempts.knows_password(ctx.anonymous, params.username, params.password)
     except (Unauthenticated, NotAllowed, TooMany) as error:
-        refusal = password_refusal(visit.words, error)
-        answer = _page(visit, asked, _Visitor(), told=refusal.words, name=params.username, locked=refusal.locked)
+        refusal = password_refusal(ctx.words, error)
+        answer = _page(ctx, asked, _Visitor(), told=refusal.words, name=params.username, locked=refusal.locked)
         return refusal.on(answer)
-    return await _logged_in(visit, params, member)
+    return await _logged_in(ctx, params, member)
 
 
-async def _by_passkey(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
+async def _by_passkey(ctx: PageContext, asked: AuthorizeRequest, params: Decision) -> Response:
     try:
-        member = await login_attempts.by_passkey(visit.anonymous, params.second)
+        member = await login_attempts.by_passkey(ctx.anonymous, params.second)
     except (Unauthenticated, NotAllowed, TooMany) as error:
-        refusal = passkey_refusal(visit.words, error)
-        return refusal.on(_page(visit, asked, _Visitor(), told=refusal.words))
-    return await _logged_in(visit, params, member, proved=True)
+        refusal = passkey_refusal(ctx.words, error)
+        return refusal.on(_page(ctx, asked, _Visitor(), told=refusal.words))
+    return await _logged_in(ctx, params, member, proved=True)
 
 
-async def _show_code(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
-    found = await sessions.halfway(visit.writes, visit.browser.login)
+async def _show_code(ctx: PageContext, asked: AuthorizeRequest, params: Decision) -> Response:
+    found = await sessions.halfway(ctx.writes, ctx.browser.login)
     if found is None:
-        return _page(visit, asked, _Visitor(), told=_too_old(visit), status=403)
-    refusal = await code_refusal(visit, found.member, params.second)
+        return _page(ctx, asked, _Visitor(), told=_too_old(ctx), status=403)
+    refusal = await code_refusal(ctx, found.member, params.second)
     if refusal is None:
-        return await _logged_in(visit, params, found.member, proved=True)
-    return refusal.on(_page(visit, asked, await _halfway(visit, found.member), told=refusal.words))
+        return await _logged_in(ctx, params, found.member, proved=True)
+    return refusal.on(_page(ctx, asked, await _halfway(ctx, found.member), told=refusal.words))
 
 
-async def _logged_in(visit: Visit, params: Decision, member: Member, *, proved: bool = False) -> Response:
-    response = RedirectResponse(address_of(visit.front.at, params), 303)
-    await log_in(visit, response, await sessions.begin(visit.writes, member, proved=proved, origin=visit.origin))
+async def _logged_in(ctx: PageContext, params: Decision, member: Member, *, proved: bool = False) -> Response:
+    response = RedirectResponse(address_of(ctx.app.at, params), 303)
+    await log_in(ctx, response, await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin))
     return response
 
 
-async def _log_out(visit: Visit, params: Decision) -> Response:
-    await sessions.leave(visit.writes, visit.browser.login)
-    response = RedirectResponse(address_of(visit.front.at, params), 303)
-    visit.browser.log_out(response)
+async def _log_out(ctx: PageContext, params: Decision) -> Response:
+    await sessions.leave(ctx.writes, ctx.browser.login)
+    response = RedirectResponse(address_of(ctx.app.at, params), 303)
+    ctx.browser.log_out(response)
     return response
 
 
@@ -159,26 +159,26 @@ class _Visitor(NamedTuple):
     """Why the member may not log in."""
 
 
-async def _visitor(visit: Visit, params: Authorization) -> _Visitor:
-    if params.force_login or not visit.browser.login:
+async def _visitor(ctx: PageContext, params: Authorization) -> _Visitor:
+    if params.force_login or not ctx.browser.login:
         return _Visitor()
-    writes, login = visit.writes, visit.browser.login
+    writes, login = ctx.writes, ctx.browser.login
     try:
         found = await sessions.of_browser(writes, login)
         half = None if found is not None else await sessions.halfway(writes, login)
     except NotAllowed as error:
-        return _Visitor(told=told(visit.words, error))
+        return _Visitor(told=told(ctx.words, error))
     if half is not None:
-        return await _halfway(visit, half.member)
+        return await _halfway(ctx, half.member)
     return _Visitor(found.member if found is not None else None)
 
 
-async def _halfway(visit: Visit, member: Member) -> _Visitor:
-    return _Visitor(half=member, ways=await second_factor.ways(visit.writes, member.id))
+async def _halfway(ctx: PageContext, member: Member) -> _Visitor:
+    return _Visitor(half=member, ways=await second_factor.ways(ctx.writes, member.id))
 
 
 def _page(
-    visit: Visit,
+    ctx: PageContext,
     asked: AuthorizeRequest,
     visitor: _Visitor,
     *,
@@ -194,11 +194,11 @@ def _page(
     app, told, member = _app(asked.app), told or visitor.told, visitor.member
     if visitor.half is not None:
         name, ways = visitor.half.name, visitor.ways
-        return _alone(visit, "authorize_second", status or 200, app=app, told=told, name=name, ways=ways)
+        return _alone(ctx, "authorize_second", status or 200, app=app, told=told, name=name, ways=ways)
     if member is None:
-        settings = visit.settings
+        settings = ctx.settings
         return _alone(
-            visit,
+            ctx,
             "authorize_login",
             status or (403 if told else 200),
             app=app,
@@ -209,41 +209,41 @@ def _page(
             contact=settings.contact_email,
         )
     return _alone(
-        visit,
+        ctx,
         "authorize",
         status or 200,
         app=app,
         told=told,
-        domain=visit.front.at.domain,
-        face=face_of(visit, member),
-        permissions=[visit.words.text(line) for line in in_words(asked.scopes)],
+        domain=ctx.app.at.domain,
+        face=face_of(ctx, member),
+        permissions=[ctx.words.text(line) for line in in_words(asked.scopes)],
         whither=_redirect_host(asked.redirect_uri),
     )
 
 
-def _alone(visit: Visit, template: str, status: int = 200, **views: object) -> Response:
-    response = framed(visit, bare_shell(visit, visit.words.text("Let an app in")), template, status=status, **views)
+def _alone(ctx: PageContext, template: str, status: int = 200, **views: object) -> Response:
+    response = framed(ctx, bare_shell(ctx, ctx.words.text("Let an app in")), template, status=status, **views)
     response.headers["Content-Security-Policy"] = _SCRIPTED if template in _ASKING else _POLICY
     return response
 
 
-def _too_old(visit: Visit) -> str:
-    return visit.words.text("This page is too old, or your browser keeps no cookies. Please try again.")
+def _too_old(ctx: PageContext) -> str:
+    return ctx.words.text("This page is too old, or your browser keeps no cookies. Please try again.")
 
 
 def _answer(asked: AuthorizeRequest, **answer: str) -> SentBack:
     return SentBack(asked.redirect_uri, **answer, state=asked.state)
 
 
-def _send(visit: Visit, back: SentBack) -> Response:
+def _send(ctx: PageContext, back: SentBack) -> Response:
     """Redirect to the app with the response, or show it on a page if the app has no redirect address."""
     if back.redirect_uri != OUT_OF_BAND:
         # 303 makes the browser use GET after its POST.
-        return RedirectResponse(back.url(issuer_of(visit.front.at)), 303)
+        return RedirectResponse(back.url(issuer_of(ctx.app.at)), 303)
     if code := back.answer.get("code"):
-        return _alone(visit, "authorize_code", code=code)
+        return _alone(ctx, "authorize_code", code=code)
     denied = back.answer["error"] == "access_denied"
-    return _alone(visit, "authorize_refused", 200 if denied else 400, denied=denied, told=str(back))
+    return _alone(ctx, "authorize_refused", 200 if denied else 400, denied=denied, told=str(back))
 
 
 ROUTES = (

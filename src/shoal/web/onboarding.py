@@ -30,7 +30,7 @@ from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.profiles import keep_picture
 from shoal.web.relationships import follow_all
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, IdForm, Line, TagName, Text, Visit
+from shoal.web.request_context import Form, IdForm, Line, PageContext, TagName, Text
 from shoal.web.view_models import PersonView, Photo, face_of, photo_of, suggested
 
 
@@ -53,26 +53,26 @@ class SuggestedPerson(NamedTuple):
     photos: tuple[WallPhoto, ...]
 
 
-def _steps(visit: Visit, here: str) -> list[Step]:
+def _steps(ctx: PageContext, here: str) -> list[Step]:
     """Return all steps, with the current one marked."""
-    _ = visit.words.text
+    _ = ctx.words.text
     steps = {"interests": _("Interests"), "people": _("People"), "profile": _("You"), "first": _("Post")}
     at = list(steps).index(here)
-    return [Step(visit.url(f"/welcome/{key}"), name, n == at, n < at) for n, (key, name) in enumerate(steps.items())]
+    return [Step(ctx.url(f"/welcome/{key}"), name, n == at, n < at) for n, (key, name) in enumerate(steps.items())]
 
 
-def _offered(visit: Visit, offer: TagOffer) -> OfferedTag:
+def _offered(ctx: PageContext, offer: TagOffer) -> OfferedTag:
     media = offer.example.media if offer.example else ()
     picture = next((one for one in media if one.kind is MediaKind.IMAGE and one.preview_key), None)
-    uses = visit.words.counted("%(n)s post", "%(n)s posts", offer.uses) if offer.uses else ""
-    return OfferedTag(offer.name, offer.picked, photo_of(visit, picture) if picture else None, uses)
+    uses = ctx.words.counted("%(n)s post", "%(n)s posts", offer.uses) if offer.uses else ""
+    return OfferedTag(offer.name, offer.picked, photo_of(ctx, picture) if picture else None, uses)
 
 
 def people_of(
-    visit: Visit, found: Sequence[Suggestion], photos: Mapping[int, Sequence[Entry]]
+    ctx: PageContext, found: Sequence[Suggestion], photos: Mapping[int, Sequence[Entry]]
 ) -> list[SuggestedPerson]:
     return [
-        SuggestedPerson(suggested(visit, one), tuple(wall_of(visit, photos.get(one.profile.member.id, ()))))
+        SuggestedPerson(suggested(ctx, one), tuple(wall_of(ctx, photos.get(one.profile.member.id, ()))))
         for one in found
     ]
 
@@ -97,99 +97,99 @@ class YouForm(Form, frozen=True, kw_only=True):
     avatar: Upload | None = None
 
 
-async def begin(visit: Visit, _params: None) -> Response:
-    return visit.go("/welcome/interests")
+async def begin(ctx: PageContext, _params: None) -> Response:
+    return ctx.go("/welcome/interests")
 
 
-async def interests(visit: Visit, _params: None) -> Response:
-    member = visit.member
-    found = [_offered(visit, one) for one in await offers(visit.reads, member.id, _TAGS)]
+async def interests(ctx: PageContext, _params: None) -> Response:
+    member = ctx.member
+    found = [_offered(ctx, one) for one in await offers(ctx.reads, member.id, _TAGS)]
     return await page(
-        visit,
+        ctx,
         "welcome_interests",
-        title=visit.words.text("Interests"),
-        steps=_steps(visit, "interests"),
+        title=ctx.words.text("Interests"),
+        steps=_steps(ctx, "interests"),
         pictured=[one for one in found if one.photo],
         plain=[one for one in found if not one.photo],
     )
 
 
-async def pick(visit: Visit, asked: InterestsForm) -> Response:
-    member = visit.checked(asked)
-    await ranking.pick_tags(visit.writes, member.id, asked.tags)
-    return visit.back(asked, "/welcome/people")
+async def pick(ctx: PageContext, asked: InterestsForm) -> Response:
+    member = ctx.checked(asked)
+    await ranking.pick_tags(ctx.writes, member.id, asked.tags)
+    return ctx.back(asked, "/welcome/people")
 
 
-async def people(visit: Visit, _params: None) -> Response:
+async def people(ctx: PageContext, _params: None) -> Response:
     """Suggest members to follow, each with a reason and some photos."""
-    member, reads = visit.member, visit.reads
+    member, reads = ctx.member, ctx.reads
     found = await suggestions(reads, member.id, _PEOPLE)
     photos = await portfolios(reads, member.id, [one.profile.member.id for one in found])
     return await page(
-        visit,
+        ctx,
         "welcome_people",
-        title=visit.words.text("People"),
-        steps=_steps(visit, "people"),
-        people=people_of(visit, found, photos),
-        follows=await _follows(visit, member),
+        title=ctx.words.text("People"),
+        steps=_steps(ctx, "people"),
+        people=people_of(ctx, found, photos),
+        follows=await _follows(ctx, member),
     )
 
 
-async def follow_several(visit: Visit, asked: SeveralForm) -> Response:
-    visit.checked(asked)
-    await follow_all(visit, asked.ids)
-    return visit.back(asked, "/welcome/profile")
+async def follow_several(ctx: PageContext, asked: SeveralForm) -> Response:
+    ctx.checked(asked)
+    await follow_all(ctx, asked.ids)
+    return ctx.back(asked, "/welcome/profile")
 
 
-async def dismiss(visit: Visit, asked: IdForm) -> Response:
+async def dismiss(ctx: PageContext, asked: IdForm) -> Response:
     """Stop suggesting a member. A script gets an empty response that replaces the card."""
-    member = visit.checked(asked)
-    await relationships.dismiss_suggestion(visit.writes, member.id, asked.id)
-    return Response("", media_type="text/html") if visit.partial else visit.back(asked, "/welcome/people")
+    member = ctx.checked(asked)
+    await relationships.dismiss_suggestion(ctx.writes, member.id, asked.id)
+    return Response("", media_type="text/html") if ctx.partial else ctx.back(asked, "/welcome/people")
 
 
-async def you(visit: Visit, _params: None = None, typed: YouForm | None = None, wrong: Wrong = RIGHT) -> Response:
-    member = visit.member
+async def you(ctx: PageContext, _params: None = None, typed: YouForm | None = None, wrong: Wrong = RIGHT) -> Response:
+    member = ctx.member
     return await page(
-        visit,
+        ctx,
         "welcome_you",
-        title=visit.words.text("You"),
-        steps=_steps(visit, "profile"),
-        face=face_of(visit, member),
+        title=ctx.words.text("You"),
+        steps=_steps(ctx, "profile"),
+        face=face_of(ctx, member),
         typed=typed or YouForm(display_name=member.display_name, note=member.note),
         wrong=wrong,
     )
 
 
-async def set_you(visit: Visit, asked: YouForm) -> Response:
-    member = visit.checked(asked)
-    wrong = await keep_picture(visit, "avatar", asked.avatar)
+async def set_you(ctx: PageContext, asked: YouForm) -> Response:
+    member = ctx.checked(asked)
+    wrong = await keep_picture(ctx, "avatar", asked.avatar)
     try:
         change = ProfileChange(display_name=asked.display_name, note=asked.note)
-        await members.update_profile(visit.writes, member.id, change)
+        await members.update_profile(ctx.writes, member.id, change)
     except InvalidInput as error:
-        wrong |= wrong_of(visit.words, error)
+        wrong |= wrong_of(ctx.words, error)
     if wrong:
-        return await you(visit, typed=asked, wrong=wrong)
-    return visit.back(asked, "/welcome/first")
+        return await you(ctx, typed=asked, wrong=wrong)
+    return ctx.back(asked, "/welcome/first")
 
 
-async def first(visit: Visit, _params: None) -> Response:
+async def first(ctx: PageContext, _params: None) -> Response:
     """Show the last step: links to a first post, and trending photos."""
-    member = visit.member
-    entries = await trends.page(visit.reads, member.id, _PHOTOS)
+    member = ctx.member
+    entries = await trends.page(ctx.reads, member.id, _PHOTOS)
     return await page(
-        visit,
+        ctx,
         "welcome_first",
-        title=visit.words.text("A first photo"),
-        steps=_steps(visit, "first"),
-        wall=wall_of(visit, entries),
-        follows=await _follows(visit, member),
+        title=ctx.words.text("A first photo"),
+        steps=_steps(ctx, "first"),
+        wall=wall_of(ctx, entries),
+        follows=await _follows(ctx, member),
     )
 
 
-async def _follows(visit: Visit, member: Member) -> int:
-    counted = await visit.graph.assoc_count((member.id,), (FOLLOWS,))
+async def _follows(ctx: PageContext, member: Member) -> int:
+    counted = await ctx.graph.assoc_count((member.id,), (FOLLOWS,))
     return counted[FOLLOWS].get(member.id, 0)
 
 

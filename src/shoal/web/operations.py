@@ -25,7 +25,7 @@ from shoal.observability.requests import Slot
 from shoal.timelines.memory import MemoryTimelines
 from shoal.web import routing
 from shoal.web.rendering import page, part
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, PageContext
 
 _NAMES: Mapping[VitalName, str] = {
     "stored_bytes": "Stored",
@@ -147,25 +147,25 @@ class Operations(msgspec.Struct, frozen=True):
     """Each store with its data sources."""
 
 
-async def _operations(visit: Visit) -> Operations:
-    front, words = visit.front, visit.words
-    work = await _work(visit)
-    loud = await _loud(visit)
-    history = front.meter.history()
-    parts, engines = await asyncio.gather(front.readiness.parts(), front.engines.look())
+async def _operations(ctx: PageContext) -> Operations:
+    app_context, words = ctx.app, ctx.words
+    work = await _work(ctx)
+    loud = await _loud(ctx)
+    history = app_context.meter.history()
+    parts, engines = await asyncio.gather(app_context.readiness.parts(), app_context.engines.look())
     return Operations(
-        figures=tuple(_figures(visit, work, loud, history)),
+        figures=tuple(_figures(ctx, work, loud, history)),
         parts=tuple(parts.items()),
         charts=(
             _chart(
-                visit,
+                ctx,
                 words.text("Requests in ten seconds"),
                 [slot.number for slot in history],
                 [slot.failed + slot.refused for slot in history],
                 "",
             ),
             _chart(
-                visit,
+                ctx,
                 words.text("Milliseconds: half of the requests, and 99 of 100"),
                 [slot.p50 for slot in history],
                 [slot.p99 for slot in history],
@@ -180,33 +180,33 @@ async def _operations(visit: Visit) -> Operations:
                 _ms(words, one.p50),
                 _ms(words, one.p99),
             )
-            for one in front.meter.routes()[:_MOST_ROUTES]
+            for one in app_context.meter.routes()[:_MOST_ROUTES]
         ),
-        slow=tuple(_slow(visit)),
+        slow=tuple(_slow(ctx)),
         aside=work.buried if work else (),
         engines=tuple(_engine_card(words, one) for one in engines),
-        stores=tuple(_stores(front.settings.store)),
+        stores=tuple(_stores(app_context.settings.store)),
     )
 
 
-async def _work(visit: Visit) -> Work | None:
+async def _work(ctx: PageContext) -> Work | None:
     """Return the state of the job queues, or None if it is unavailable."""
     try:
-        return await survey({"store": visit.front.store}, visit.writes.pressure.most)
+        return await survey({"store": ctx.app.store}, ctx.writes.pressure.most)
     except Unavailable:
         return None
 
 
-async def _loud(visit: Visit) -> int | None:
+async def _loud(ctx: PageContext) -> int | None:
     """Return the number of high fan-out members and tags, or None if it is unavailable."""
     try:
-        return (await visit.graph.assoc_count((EVERYBODY,), (LOUD,)))[LOUD].get(EVERYBODY, 0)
+        return (await ctx.graph.assoc_count((EVERYBODY,), (LOUD,)))[LOUD].get(EVERYBODY, 0)
     except Unavailable:
         return None
 
 
-def _figures(visit: Visit, work: Work | None, loud: int | None, history: Sequence[Slot]) -> list[Figure]:
-    _, words, front = visit.words.text, visit.words, visit.front
+def _figures(ctx: PageContext, work: Work | None, loud: int | None, history: Sequence[Slot]) -> list[Figure]:
+    _, words, app_context = ctx.words.text, ctx.words, ctx.app
     asked = sum(slot.number for slot in history)
     failed = sum(slot.failed for slot in history)
     refused = sum(slot.refused for slot in history)
@@ -226,26 +226,26 @@ def _figures(visit: Visit, work: Work | None, loud: int | None, history: Sequenc
             Figure(_("Events waiting"), words.number(work.waiting)),
             Figure(
                 _("Posts refused as too late"),
-                words.number(front.writes.pressure.refused),
-                wrong=front.writes.pressure.refused > 0,
+                words.number(app_context.writes.pressure.refused),
+                wrong=app_context.writes.pressure.refused > 0,
             ),
             Figure(_("Jobs set aside"), words.number(len(work.buried)), wrong=bool(work.buried)),
         ]
-    found += _pushes(visit, loud)
-    timelines = front.reads.timelines
+    found += _pushes(ctx, loud)
+    timelines = app_context.reads.timelines
     if isinstance(timelines, MemoryTimelines):
         held = len(timelines) * timelines.length * _ENTRY_BYTES
         found.append(Figure(_("Warm home timelines"), words.number(len(timelines)), _size(words, held)))
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
     found += [
-        Figure(_("Listening now"), words.number(front.streams.number)),
+        Figure(_("Listening now"), words.number(app_context.streams.number)),
         Figure(_("Memory of this process, at most"), _size(words, used)),
     ]
     return found
 
 
-def _pushes(visit: Visit, loud: int | None) -> list[Figure]:
-    _, words, tally = visit.words.text, visit.words, visit.reads.tally
+def _pushes(ctx: PageContext, loud: int | None) -> list[Figure]:
+    _, words, tally = ctx.words.text, ctx.words, ctx.reads.tally
     found = [Figure(_("Pushed into home timelines"), words.number(tally.pushed), _("entries, by this process"))]
     if loud is not None:
         said = _("lists of theirs read for home pages: %(n)s") % {"n": words.number(tally.pulled)}
@@ -253,7 +253,7 @@ def _pushes(visit: Visit, loud: int | None) -> list[Figure]:
     return found
 
 
-def _chart(visit: Visit, title: str, columns: Sequence[float], line: Sequence[float], unit: str) -> ColumnChart:
+def _chart(ctx: PageContext, title: str, columns: Sequence[float], line: Sequence[float], unit: str) -> ColumnChart:
     most = max((1.0, *columns, *line))
     width = _WIDTH / len(columns)
     drawn = []
@@ -265,21 +265,21 @@ def _chart(visit: Visit, title: str, columns: Sequence[float], line: Sequence[fl
                 round(_HEIGHT - height, 1),
                 round(width - 2, 1),
                 round(height, 1),
-                f"{visit.words.decimal(value, ',.0f')} {unit}".strip(),
+                f"{ctx.words.decimal(value, ',.0f')} {unit}".strip(),
             )
         )
     points = " ".join(
         f"{n * width + width / 2 - 1:.1f},{_HEIGHT - value / most * (_HEIGHT - 8):.1f}" for n, value in enumerate(line)
     )
-    return ColumnChart(title, tuple(drawn), points, f"{visit.words.number(round(most))} {unit}".strip())
+    return ColumnChart(title, tuple(drawn), points, f"{ctx.words.number(round(most))} {unit}".strip())
 
 
-def _slow(visit: Visit) -> list[SlowRow]:
-    _, words = visit.words.text, visit.words
+def _slow(ctx: PageContext) -> list[SlowRow]:
+    _, words = ctx.words.text, ctx.words
     names = (_("let in"), _("answered"), _("sent"))
     return [
         SlowRow(
-            visit.when(one.at_ms),
+            ctx.when(one.at_ms),
             one.route,
             one.status,
             one.request_id,
@@ -289,7 +289,7 @@ def _slow(visit: Visit) -> list[SlowRow]:
                 for name, ms in zip(names, one.stages, strict=True)
             ),
         )
-        for one in reversed(visit.front.meter.slow)
+        for one in reversed(ctx.app.meter.slow)
     ]
 
 
@@ -373,46 +373,44 @@ class OpsQuery(msgspec.Struct, frozen=True):
     done: Annotated[str, Meta(max_length=40)] = ""
 
 
-async def show(visit: Visit, query: OpsQuery) -> Response:
+async def show(ctx: PageContext, query: OpsQuery) -> Response:
     """Show figures and charts of the last ten minutes. A script reloads them every few seconds."""
-    visit.staff(Role.ADMIN)
-    found = await _operations(visit)
-    if visit.partial:
-        return part(visit, "operations", ops=found)
-    told = visit.words.text("They are given another chance.") if query.done else ""
-    return await page(visit, "ops", title=visit.words.text("Operations"), ops=found, told=told)
+    ctx.staff(Role.ADMIN)
+    found = await _operations(ctx)
+    if ctx.partial:
+        return part(ctx, "operations", ops=found)
+    told = ctx.words.text("They are given another chance.") if query.done else ""
+    return await page(ctx, "ops", title=ctx.words.text("Operations"), ops=found, told=told)
 
 
-async def replay(visit: Visit, asked: ReplayForm) -> Response:
+async def replay(ctx: PageContext, asked: ReplayForm) -> Response:
     """Replay parked jobs: those selected, or all if none is."""
-    me = visit.staff(Role.ADMIN)
-    visit.check_sent(asked)
-    writes = visit.writes
-    number = await jobs.replay(
-        {"store": visit.front.store}, asked.jobs or None, writes.graph, writes.new_id, writes.actor
-    )
+    me = ctx.staff(Role.ADMIN)
+    ctx.check_sent(asked)
+    writes = ctx.writes
+    number = await jobs.replay({"store": ctx.app.store}, asked.jobs or None, writes.graph, writes.new_id, writes.actor)
     _log.info("%s: replay %d jobs", me.id, number)
-    return visit.go("/ops", done="replay")
+    return ctx.go("/ops", done="replay")
 
 
-async def shards(visit: Visit, _params: None) -> Response:
+async def shards(ctx: PageContext, _params: None) -> Response:
     """Show how evenly members, posts and bytes are distributed over the 64 data sources.
 
     This reads the whole network, so it runs at most every ten minutes; only the first request waits for it.
     """
-    visit.staff(Role.ADMIN)
+    ctx.staff(Role.ADMIN)
 
     async def counted() -> tuple[int, list[Spread]]:
-        return visit.now_ms, await spread_of(visit.front.store, lambda *_: None)
+        return ctx.now_ms, await spread_of(ctx.app.store, lambda *_: None)
 
-    at, held = await visit.front.spread.get(visit.now_ms, counted, outdated=True)
+    at, held = await ctx.app.spread.get(ctx.now_ms, counted, outdated=True)
     return await page(
-        visit,
+        ctx,
         "shards",
-        title=visit.words.text("Data sources"),
-        cells=_cells(visit.words, held),
-        rows=_evenness_rows(visit.words, evenness(held)),
-        counted=visit.when(at),
+        title=ctx.words.text("Data sources"),
+        cells=_cells(ctx.words, held),
+        rows=_evenness_rows(ctx.words, evenness(held)),
+        counted=ctx.when(at),
     )
 
 

@@ -19,7 +19,7 @@ from shoal.web import routing
 from shoal.web.authentication import begin, passkey_refusal, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.login import login_page
-from shoal.web.request_context import Form, Line, Visit
+from shoal.web.request_context import Form, Line, PageContext
 from shoal.web.sessions import program_of
 from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
 
@@ -32,41 +32,41 @@ class ByPasskey(Form, frozen=True, kw_only=True):
     answer: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
 
 
-async def question(visit: Visit, query: QuestionQuery) -> Response:
+async def question(ctx: PageContext, query: QuestionQuery) -> Response:
     """Return the options of a WebAuthn call as JSON. They reveal nothing about any account to anonymous callers."""
-    return JSONResponse(await _options(visit, query))
+    return JSONResponse(await _options(ctx, query))
 
 
-async def _options(visit: Visit, query: QuestionQuery) -> dict[str, object]:
-    front = visit.front
-    site, writes = site_of(front.at.root, front.settings.title), front.writes
+async def _options(ctx: PageContext, query: QuestionQuery) -> dict[str, object]:
+    app_context = ctx.app
+    site, writes = site_of(app_context.at.root, app_context.settings.title), app_context.writes
     match query.kind:
         case "login":
             return await authentication.passkey_options(writes, site, Purpose.LOG_IN)
         case "second":
-            found = await sessions.halfway(writes, visit.browser.login)
+            found = await sessions.halfway(writes, ctx.browser.login)
             if found is None:
                 raise NotFound("There is no such page")
             return await authentication.passkey_options(writes, site, Purpose.SECOND, found.member)
         case "confirm":
-            return await authentication.passkey_options(writes, site, Purpose.CONFIRM, visit.member)
+            return await authentication.passkey_options(writes, site, Purpose.CONFIRM, ctx.member)
         case "add":
-            return await passkeys.options(writes, site, visit.member)
+            return await passkeys.options(writes, site, ctx.member)
 
 
-async def log_in(visit: Visit, asked: ByPasskey) -> Response:
+async def log_in(ctx: PageContext, asked: ByPasskey) -> Response:
     """Log in by passkey, without a password."""
-    visit.check_sent(asked)
+    ctx.check_sent(asked)
     try:
-        member = await login_attempts.by_passkey(visit.anonymous, asked.answer)
+        member = await login_attempts.by_passkey(ctx.anonymous, asked.answer)
     except Leaving:
-        return visit.go("/comeback")
+        return ctx.go("/comeback")
     except Unconfirmed:
-        return visit.go("/signup/confirm")
+        return ctx.go("/signup/confirm")
     except (Unauthenticated, NotAllowed, TooMany) as error:
-        refusal = passkey_refusal(visit.words, error)
-        return refusal.on(await login_page(visit, asked.to, wrong=refusal.words))
-    return await begin(visit, member, asked.to, proved=True)
+        refusal = passkey_refusal(ctx.words, error)
+        return refusal.on(await login_page(ctx, asked.to, wrong=refusal.words))
+    return await begin(ctx, member, asked.to, proved=True)
 
 
 class PasskeyRow(NamedTuple):
@@ -77,9 +77,9 @@ class PasskeyRow(NamedTuple):
     """The day of the last use; empty if never used."""
 
 
-def _passkey_row(visit: Visit, passkey: Passkey) -> PasskeyRow:
-    used = visit.words.day(passkey.used_at) if passkey.used_at else ""
-    return PasskeyRow(passkey.id, passkey.name, visit.words.day(passkey.made_at), used)
+def _passkey_row(ctx: PageContext, passkey: Passkey) -> PasskeyRow:
+    used = ctx.words.day(passkey.used_at) if passkey.used_at else ""
+    return PasskeyRow(passkey.id, passkey.name, ctx.words.day(passkey.made_at), used)
 
 
 _Id = Annotated[str, Meta(max_length=16, pattern="^[0-9a-f]*$")]
@@ -108,95 +108,95 @@ class RemovePasskeyForm(Form, frozen=True, kw_only=True):
     code: _Answer = ""
 
 
-async def show(visit: Visit, query: SettingsQuery) -> Response:
-    return await _page(visit, saved=query.saved)
+async def show(ctx: PageContext, query: SettingsQuery) -> Response:
+    return await _page(ctx, saved=query.saved)
 
 
-async def add(visit: Visit, asked: AddPasskeyForm) -> Response:
-    member = visit.checked(asked)
+async def add(ctx: PageContext, asked: AddPasskeyForm) -> Response:
+    member = ctx.checked(asked)
     try:
-        _check_not_shared(visit)
+        _check_not_shared(ctx)
         await login_attempts.add_passkey(
-            visit.anonymous, member.id, asked.name.strip(), asked.answer, asked.current_password, asked.code
+            ctx.anonymous, member.id, asked.name.strip(), asked.answer, asked.current_password, asked.code
         )
     except (InvalidInput, NotAllowed, TooMany) as error:
-        return await _refused(visit, error, name=asked.name)
-    return saved_at(visit, "passkeys")
+        return await _refused(ctx, error, name=asked.name)
+    return saved_at(ctx, "passkeys")
 
 
-async def show_one(visit: Visit, query: PasskeyQuery) -> Response:
-    return await _page(visit, await _row(visit, query.id))
+async def show_one(ctx: PageContext, query: PasskeyQuery) -> Response:
+    return await _page(ctx, await _row(ctx, query.id))
 
 
-async def rename(visit: Visit, asked: NameForm) -> Response:
-    member = visit.checked(asked)
+async def rename(ctx: PageContext, asked: NameForm) -> Response:
+    member = ctx.checked(asked)
     try:
-        await passkeys.rename(visit.writes, member.id, asked.id, asked.name.strip())
+        await passkeys.rename(ctx.writes, member.id, asked.id, asked.name.strip())
     except InvalidInput as error:
-        return await _refused(visit, error, await _row(visit, asked.id), name=asked.name)
-    return saved_at(visit, "passkeys")
+        return await _refused(ctx, error, await _row(ctx, asked.id), name=asked.name)
+    return saved_at(ctx, "passkeys")
 
 
-async def remove(visit: Visit, asked: RemovePasskeyForm) -> Response:
-    member = visit.checked(asked)
-    row = await _row(visit, asked.id)
+async def remove(ctx: PageContext, asked: RemovePasskeyForm) -> Response:
+    member = ctx.checked(asked)
+    row = await _row(ctx, asked.id)
     try:
-        await login_attempts.remove_passkey(visit.anonymous, member.id, asked.id, asked.current_password, asked.code)
+        await login_attempts.remove_passkey(ctx.anonymous, member.id, asked.id, asked.current_password, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
-        return await _refused(visit, error, row)
-    return saved_at(visit, "passkeys")
+        return await _refused(ctx, error, row)
+    return saved_at(ctx, "passkeys")
 
 
-def _check_not_shared(visit: Visit) -> None:
-    if visit.member.id == visit.front.demo_member:
+def _check_not_shared(ctx: PageContext) -> None:
+    if ctx.member.id == ctx.app.demo_member:
         raise NotAllowed(
-            visit.words.text("Everybody logs in as this member here: a passkey would be one visitor's alone.")
+            ctx.words.text("Everybody logs in as this member here: a passkey would be one visitor's alone.")
         )
 
 
-async def _row(visit: Visit, id_: str) -> PasskeyRow:
-    for one in await passkeys.of_member(visit.writes, visit.member.id):
+async def _row(ctx: PageContext, id_: str) -> PasskeyRow:
+    for one in await passkeys.of_member(ctx.writes, ctx.member.id):
         if one.id == id_:
-            return _passkey_row(visit, one)
+            return _passkey_row(ctx, one)
     raise NotFound("There is no such page")
 
 
 async def _refused(
-    visit: Visit, error: InvalidInput | NotAllowed | TooMany, row: PasskeyRow | None = None, *, name: str = ""
+    ctx: PageContext, error: InvalidInput | NotAllowed | TooMany, row: PasskeyRow | None = None, *, name: str = ""
 ) -> Response:
-    _ = visit.words.text
+    _ = ctx.words.text
     if isinstance(error, InvalidInput):
         known = {
             "current_password": _("This is not your password."),
             "code": _("This is neither a code that counts now, nor the answer of a passkey of yours."),
         }
-        found = wrong_of(visit.words, error, **known)
+        found = wrong_of(ctx.words, error, **known)
         if "answer" in found:
             found = {"": found["answer"]}
-        return await _page(visit, row, found, name=name)
-    refusal = password_refusal(visit.words, error)
+        return await _page(ctx, row, found, name=name)
+    refusal = password_refusal(ctx.words, error)
     field = "" if isinstance(error, NotAllowed) else "current_password"
-    return refusal.on(await _page(visit, row, {field: refusal.words}, name=name))
+    return refusal.on(await _page(ctx, row, {field: refusal.words}, name=name))
 
 
 async def _page(
-    visit: Visit, row: PasskeyRow | None = None, wrong: Wrong = RIGHT, *, saved: bool = False, name: str = ""
+    ctx: PageContext, row: PasskeyRow | None = None, wrong: Wrong = RIGHT, *, saved: bool = False, name: str = ""
 ) -> Response:
     """Return the page of a passkey, or the list of all."""
-    member = visit.member
-    found = await passkeys.of_member(visit.writes, member.id)
+    member = ctx.member
+    found = await passkeys.of_member(ctx.writes, member.id)
     return await settings_page(
-        visit,
+        ctx,
         "passkeys",
         template="passkey" if row else "",
         wrong=wrong,
         saved=saved,
         one=row,
-        passkeys=[_passkey_row(visit, one) for one in found],
+        passkeys=[_passkey_row(ctx, one) for one in found],
         room=len(found) < passkeys.MOST,
         most=passkeys.MOST,
         second=member.second_factor,
-        typed=name or program_of(visit, visit.origin.first(0)),
+        typed=name or program_of(ctx, ctx.origin.first(0)),
         longest=MOST_NAME,
     )
 

@@ -26,7 +26,7 @@ from shoal.web import routing
 from shoal.web.comments import comment_form, thread_of
 from shoal.web.compose import answering
 from shoal.web.rendering import IdQuery, feed_page, next_of, page, part
-from shoal.web.request_context import Handle, IdForm, Visit
+from shoal.web.request_context import Handle, IdForm, PageContext
 from shoal.web.syndication import post_card
 from shoal.web.view_models import PostView, entry_with_id, people_of, post_of, with_first_photo
 
@@ -66,67 +66,67 @@ class PostActForm(IdForm, frozen=True, kw_only=True):
     """The id of the share through which a list showed the post; 0 if it showed the post itself."""
 
 
-async def show(visit: Visit, path: PostPath) -> Response:
+async def show(ctx: PageContext, path: PostPath) -> Response:
     """Show a post with its ancestors above and its comments below."""
-    entry = await _entry_at(visit, path)
-    around = await threads.thread(visit.reads, visit.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
-    post = post_of(visit, entry)
-    title = visit.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": isolated(post.excerpt)}
-    form = comment_form(visit, answering(visit.viewer, entry)) if visit.viewer else None
-    below = thread_of(visit, entry.post, around)
+    entry = await _entry_at(ctx, path)
+    around = await threads.thread(ctx.reads, ctx.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
+    post = post_of(ctx, entry)
+    title = ctx.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": isolated(post.excerpt)}
+    form = comment_form(ctx, answering(ctx.viewer, entry)) if ctx.viewer else None
+    below = thread_of(ctx, entry.post, around)
     (shown,) = with_first_photo([post])
-    return await page(visit, "post", title=title, post=shown, card=post_card(visit, entry), form=form, thread=below)
+    return await page(ctx, "post", title=title, post=shown, card=post_card(ctx, entry), form=form, thread=below)
 
 
-async def photo(visit: Visit, path: PhotoPath) -> Response:
+async def photo(ctx: PageContext, path: PhotoPath) -> Response:
     """Show one photo of a post in full size, with links to the previous and next photo."""
-    post = post_of(visit, await _entry_at(visit, path))
+    post = post_of(ctx, await _entry_at(ctx, path))
     if path.place > len(post.photos):
         raise NotFound("There is no such photo")
-    title = visit.words.text("Photo by %(name)s") % {"name": post.author.shown}
-    return await page(visit, "photo", title=title, post=post, photo=post.photos[path.place - 1], place=path.place)
+    title = ctx.words.text("Photo by %(name)s") % {"name": post.author.shown}
+    return await page(ctx, "photo", title=title, post=post, photo=post.photos[path.place - 1], place=path.place)
 
 
-async def act(visit: Visit, asked: PostActForm) -> Response:
+async def act(ctx: PageContext, asked: PostActForm) -> Response:
     """Perform an action on a post or undo it. A script gets the updated buttons."""
-    member = visit.checked(asked)
-    await _VERBS[asked.do](visit.writes, member.id, asked.id)
-    if not visit.partial:
-        return visit.back(asked)
-    return part(visit, "actions", post=await _after(visit, asked, member.id))
+    member = ctx.checked(asked)
+    await _VERBS[asked.do](ctx.writes, member.id, asked.id)
+    if not ctx.partial:
+        return ctx.back(asked)
+    return part(ctx, "actions", post=await _after(ctx, asked, member.id))
 
 
-async def _after(visit: Visit, asked: PostActForm, member_id: int) -> PostView:
+async def _after(ctx: PageContext, asked: PostActForm, member_id: int) -> PostView:
     if asked.do in _TAKEN_BACK:
-        entry = await hydrate_taken_back(visit.reads.graph, member_id, asked.id)
+        entry = await hydrate_taken_back(ctx.reads.graph, member_id, asked.id)
         if entry is None:
             raise NotFound("There is no such post")
     else:
-        entry = await entry_with_id(visit, asked.id)
-    return msgspec.structs.replace(post_of(visit, entry), entry_id=asked.entry or asked.id)
+        entry = await entry_with_id(ctx, asked.id)
+    return msgspec.structs.replace(post_of(ctx, entry), entry_id=asked.entry or asked.id)
 
 
-async def _entry_at(visit: Visit, path: PostPath) -> Entry:
+async def _entry_at(ctx: PageContext, path: PostPath) -> Entry:
     """Return the post or share with the id in the path. Raises `NotFound` unless the name is its author's or sharer's."""
-    entry = await entry_with_id(visit, path.id)
+    entry = await entry_with_id(ctx, path.id)
     if path.handle.lower() != (entry.sharer or entry.author).member.name:
         raise NotFound("There is no such post")
     return entry
 
 
-async def comments(visit: Visit, path: IdQuery) -> Response:
-    reads = visit.reads
-    entry = await entry_with_id(visit, path.id)
-    found = await threads.replies(reads, visit.viewer_id, entry.post.id, path.cursor())
-    entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.THREAD)
+async def comments(ctx: PageContext, path: IdQuery) -> Response:
+    reads = ctx.reads
+    entry = await entry_with_id(ctx, path.id)
+    found = await threads.replies(reads, ctx.viewer_id, entry.post.id, path.cursor())
+    entries = await filtered(reads.graph, ctx.viewer_id, found.entries, FilterContext.THREAD)
     return await feed_page(
-        visit,
+        ctx,
         "comments",
         entries,
-        next_of(visit, f"/posts/{entry.post.id}/comments", found.next),
-        title=visit.words.text("Comments"),
-        about=post_of(visit, entry),
-        end=visit.words.text("These are all comments."),
+        next_of(ctx, f"/posts/{entry.post.id}/comments", found.next),
+        title=ctx.words.text("Comments"),
+        about=post_of(ctx, entry),
+        end=ctx.words.text("These are all comments."),
     )
 
 
@@ -139,25 +139,25 @@ class LikesPath(IdQuery, frozen=True, kw_only=True):
     by: Annotated[str, Meta(max_length=100)] = "likes"
 
 
-async def likes(visit: Visit, path: LikesPath) -> Response:
+async def likes(ctx: PageContext, path: LikesPath) -> Response:
     """List the members who liked or shared a post or reacted with an emoji, newest first."""
-    entry = await entry_with_id(visit, path.id)
-    found = await _reacting_members(visit, path, entry)
-    persons = await people_of(visit, found.profiles)
-    following = next_of(visit, f"/posts/{entry.post.id}/likes", found.next, by=path.by)
-    if visit.partial:
-        return part(visit, "people", people=persons, next=following)
-    words = visit.words
+    entry = await entry_with_id(ctx, path.id)
+    found = await _reacting_members(ctx, path, entry)
+    persons = await people_of(ctx, found.profiles)
+    following = next_of(ctx, f"/posts/{entry.post.id}/likes", found.next, by=path.by)
+    if ctx.partial:
+        return part(ctx, "people", people=persons, next=following)
+    words = ctx.words
     tabs = [
         ("likes", words.counted("%(n)s like", "%(n)s likes", entry.likes)),
         ("shares", words.counted("%(n)s share", "%(n)s shares", entry.shares)),
         *((one.emoji, f"{one.emoji} {words.number(one.count)}") for one in entry.emoji),
     ]
     return await page(
-        visit,
+        ctx,
         "likes",
         title=words.text("Who likes and shares it"),
-        post=post_of(visit, entry),
+        post=post_of(ctx, entry),
         people=persons,
         next=following,
         tabs=tabs,
@@ -165,12 +165,12 @@ async def likes(visit: Visit, path: LikesPath) -> Response:
     )
 
 
-async def _reacting_members(visit: Visit, path: LikesPath, entry: Entry) -> MemberPage:
-    reads, cursor = visit.reads, path.cursor(members.PAGE)
+async def _reacting_members(ctx: PageContext, path: LikesPath, entry: Entry) -> MemberPage:
+    reads, cursor = ctx.reads, path.cursor(members.PAGE)
     atype = _LISTS.get(path.by)
     if atype is not None:
-        return await members.page(reads, visit.viewer_id, entry.post.id, atype, cursor)
-    return (await members.emoji_page(reads, visit.viewer_id, entry.post.id, path.by, cursor))[1]
+        return await members.page(reads, ctx.viewer_id, entry.post.id, atype, cursor)
+    return (await members.emoji_page(reads, ctx.viewer_id, entry.post.id, path.by, cursor))[1]
 
 
 ROUTES = (

@@ -32,7 +32,7 @@ from shoal.settings import Settings
 from shoal.web import routing, syndication
 from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
 from shoal.web.rendering import HandlePath, feed_page, next_of, part
-from shoal.web.request_context import Form, IdForm, Text, Visit
+from shoal.web.request_context import Form, IdForm, PageContext, Text
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.syndication import profile_card
 from shoal.web.view_models import Bond, Face, bond_of, face_of, posts_of, tag_path
@@ -69,10 +69,10 @@ class ProfileHead(msgspec.Struct, frozen=True):
     private_note: str = ""
 
 
-def _numbers(visit: Visit, profile: Profile, received: Received) -> Iterator[Number]:
-    member, words = profile.member, visit.words
-    shows = not member.hides_connections or member.id == visit.viewer_id
-    path = visit.url(f"/@{member.name}")
+def _numbers(ctx: PageContext, profile: Profile, received: Received) -> Iterator[Number]:
+    member, words = profile.member, ctx.words
+    shows = not member.hides_connections or member.id == ctx.viewer_id
+    path = ctx.url(f"/@{member.name}")
 
     def number(one: str, many: str, n: int, leads: str = "") -> Number:
         return Number(words.compact(n), words.plural(one, many, n), leads)
@@ -87,8 +87,8 @@ def _numbers(visit: Visit, profile: Profile, received: Received) -> Iterator[Num
         yield number("share received", "shares received", received.shares)
 
 
-def _marks(visit: Visit, member: Member, relation: Relation) -> Iterator[str]:
-    _ = visit.words.text
+def _marks(ctx: PageContext, member: Member, relation: Relation) -> Iterator[str]:
+    _ = ctx.words.text
     if member.bot:
         yield _("automated")
     if relation.followed_by:
@@ -101,18 +101,18 @@ def _marks(visit: Visit, member: Member, relation: Relation) -> Iterator[str]:
         yield _("chooses followers")
 
 
-def _known(visit: Visit, known: Sequence[Profile]) -> str:
+def _known(ctx: PageContext, known: Sequence[Profile]) -> str:
     if not known:
         return ""
     names = ", ".join(one.member.shown_name for one in known[:2])
     if (others := len(known) - 2) > 0:
-        return visit.words.counted(
+        return ctx.words.counted(
             "Followed by %(names)s and %(n)s other you know",
             "Followed by %(names)s and %(n)s others you know",
             others,
             names=names,
         )
-    return visit.words.text("Followed by %(names)s, whom you know") % {"names": names}
+    return ctx.words.text("Followed by %(names)s, whom you know") % {"names": names}
 
 
 _ENDORSED = 6
@@ -144,33 +144,33 @@ _QUERIES = {
 }
 
 
-async def show(visit: Visit, path: ProfilePath) -> Response:
+async def show(ctx: PageContext, path: ProfilePath) -> Response:
     """Show a member's profile with their posts, or their Atom feed if the path has its ending."""
     name, ending = syndication.ending_of(path.handle)
-    member = await member_of(visit, name)
+    member = await member_of(ctx, name)
     if ending:
-        return await syndication.of_member(visit, member, ending)
-    found = await _posts(visit, member, path)
-    following = next_of(visit, f"/@{member.name}", found.next, show="" if path.show == "photos" else path.show)
-    if visit.partial and path.show == "photos":
-        return part(visit, "photo_grid", posts=await posts_of(visit, found.entries), next=following)
-    if visit.partial:
-        return await feed_page(visit, "profile", found.entries, following)
-    profile, shown = await _profile(visit, member)
+        return await syndication.of_member(ctx, member, ending)
+    found = await _posts(ctx, member, path)
+    following = next_of(ctx, f"/@{member.name}", found.next, show="" if path.show == "photos" else path.show)
+    if ctx.partial and path.show == "photos":
+        return part(ctx, "photo_grid", posts=await posts_of(ctx, found.entries), next=following)
+    if ctx.partial:
+        return await feed_page(ctx, "profile", found.entries, following)
+    profile, shown = await _profile(ctx, member)
     return await feed_page(
-        visit,
+        ctx,
         "profile",
         found.entries,
         following,
         title=f"{shown.face.shown} (@{member.name})",
         head=shown,
         tab=path.show,
-        card=profile_card(visit, profile),
+        card=profile_card(ctx, profile),
     )
 
 
-async def _posts(visit: Visit, member: Member, path: ProfilePath) -> Page:
-    reads, viewer = visit.reads, visit.viewer_id
+async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> Page:
+    reads, viewer = ctx.reads, ctx.viewer_id
     cursor = path.cursor(24 if path.show == "photos" else 20)
     found = await posts.authored_page(reads, viewer, member.id, cursor, _QUERIES[path.show])
     entries = await filtered(reads.graph, viewer, found.entries, FilterContext.ACCOUNT)
@@ -180,13 +180,13 @@ async def _posts(visit: Visit, member: Member, path: ProfilePath) -> Page:
     return Page(entries, found.next)
 
 
-async def head(visit: Visit, member: Member) -> ProfileHead:
-    return (await _profile(visit, member))[1]
+async def head(ctx: PageContext, member: Member) -> ProfileHead:
+    return (await _profile(ctx, member))[1]
 
 
-async def _profile(visit: Visit, member: Member) -> tuple[Profile, ProfileHead]:
+async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHead]:
     """Return the profile of a member, and its header as the viewer sees it."""
-    reads, viewer = visit.reads, visit.viewer_id
+    reads, viewer = ctx.reads, ctx.viewer_id
     others = viewer if viewer != member.id else None
     profiles, stand, known, endorsed, tags, received = await asyncio.gather(
         profiles_by_id(reads.graph, viewer, (member.id,)),
@@ -198,24 +198,24 @@ async def _profile(visit: Visit, member: Member) -> tuple[Profile, ProfileHead]:
     )
     if not profiles:
         # The member was suspended after they were read.
-        raise Gone(visit.words.text("This member is suspended."))
-    profile, words, at = profiles[0], visit.words, visit.front.at
+        raise Gone(ctx.words.text("This member is suspended."))
+    profile, words, at = profiles[0], ctx.words, ctx.app.at
     member, followers = profile.member, known.get(member.id, [])
     return (
         profile,
         ProfileHead(
-            face=face_of(visit, member),
+            face=face_of(ctx, member),
             header=at.media(member.header) if member.header else "",
             note=Markup(at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
             fields=tuple((field.name, Markup(at.html(field.value, member.mentions))) for field in member.fields),  # noqa: S704 (the same)
-            numbers=tuple(_numbers(visit, profile, received)),
+            numbers=tuple(_numbers(ctx, profile, received)),
             joined=words.day(member.created_at),
-            bond=bond_of(visit, member, stand),
-            marks=tuple(_marks(visit, member, stand)),
-            known=tuple(face_of(visit, one.member) for one in followers[:_FACES]),
-            known_words=_known(visit, followers),
-            endorsed=tuple(face_of(visit, one.member) for one in endorsed.profiles),
-            tags=tuple((name, tag_path(visit, name)) for name in tags),
+            bond=bond_of(ctx, member, stand),
+            marks=tuple(_marks(ctx, member, stand)),
+            known=tuple(face_of(ctx, one.member) for one in followers[:_FACES]),
+            known_words=_known(ctx, followers),
+            endorsed=tuple(face_of(ctx, one.member) for one in endorsed.profiles),
+            tags=tuple((name, tag_path(ctx, name)) for name in tags),
             private_note=stand.note,
         ),
     )
@@ -225,39 +225,39 @@ async def _nobody() -> dict[int, list[Profile]]:
     return {}
 
 
-async def bond(visit: Visit, asked: BondForm) -> Response:
+async def bond(ctx: PageContext, asked: BondForm) -> Response:
     """Change the relationship with a member, or undo a change. A script gets the updated button."""
-    me, writes = visit.checked(asked), visit.writes
+    me, writes = ctx.checked(asked), ctx.writes
     verb = _FOLLOW.get(asked.do) or _OTHERS[asked.do]
     stand = await verb(writes, me.id, asked.id)
-    if not visit.partial:
-        return visit.back(asked)
-    node = (await visit.graph.obj_get((asked.id,))).get(asked.id)
+    if not ctx.partial:
+        return ctx.back(asked)
+    node = (await ctx.graph.obj_get((asked.id,))).get(asked.id)
     if not isinstance(node, Member):
         raise NotFound("There is no such member")
-    return part(visit, "follow", bond=bond_of(visit, node, stand), face=face_of(visit, node))
+    return part(ctx, "follow", bond=bond_of(ctx, node, stand), face=face_of(ctx, node))
 
 
-async def member_of(visit: Visit, name: str) -> Member:
+async def member_of(ctx: PageContext, name: str) -> Member:
     """Return the member with this user name. Raises `NotFound`, or `Gone` for a suspended member."""
-    member = await members.find(visit.writes, name) if "@" not in name else None
+    member = await members.find(ctx.writes, name) if "@" not in name else None
     if member is None or member.pending:
         raise NotFound("There is no such member")
     if member.suspended:
-        raise Gone(visit.words.text("This member is suspended."))
+        raise Gone(ctx.words.text("This member is suspended."))
     return member
 
 
-async def keep_picture(visit: Visit, which: Literal["avatar", "header"], sent: Upload | None) -> dict[str, str]:
+async def keep_picture(ctx: PageContext, which: Literal["avatar", "header"], sent: Upload | None) -> dict[str, str]:
     """Store an uploaded picture, if there is one, and return the error by field name."""
     if sent is None:
         return {}
     change = ProfileChange(avatar=sent.data) if which == "avatar" else ProfileChange(header=sent.data)
     sent.close()
     try:
-        await members.update_profile(visit.writes, visit.member.id, change)
+        await members.update_profile(ctx.writes, ctx.member.id, change)
     except InvalidInput as error:
-        return {which: told(visit.words, error)}
+        return {which: told(ctx.words, error)}
     return {}
 
 
@@ -283,33 +283,33 @@ class RemoveForm(Form, frozen=True, kw_only=True):
 
 
 async def show_settings(
-    visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: ProfileForm | None = None
+    ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: ProfileForm | None = None
 ) -> Response:
-    member = visit.member
+    member = ctx.member
     typed = typed or ProfileForm(
         display_name=member.display_name,
         note=member.note,
         fields=tuple(FieldTyped(one.name, one.value) for one in member.fields),
         bot=member.bot,
     )
-    empty = visit.limits.profile_fields - len(typed.fields)
+    empty = ctx.limits.profile_fields - len(typed.fields)
     return await settings_page(
-        visit,
+        ctx,
         "profile",
         wrong=wrong,
         saved=query.saved,
         typed=typed,
         rows=(*typed.fields, *(FieldTyped() for _ in range(empty))),
-        face=face_of(visit, member),
+        face=face_of(ctx, member),
         has_avatar=bool(member.avatar),
-        header=visit.front.at.media(member.header) if member.header else "",
+        header=ctx.app.at.media(member.header) if member.header else "",
     )
 
 
-async def save(visit: Visit, asked: ProfileForm) -> Response:
-    member = visit.checked(asked)
-    wrong = await keep_picture(visit, "avatar", asked.avatar)
-    wrong |= await keep_picture(visit, "header", asked.header)
+async def save(ctx: PageContext, asked: ProfileForm) -> Response:
+    member = ctx.checked(asked)
+    wrong = await keep_picture(ctx, "avatar", asked.avatar)
+    wrong |= await keep_picture(ctx, "header", asked.header)
     change = ProfileChange(
         display_name=asked.display_name,
         note=asked.note,
@@ -317,16 +317,16 @@ async def save(visit: Visit, asked: ProfileForm) -> Response:
         bot=asked.bot,
     )
     try:
-        await members.update_profile(visit.writes, member.id, change)
+        await members.update_profile(ctx.writes, member.id, change)
     except InvalidInput as error:
-        wrong |= wrong_of(visit.words, error)
-    return await show_settings(visit, wrong=wrong, typed=asked) if wrong else saved_at(visit, "profile")
+        wrong |= wrong_of(ctx.words, error)
+    return await show_settings(ctx, wrong=wrong, typed=asked) if wrong else saved_at(ctx, "profile")
 
 
-async def remove(visit: Visit, asked: RemoveForm) -> Response:
-    member = visit.checked(asked)
-    await members.remove_picture(visit.writes, member.id, asked.which)
-    return saved_at(visit, "profile")
+async def remove(ctx: PageContext, asked: RemoveForm) -> Response:
+    member = ctx.checked(asked)
+    await members.remove_picture(ctx.writes, member.id, asked.which)
+    return saved_at(ctx, "profile")
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:

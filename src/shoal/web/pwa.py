@@ -10,18 +10,18 @@ from shoal.web import routing
 from shoal.web.assets import assets
 from shoal.web.layout import bare_shell
 from shoal.web.rendering import framed
-from shoal.web.request_context import Visit
+from shoal.web.request_context import PageContext
 
 _AN_HOUR = {"Cache-Control": "public, max-age=3600"}
 _WORKER = "scripts/worker.js"
 
 
-async def manifest(visit: Visit, _params: None) -> Response:
+async def manifest(ctx: PageContext, _params: None) -> Response:
     """Return the manifest with which browsers install the web app."""
-    settings, version, _ = visit.settings, assets().version, visit.words.text
+    settings, version, _ = ctx.settings, assets().version, ctx.words.text
     icons = [
         {
-            "src": visit.url(f"/static/{version}/mark-{size}.png"),
+            "src": ctx.url(f"/static/{version}/mark-{size}.png"),
             "type": "image/png",
             "sizes": f"{size}x{size}",
             "purpose": purpose,
@@ -30,18 +30,18 @@ async def manifest(visit: Visit, _params: None) -> Response:
         for purpose in ("any", "maskable")
     ]
     shortcuts = [
-        {"name": _("New post"), "url": visit.url("/compose")},
-        {"name": _("Notifications"), "url": visit.url("/notifications")},
+        {"name": _("New post"), "url": ctx.url("/compose")},
+        {"name": _("Notifications"), "url": ctx.url("/notifications")},
     ]
     about = {
-        "id": visit.url("/"),
+        "id": ctx.url("/"),
         "name": settings.title,
         "short_name": settings.title[:12],
         "description": settings.description,
-        "lang": visit.words.code,
-        "dir": visit.words.direction,
-        "start_url": visit.url("/"),
-        "scope": visit.url("/"),
+        "lang": ctx.words.code,
+        "dir": ctx.words.direction,
+        "start_url": ctx.url("/"),
+        "scope": ctx.url("/"),
         "display": "standalone",
         "background_color": "#f7f5f2",
         "theme_color": "#0b5c66",
@@ -53,18 +53,18 @@ async def manifest(visit: Visit, _params: None) -> Response:
 
 async def worker(context: Context, _params: None) -> object:
     """Return the service worker. It is served at the root, because its scope is its own path and the paths below."""
-    base, version = context.deps.at.path, assets().version
+    base, version = context.app.at.path, assets().version
     script = assets().get(_WORKER).data.decode().replace("{base}", base).replace("{version}", version)
     return Response(script, headers={"Cache-Control": "no-cache"}, media_type="text/javascript")
 
 
-async def offline(visit: Visit, _params: None) -> Response:
+async def offline(ctx: PageContext, _params: None) -> Response:
     """Show the page that the service worker serves without a network connection."""
-    return framed(visit, bare_shell(visit, visit.words.text("No network")), "offline")
+    return framed(ctx, bare_shell(ctx, ctx.words.text("No network")), "offline")
 
 
-async def keys(visit: Visit, _params: None) -> Response:
-    return framed(visit, bare_shell(visit, visit.words.text("Keyboard")), "keys")
+async def keys(ctx: PageContext, _params: None) -> Response:
+    return framed(ctx, bare_shell(ctx, ctx.words.text("Keyboard")), "keys")
 
 
 ROUTES = (

@@ -14,7 +14,7 @@ from shoal.queries.foryou.ranking import Why
 from shoal.queries.hydration import Entry
 from shoal.web import routing
 from shoal.web.rendering import page
-from shoal.web.request_context import IdPath, Visit
+from shoal.web.request_context import IdPath, PageContext
 from shoal.web.view_models import entry_with_id, post_of
 
 _FULL_BAR = 4.0
@@ -56,43 +56,43 @@ class WhyView(msgspec.Struct, frozen=True):
     """How far diversity moved the post; empty if it did not."""
 
 
-def why_of(visit: Visit, why: Why | None, entry: Entry) -> WhyView | None:
+def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
     """Return why the post has its rank, or None if it was not ranked."""
     if why is None or not why.terms:
         return None
-    _ = visit.words.text
+    _ = ctx.words.text
     terms = sorted((term for term in why.terms if term.contribution), key=lambda term: -abs(term.contribution))
     bars = tuple(
         Bar(
             term.name,
             _(TITLES[term.name]),
-            _reason(visit, reason_of(term.name, term.value, why.recipe, entry.reactions)),
-            visit.words.decimal(term.contribution, "+.2f"),
+            _reason(ctx, reason_of(term.name, term.value, why.recipe, entry.reactions)),
+            ctx.words.decimal(term.contribution, "+.2f"),
             round(min(1.0, abs(term.contribution) / _FULL_BAR) * 100, 1),
             term.contribution < 0,
         )
         for term in terms
     )
     sources = tuple(_(words) for source, words in _SOURCE_WORDS.items() if source in why.sources)
-    return WhyView(visit.words.decimal(why.score, ".2f"), _first(visit, sources, bars), bars, _lost(visit, why.lost))
+    return WhyView(ctx.words.decimal(why.score, ".2f"), _first(ctx, sources, bars), bars, _lost(ctx, why.lost))
 
 
-def _reason(visit: Visit, reason: ReasonWords | None) -> str:
+def _reason(ctx: PageContext, reason: ReasonWords | None) -> str:
     if reason is None:
         return ""
-    return visit.words.text(reason.message) % {name: visit.words.about(n) for name, n in reason.numbers.items()}
+    return ctx.words.text(reason.message) % {name: ctx.words.about(n) for name, n in reason.numbers.items()}
 
 
-def _first(visit: Visit, sources: tuple[str, ...], bars: tuple[Bar, ...]) -> str:
+def _first(ctx: PageContext, sources: tuple[str, ...], bars: tuple[Bar, ...]) -> str:
     """Return the main reason: the strongest personal term, or else the source of the post."""
     strongest = next((bar for bar in bars if not bar.below and bar.name in _PERSONAL), None)
     if strongest is not None and strongest.words:
         return strongest.words[0].upper() + strongest.words[1:]
-    return sources[0] if sources else visit.words.text("Why this?")
+    return sources[0] if sources else ctx.words.text("Why this?")
 
 
-def _lost(visit: Visit, places: int) -> str:
-    counted = visit.words.counted
+def _lost(ctx: PageContext, places: int) -> str:
+    counted = ctx.words.counted
     if places < 0:
         return counted("Variety moved it up by %(n)s place.", "Variety moved it up by %(n)s places.", -places)
     if places > 0:
@@ -141,9 +141,9 @@ class FeedStanding(msgspec.Struct, frozen=True):
     way: str = ""
 
 
-def _placed_at(visit: Visit, place: int, total: int = 0) -> FeedStanding:
+def _placed_at(ctx: PageContext, place: int, total: int = 0) -> FeedStanding:
     """Return the standing of a post in the feed. `place` counts from 1; `total` is 0 if unknown."""
-    words = visit.words
+    words = ctx.words
     title = words.text("It stands at place %(place)s") % {"place": words.number(place)}
     told = words.text("Ranked for you at this moment.")
     if total:
@@ -153,12 +153,12 @@ def _placed_at(visit: Visit, place: int, total: int = 0) -> FeedStanding:
     return FeedStanding(title, told, words.text("What is ranked higher has a higher score."))
 
 
-def _out_of(visit: Visit, verdict: Verdict) -> FeedStanding:
+def _out_of(ctx: PageContext, verdict: Verdict) -> FeedStanding:
     """Return the standing of a post that is not in the feed, with the rule that excludes it."""
-    _ = visit.words.text
+    _ = ctx.words.text
     if verdict.place is not None:
         # This ranking ran a moment after the reading that did not include the post, and includes it.
-        return _placed_at(visit, verdict.place)
+        return _placed_at(ctx, verdict.place)
     title = _("It is not in For you now")
     words = _(_OUT_WORDS.get(verdict.rule, "")) or f"{verdict.words[:1].upper()}{verdict.words[1:]}."
     path, way = _WAYS.get(verdict.rule, ("", ""))
@@ -169,28 +169,28 @@ _PATIENCE = 3.0
 """Time limit for the ranking in seconds; longer than usual, since the page shows nothing else."""
 
 
-async def why(visit: Visit, path: IdPath) -> Response:
+async def why(ctx: PageContext, path: IdPath) -> Response:
     """Explain the position of a post in For you, or why it is not there."""
-    member = visit.member
-    entry = await entry_with_id(visit, path.id)
+    member = ctx.member
+    entry = await entry_with_id(ctx, path.id)
     with one_request():
-        standing, reasons = await _standing(visit, member.id, entry)
+        standing, reasons = await _standing(ctx, member.id, entry)
     return await page(
-        visit,
+        ctx,
         "why",
-        title=visit.words.text("Its place in For you"),
-        post=post_of(visit, entry, why=reasons),
+        title=ctx.words.text("Its place in For you"),
+        post=post_of(ctx, entry, why=reasons),
         standing=standing,
     )
 
 
-async def _standing(visit: Visit, member_id: int, entry: Entry) -> tuple[FeedStanding, object]:
-    reading = await feed.new_reading(visit.reads, member_id, explain=True, deadline=_PATIENCE)
+async def _standing(ctx: PageContext, member_id: int, entry: Entry) -> tuple[FeedStanding, object]:
+    reading = await feed.new_reading(ctx.reads, member_id, explain=True, deadline=_PATIENCE)
     place = None if isinstance(reading, str) else reading.place_of(entry.post.id)
     if isinstance(reading, str) or place is None:
-        return _out_of(visit, await feed.why_not(visit.reads, member_id, entry.post.id)), None
+        return _out_of(ctx, await feed.why_not(ctx.reads, member_id, entry.post.id)), None
     (why,) = reading.why(place, place + 1)
-    return _placed_at(visit, place + 1, len(reading)), why_of(visit, why, entry)
+    return _placed_at(ctx, place + 1, len(reading)), why_of(ctx, why, entry)
 
 
 ROUTES = (routing.page("/posts/{id}/why", why, IdPath),)

@@ -30,7 +30,7 @@ from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, told
 from shoal.web.ranking import why_of
 from shoal.web.rendering import page, part
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, PageContext
 from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
 from shoal.web.view_models import PostView, post_of
 
@@ -69,9 +69,9 @@ class PreviewCard(NamedTuple):
     reason: str
 
 
-def _dials(visit: Visit, recipe: Recipe) -> list[Dial]:
+def _dials(ctx: PageContext, recipe: Recipe) -> list[Dial]:
     """Return the weights as sliders, in the order of the terms."""
-    words, numbers, usual = visit.words, numbers_of(recipe), numbers_of(BALANCED)
+    words, numbers, usual = ctx.words, numbers_of(recipe), numbers_of(BALANCED)
     hints = _hints(words)
     return [_weight(words, name, hints[name], float(numbers[name]), float(usual[name])) for name in TERM_NAMES]
 
@@ -93,8 +93,8 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
     )
 
 
-def _others(visit: Visit, recipe: Recipe) -> list[str]:
-    _, number = visit.words.text, visit.words.decimal
+def _others(ctx: PageContext, recipe: Recipe) -> list[str]:
+    _, number = ctx.words.text, ctx.words.decimal
     return [
         _("A post counts half as new after %(n)s hours.") % {"n": number(recipe.half_life_hours)},
         _("It counts half as near at %(n)s km.") % {"n": number(recipe.near_km)},
@@ -104,16 +104,16 @@ def _others(visit: Visit, recipe: Recipe) -> list[str]:
     ]
 
 
-def _presets(visit: Visit, recipe: Recipe) -> list[PresetChip]:
-    names = _preset_names(visit.words)
+def _presets(ctx: PageContext, recipe: Recipe) -> list[PresetChip]:
+    names = _preset_names(ctx.words)
     return [
-        PresetChip(visit.url("/settings/ranking", preset=name), names[name], one == recipe)
+        PresetChip(ctx.url("/settings/ranking", preset=name), names[name], one == recipe)
         for name, one in PRESETS.items()
     ]
 
 
-def _card(visit: Visit, one: Previewed, place: int) -> PreviewCard:
-    words = visit.words
+def _card(ctx: PageContext, one: Previewed, place: int) -> PreviewCard:
+    words = ctx.words
     moved = one.before - place if one.before is not None else 0
     if moved > 0:
         text = words.counted("%(n)s place up", "%(n)s places up", moved)
@@ -121,8 +121,8 @@ def _card(visit: Visit, one: Previewed, place: int) -> PreviewCard:
         text = words.counted("%(n)s place down", "%(n)s places down", -moved)
     else:
         text = words.text("where it was") if one.before is not None else words.text("new")
-    why = why_of(visit, one.why, one.entry)
-    return PreviewCard(post_of(visit, one.entry), place, moved, text, why.first if why else "")
+    why = why_of(ctx, one.why, one.entry)
+    return PreviewCard(post_of(ctx, one.entry), place, moved, text, why.first if why else "")
 
 
 def _hints(words: Translated) -> dict[str, str]:
@@ -196,48 +196,48 @@ class SwitchForm(Form, frozen=True, kw_only=True):
     off: bool = False
 
 
-async def show_settings(visit: Visit, query: RankingQuery) -> Response:
+async def show_settings(ctx: PageContext, query: RankingQuery) -> Response:
     """Show the member's recipe, or the one of a preset or link."""
-    found = await tastes_of(visit.graph, visit.member.id)
-    present = recipe_for(visit.reads, found)
+    found = await tastes_of(ctx.graph, ctx.member.id)
+    present = recipe_for(ctx.reads, found)
     try:
         wanted = recipe_of_link(query.link) if query.link else present
     except InvalidInput as error:
-        return await _page(visit, found, present, {"link": told(visit.words, error, "the link to a recipe")})
-    return await _page(visit, found, PRESETS.get(query.preset, wanted), saved=query.saved)
+        return await _page(ctx, found, present, {"link": told(ctx.words, error, "the link to a recipe")})
+    return await _page(ctx, found, PRESETS.get(query.preset, wanted), saved=query.saved)
 
 
-async def save(visit: Visit, asked: RankingForm) -> Response:
+async def save(ctx: PageContext, asked: RankingForm) -> Response:
     """Save a recipe, preview it, or reset to the network's."""
-    member, writes = visit.checked(asked), visit.writes
+    member, writes = ctx.checked(asked), ctx.writes
     if asked.do == "reset":
         await ranking.set_recipe(writes, member.id, None)
-        return saved_at(visit, "ranking")
-    found = await tastes_of(visit.graph, member.id)
-    present = recipe_for(visit.reads, found)
+        return saved_at(ctx, "ranking")
+    found = await tastes_of(ctx.graph, member.id)
+    present = recipe_for(ctx.reads, found)
     try:
         recipe = _changed(present, asked)
     except InvalidInput as error:
-        return await _page(visit, found, present, {"": told(visit.words, error)})
+        return await _page(ctx, found, present, {"": told(ctx.words, error)})
     if asked.do == "try":
-        return await _page(visit, found, recipe)
+        return await _page(ctx, found, recipe)
     await ranking.set_recipe(writes, member.id, recipe)
-    return saved_at(visit, "ranking")
+    return saved_at(ctx, "ranking")
 
 
-async def switch(visit: Visit, asked: SwitchForm) -> Response:
-    member = visit.checked(asked)
-    await ranking.switch(visit.writes, member.id, off=asked.off)
-    return saved_at(visit, "ranking")
+async def switch(ctx: PageContext, asked: SwitchForm) -> Response:
+    member = ctx.checked(asked)
+    await ranking.switch(ctx.writes, member.id, off=asked.off)
+    return saved_at(ctx, "ranking")
 
 
-async def first(visit: Visit, asked: Numbers) -> Response:
+async def first(ctx: PageContext, asked: Numbers) -> Response:
     """Return a preview of the ranking by an unsaved recipe, for a script."""
-    found = await tastes_of(visit.graph, visit.member.id)
-    present = recipe_for(visit.reads, found)
+    found = await tastes_of(ctx.graph, ctx.member.id)
+    present = recipe_for(ctx.reads, found)
     recipe = _changed(present, asked)
-    link, cards = visit.front.at.recipe(recipe), await _cards(visit, recipe)
-    return part(visit, "preview", cards=cards, link=link, unsaved=recipe != present)
+    link, cards = ctx.app.at.recipe(recipe), await _cards(ctx, recipe)
+    return part(ctx, "preview", cards=cards, link=link, unsaved=recipe != present)
 
 
 def _changed(before: Recipe, asked: Numbers) -> Recipe:
@@ -248,19 +248,21 @@ def _changed(before: Recipe, asked: Numbers) -> Recipe:
     return recipe_of({**numbers, "weights": weights})
 
 
-async def _cards(visit: Visit, recipe: Recipe) -> list[PreviewCard] | None:
+async def _cards(ctx: PageContext, recipe: Recipe) -> list[PreviewCard] | None:
     """Return the preview, or None while a store is unavailable."""
     try:
-        found = await preview(visit.reads, visit.member.id, recipe, _FIRST)
+        found = await preview(ctx.reads, ctx.member.id, recipe, _FIRST)
     except Unavailable:
         return None
-    return [_card(visit, one, place) for place, one in enumerate(found, 1)]
+    return [_card(ctx, one, place) for place, one in enumerate(found, 1)]
 
 
-async def _page(visit: Visit, found: Tastes, recipe: Recipe, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
-    present = recipe_for(visit.reads, found)
+async def _page(
+    ctx: PageContext, found: Tastes, recipe: Recipe, wrong: Wrong = RIGHT, *, saved: bool = False
+) -> Response:
+    present = recipe_for(ctx.reads, found)
     return await settings_page(
-        visit,
+        ctx,
         "ranking",
         wrong=wrong,
         saved=saved,
@@ -270,12 +272,12 @@ async def _page(visit: Visit, found: Tastes, recipe: Recipe, wrong: Wrong = RIGH
         recipe=recipe,
         half_life=f"{recipe.half_life_hours:g}",
         near_km=f"{recipe.near_km:g}",
-        dials=_dials(visit, recipe),
-        explored=visit.words.decimal(round(100 * recipe.exploration, 1)),
-        presets=_presets(visit, recipe),
-        formulas=[(visit.words.text(TITLES[term.name]), visit.words.text(term.unit), term.formula) for term in TERMS],
-        link=visit.front.at.recipe(recipe),
-        cards=[] if found.off else await _cards(visit, recipe),
+        dials=_dials(ctx, recipe),
+        explored=ctx.words.decimal(round(100 * recipe.exploration, 1)),
+        presets=_presets(ctx, recipe),
+        formulas=[(ctx.words.text(TITLES[term.name]), ctx.words.text(term.unit), term.formula) for term in TERMS],
+        link=ctx.app.at.recipe(recipe),
+        cards=[] if found.off else await _cards(ctx, recipe),
     )
 
 
@@ -283,33 +285,33 @@ class TakeForm(Form, frozen=True, kw_only=True):
     link: Annotated[str, Meta(max_length=MOST_LINK)]
 
 
-async def show_shared(visit: Visit, _params: None) -> Response:
+async def show_shared(ctx: PageContext, _params: None) -> Response:
     """Show a shared recipe. Its numbers are the query of the URL."""
-    recipe = recipe_of_link(visit.request.scope["query_string"].decode("latin-1"))
-    names = _preset_names(visit.words)
-    mine = visit.viewer is not None and await _ranks_by(visit, visit.viewer.id, recipe)
+    recipe = recipe_of_link(ctx.request.scope["query_string"].decode("latin-1"))
+    names = _preset_names(ctx.words)
+    mine = ctx.viewer is not None and await _ranks_by(ctx, ctx.viewer.id, recipe)
     return await page(
-        visit,
+        ctx,
         "recipe",
-        title=visit.words.text("A recipe for a feed"),
-        dials=sorted(_dials(visit, recipe), key=lambda dial: -float(dial.value)),
-        others=_others(visit, recipe),
+        title=ctx.words.text("A recipe for a feed"),
+        dials=sorted(_dials(ctx, recipe), key=lambda dial: -float(dial.value)),
+        others=_others(ctx, recipe),
         preset=next((names[name] for name, one in PRESETS.items() if one == recipe), ""),
-        link=visit.front.at.recipe(recipe),
+        link=ctx.app.at.recipe(recipe),
         mine=mine,
     )
 
 
-async def take(visit: Visit, asked: TakeForm) -> Response:
+async def take(ctx: PageContext, asked: TakeForm) -> Response:
     """Save the recipe as the member's own and turn ranking on."""
-    member = visit.checked(asked)
-    await ranking.set_recipe(visit.writes, member.id, recipe_of_link(asked.link))
-    await ranking.switch(visit.writes, member.id, off=False)
-    return visit.go("/for-you")
+    member = ctx.checked(asked)
+    await ranking.set_recipe(ctx.writes, member.id, recipe_of_link(asked.link))
+    await ranking.switch(ctx.writes, member.id, off=False)
+    return ctx.go("/for-you")
 
 
-async def _ranks_by(visit: Visit, member_id: int, recipe: Recipe) -> bool:
-    taste = (await tastes_of(visit.graph, member_id)).taste
+async def _ranks_by(ctx: PageContext, member_id: int, recipe: Recipe) -> bool:
+    taste = (await tastes_of(ctx.graph, member_id)).taste
     return taste is not None and not taste.off and taste.recipe == recipe
 
 

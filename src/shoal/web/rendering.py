@@ -30,7 +30,7 @@ from shoal.observability.tracing import HANDLE, RENDER, enter
 from shoal.queries.hydration import Entry
 from shoal.web.assets import assets, pack
 from shoal.web.layout import Shell, shell_of
-from shoal.web.request_context import Handle, Visit, address
+from shoal.web.request_context import Handle, PageContext, address
 from shoal.web.view_models import PostView, posts_of
 
 _MOST_CHARACTERS = 8 << 20
@@ -76,8 +76,8 @@ class DrawnPosts:
 
 
 def _post_with_placeholders(templates: Environment, post: PostView, *, with_token: bool) -> str:
-    """Render a post with placeholders for the attributes of `Visit` and `Shell` that its template reads."""
-    views: dict[str, object] = {"post": post, "visit": {"path": _PATH, "quoted_path": _QUOTED_PATH}}
+    """Render a post with placeholders for the attributes of `PageContext` and `Shell` that its template reads."""
+    views: dict[str, object] = {"post": post, "ctx": {"path": _PATH, "quoted_path": _QUOTED_PATH}}
     if with_token:
         views["shell"] = {"form_token": _TOKEN}
     return templates.get_template(_TEMPLATE).render(views)
@@ -108,51 +108,51 @@ HEADERS = {
 }
 
 
-async def page(visit: Visit, template: str, *, status: int = 0, title: str = "", **views: object) -> Response:
+async def page(ctx: PageContext, template: str, *, status: int = 0, title: str = "", **views: object) -> Response:
     """Return a whole page with its layout.
 
     `title` is the page's own title, as plain text, which is also its heading. The default status is 422 if `wrong`, the
     errors of a form, is not empty, and otherwise 200.
     """
     status = status or (422 if views.get("wrong") else 200)
-    return framed(visit, await shell_of(visit, title), template, status=status, heading=title, **views)
+    return framed(ctx, await shell_of(ctx, title), template, status=status, heading=title, **views)
 
 
-def framed(visit: Visit, shell: Shell, template: str, *, status: int = 200, **views: object) -> Response:
+def framed(ctx: PageContext, shell: Shell, template: str, *, status: int = 200, **views: object) -> Response:
     """Return a whole page with a layout that was built before."""
-    return _answer(visit, _rendered(visit, f"pages/{template}.html", {**views, "shell": shell}), status)
+    return _answer(ctx, _rendered(ctx, f"pages/{template}.html", {**views, "shell": shell}), status)
 
 
-def part(visit: Visit, name: str, *, status: int = 200, **views: object) -> Response:
+def part(ctx: PageContext, name: str, *, status: int = 200, **views: object) -> Response:
     """Return one part of a page, for the script that requested it."""
-    return _answer(visit, part_html(visit, name, **views), status)
+    return _answer(ctx, part_html(ctx, name, **views), status)
 
 
-def part_html(visit: Visit, name: str, **views: object) -> str:
-    return _rendered(visit, f"parts/{name}.html", views)
+def part_html(ctx: PageContext, name: str, **views: object) -> str:
+    return _rendered(ctx, f"parts/{name}.html", views)
 
 
-def bare(visit: Visit, template: str, headers: Mapping[str, str], **views: object) -> Response:
+def bare(ctx: PageContext, template: str, headers: Mapping[str, str], **views: object) -> Response:
     """Return a standalone page: without layout and cookies, with its own headers."""
-    response = HTMLResponse(_rendered(visit, f"pages/{template}.html", views), headers=headers)
-    pack(visit.request, response)
+    response = HTMLResponse(_rendered(ctx, f"pages/{template}.html", views), headers=headers)
+    pack(ctx.request, response)
     return response
 
 
-def _rendered(visit: Visit, template: str, views: Mapping[str, object]) -> str:
+def _rendered(ctx: PageContext, template: str, views: Mapping[str, object]) -> str:
     enter(RENDER)
-    found = templates(visit.words.code, visit.front.at.path).get_template(template)
-    html = found.render({**views, "visit": visit})
+    found = templates(ctx.words.code, ctx.app.at.path).get_template(template)
+    html = found.render({**views, "ctx": ctx})
     enter(HANDLE)
     return html
 
 
-def _answer(visit: Visit, html: str, status: int) -> Response:
+def _answer(ctx: PageContext, html: str, status: int) -> Response:
     response = HTMLResponse(html, status, HEADERS)
-    if visit.marked:
+    if ctx.marked:
         return response
-    visit.browser.keep(response)
-    pack(visit.request, response)
+    ctx.browser.keep(response)
+    pack(ctx.request, response)
     return response
 
 
@@ -192,8 +192,8 @@ def templates(language: str, base: str) -> Environment:
 
     @pass_context
     def drawn(context: Context, post: PostView) -> Markup:
-        visit, shell = context["visit"], context.get("shell")
-        return _DRAWN.draw(made, f"{language} {base}", post, visit.path, shell.form_token if shell else None)
+        ctx, shell = context["ctx"], context.get("shell")
+        return _DRAWN.draw(made, f"{language} {base}", post, ctx.path, shell.form_token if shell else None)
 
     made.globals.update(
         {
@@ -244,13 +244,13 @@ class HandlePath(BeforeQuery, frozen=True, kw_only=True):
     handle: Handle
 
 
-def next_of(visit: Visit, path: str, before: int | None, **query: object) -> str:
+def next_of(ctx: PageContext, path: str, before: int | None, **query: object) -> str:
     """Return the URL of the next page, given the last id of this one; empty at the end of the list."""
-    return visit.url(path, **query, before=before) if before else ""
+    return ctx.url(path, **query, before=before) if before else ""
 
 
 async def feed_page(
-    visit: Visit,
+    ctx: PageContext,
     template: str,
     entries: Sequence[Entry],
     following: str,
@@ -260,7 +260,7 @@ async def feed_page(
     **views: Any,
 ) -> Response:
     """Return a page of posts, or only the posts for a script that loads more."""
-    posts = await posts_of(visit, entries)
-    if visit.partial:
-        return part(visit, "posts", posts=posts, next=following, end=end)
-    return await page(visit, template, title=title, posts=posts, next=following, end=end, **views)
+    posts = await posts_of(ctx, entries)
+    if ctx.partial:
+        return part(ctx, "posts", posts=posts, next=following, end=end)
+    return await page(ctx, template, title=title, posts=posts, next=following, end=end, **views)

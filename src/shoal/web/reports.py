@@ -22,7 +22,7 @@ from shoal.queries.posts import MemberFeedQuery
 from shoal.web import routing
 from shoal.web.form_errors import told
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Line, Text, Visit, local
+from shoal.web.request_context import Form, Line, PageContext, Text, local
 from shoal.web.view_models import PostView, bond_of, entry_with_id, face_of, post_of
 
 _POSTS = 12
@@ -52,25 +52,25 @@ class DoneQuery(msgspec.Struct, frozen=True):
     to: Line = "/"
 
 
-async def ask(visit: Visit, query: ReportQuery) -> Response:
-    visit.member  # noqa: B018 (raises)
+async def ask(ctx: PageContext, query: ReportQuery) -> Response:
+    ctx.member  # noqa: B018 (raises)
     chosen: tuple[int, ...] = ()
     member_id = int(query.member)
     if query.post:
-        entry = await entry_with_id(visit, query.post)
+        entry = await entry_with_id(ctx, query.post)
         member_id, chosen = entry.author.member.id, (entry.post.id,)
     empty = ReportForm(member=Id(member_id), posts=tuple(map(Id, chosen)), to=query.to)
-    return await _form(visit, await _target(visit, member_id), empty)
+    return await _form(ctx, await _target(ctx, member_id), empty)
 
 
-async def send(visit: Visit, asked: ReportForm) -> Response:
-    member = visit.checked(asked)
-    target = await _target(visit, asked.member)
-    _ = visit.words.text
+async def send(ctx: PageContext, asked: ReportForm) -> Response:
+    member = ctx.checked(asked)
+    target = await _target(ctx, asked.member)
+    _ = ctx.words.text
     if not asked.category:
         wrong = InvalidInput(_("Please choose what it is about."), field="category")
-        return await _form(visit, target, asked, wrong)
-    rules = {rule.id for rule in rules_of(visit.settings)}
+        return await _form(ctx, target, asked, wrong)
+    rules = {rule.id for rule in rules_of(ctx.settings)}
     complaint = Complaint(
         post_ids=asked.posts,
         comment=asked.comment,
@@ -78,54 +78,54 @@ async def send(visit: Visit, asked: ReportForm) -> Response:
         rule_ids=asked.rules if asked.category == "violation" else (),
     )
     try:
-        await reports.file(visit.writes, member.id, target.id, complaint, rules=rules)
+        await reports.file(ctx.writes, member.id, target.id, complaint, rules=rules)
     except InvalidInput as error:
-        return await _form(visit, target, asked, error)
-    return visit.go("/report/done", member=target.id, to=local(asked.to))
+        return await _form(ctx, target, asked, error)
+    return ctx.go("/report/done", member=target.id, to=local(asked.to))
 
 
-async def done(visit: Visit, query: DoneQuery) -> Response:
+async def done(ctx: PageContext, query: DoneQuery) -> Response:
     """Show the next steps, and the actions available to the reporter."""
-    member, target = visit.member, await _target(visit, query.member)
-    stand = await relation(visit.graph, member.id, target.id)
+    member, target = ctx.member, await _target(ctx, query.member)
+    stand = await relation(ctx.graph, member.id, target.id)
     return await page(
-        visit,
+        ctx,
         "complained",
-        title=visit.words.text("Reported"),
-        face=face_of(visit, target),
-        bond=bond_of(visit, target, stand),
-        back=visit.url(local(query.to)),
+        title=ctx.words.text("Reported"),
+        face=face_of(ctx, target),
+        bond=bond_of(ctx, target, stand),
+        back=ctx.url(local(query.to)),
     )
 
 
-async def _target(visit: Visit, member_id: int) -> Member:
+async def _target(ctx: PageContext, member_id: int) -> Member:
     if not member_id:
         raise NotFound("There is no such member")
-    target = await access_member(visit.graph, member_id)
-    if target.id == visit.viewer_id:
-        raise NotAllowed(visit.words.text("You cannot report yourself."))
+    target = await access_member(ctx.graph, member_id)
+    if target.id == ctx.viewer_id:
+        raise NotAllowed(ctx.words.text("You cannot report yourself."))
     return target
 
 
-async def _form(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidInput | None = None) -> Response:
+async def _form(ctx: PageContext, target: Member, asked: ReportForm, wrong: InvalidInput | None = None) -> Response:
     return await page(
-        visit,
+        ctx,
         "complain",
-        title=visit.words.text("Report"),
-        face=face_of(visit, target),
+        title=ctx.words.text("Report"),
+        face=face_of(ctx, target),
         typed=asked,
-        rules=rules_of(visit.settings),
-        posts=await _selectable(visit, target, asked),
+        rules=rules_of(ctx.settings),
+        posts=await _selectable(ctx, target, asked),
         most=MAX_COMMENT,
-        wrong=told(visit.words, wrong),
+        wrong=told(ctx.words, wrong),
         field=wrong.field if wrong else "",
-        back=visit.url(local(asked.to)),
+        back=ctx.url(local(asked.to)),
     )
 
 
-async def _selectable(visit: Visit, target: Member, asked: ReportForm) -> list[PostView]:
+async def _selectable(ctx: PageContext, target: Member, asked: ReportForm) -> list[PostView]:
     """Return the posts that can be selected: the selected ones, so that the reported one is at the top, then recent ones."""
-    reads, viewer = visit.reads, visit.viewer_id
+    reads, viewer = ctx.reads, ctx.viewer_id
     recent = await post_queries.authored_page(
         reads, viewer, target.id, Cursor(limit=_POSTS), MemberFeedQuery(no_shares=True)
     )
@@ -133,7 +133,7 @@ async def _selectable(visit: Visit, target: Member, asked: ReportForm) -> list[P
     missing = [id_ for id_ in asked.posts if id_ not in known]
     named = await hydrate(reads.graph, viewer, missing, unasked=False) if missing else []
     entries = [*named, *sorted(known.values(), key=lambda entry: entry.post.id not in asked.posts)]
-    return [post_of(visit, entry) for entry in entries if entry.post.author_id == target.id]
+    return [post_of(ctx, entry) for entry in entries if entry.post.author_id == target.id]
 
 
 ROUTES = (

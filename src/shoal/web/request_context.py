@@ -30,7 +30,7 @@ from shoal.http.params import Id
 from shoal.http.routes import ANONYMOUS, Caller
 from shoal.i18n import LANGUAGES, Translated, When, language_for, words_in
 from shoal.mastodon_api.browser_session import Browser
-from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.context import AppContext, Context
 from shoal.queries.context import Reads
 from shoal.settings import Settings
 
@@ -84,10 +84,10 @@ class IdPath(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class PageContext:
     """The context of a request for a page."""
 
-    front: Front
+    app: AppContext
     request: Request
     browser: Browser
     viewer: Member | None
@@ -112,33 +112,33 @@ class Visit:
         member, _ = self.member, self.words.text
         if member.role.rank < role.rank:
             raise NotAllowed(_("This page is for admins.") if role is Role.ADMIN else _("This page is for moderators."))
-        check_staff(member, required=self.front.settings.staff_second_factor)
+        check_staff(member, required=self.app.settings.staff_second_factor)
         return member
 
     @property
     def reads(self) -> Reads:
-        return self.front.reads
+        return self.app.reads
 
     @property
     def writes(self) -> Writes:
-        return self.front.writes
+        return self.app.writes
 
     @property
     def graph(self) -> Graph:
-        return self.front.graph
+        return self.app.graph
 
     @property
     def settings(self) -> Settings:
-        return self.front.settings
+        return self.app.settings
 
     @property
     def limits(self) -> Limits:
-        return self.front.writes.limits
+        return self.app.writes.limits
 
     @property
     def anonymous(self) -> Context:
         """Return an anonymous context for this request, for checks that must not depend on the login."""
-        return Context(ANONYMOUS, self.request, self.front, {})
+        return Context(ANONYMOUS, self.request, self.app, {})
 
     @property
     def origin(self) -> Origin:
@@ -182,10 +182,10 @@ class Visit:
 
     def kept_by_anybody(self, seconds: int) -> str:
         """Return the `Cache-Control` of a response that does not depend on the viewer; private if the network is closed."""
-        return f"{'public' if self.front.settings.public_pages else 'private'}, max-age={seconds}"
+        return f"{'public' if self.app.settings.public_pages else 'private'}, max-age={seconds}"
 
     def url(self, path: str, **query: object) -> str:
-        return address(self.front.at.path, path, **query)
+        return address(self.app.at.path, path, **query)
 
     def in_language(self, code: str) -> str:
         """Return the URL of this page in another language."""
@@ -199,7 +199,7 @@ class Visit:
             value,
             max_age=_A_YEAR if value else 0,
             path="/",
-            secure=self.front.at.root.startswith("https:"),
+            secure=self.app.at.root.startswith("https:"),
             httponly=True,
             samesite="lax",
         )
@@ -246,18 +246,20 @@ def local(path: str, otherwise: str = "/") -> str:
     return path if is_local(path) else otherwise
 
 
-async def visit_of(context: Context) -> Visit:
-    member_id, graph = context.caller.member_id, context.deps.graph
+async def ctx_of(context: Context) -> PageContext:
+    member_id, graph = context.caller.member_id, context.app.graph
     node = (await graph.obj_get((member_id,))).get(member_id) if member_id is not None else None
     viewer = node if isinstance(node, Member) else None
-    return new_visit(context.deps, context.request, viewer, context.caller.token_id)
+    return new_ctx(context.app, context.request, viewer, context.caller.token_id)
 
 
-def new_visit(front: Front, request: Request, viewer: Member | None = None, session_id: int = 0) -> Visit:
+def new_ctx(
+    app_context: AppContext, request: Request, viewer: Member | None = None, session_id: int = 0
+) -> PageContext:
     # The language of the page: from the URL, the language cookie, or the browser, in this order.
     chosen = asked_language(request) or request.cookies.get(LANGUAGE_COOKIE, "")
     words = words_in(language_for(request.headers.get("accept-language", ""), chosen))
-    return Visit(front, request, _browser(front, request), viewer, words, now_ms(), session_id)
+    return PageContext(app_context, request, _browser(app_context, request), viewer, words, now_ms(), session_id)
 
 
 def asked_language(request: Request) -> str:
@@ -268,20 +270,20 @@ def asked_language(request: Request) -> str:
     return code if code in LANGUAGES else ""
 
 
-def _browser(front: Front, request: Request) -> Browser:
-    return Browser(request, secure=front.at.root.startswith("https:"))
+def _browser(app_context: AppContext, request: Request) -> Browser:
+    return Browser(request, secure=app_context.at.root.startswith("https:"))
 
 
-async def logged_in(front: Front, request: Request) -> Caller | None:
+async def logged_in(app_context: AppContext, request: Request) -> Caller | None:
     """Return the member logged in in this browser; None if there is none or they may not log in (any more)."""
-    login = _browser(front, request).login
+    login = _browser(app_context, request).login
     try:
-        found = await sessions.of_browser(front.writes, login) if login else None
+        found = await sessions.of_browser(app_context.writes, login) if login else None
     except NotAllowed:
         return None
     if found is None:
         return None
     token, member = found
-    front.uses.note(token, lambda: origin_of_request(request))
-    unguarded = member.unguarded(required=front.settings.staff_second_factor)
+    app_context.uses.note(token, lambda: origin_of_request(request))
+    unguarded = member.unguarded(required=app_context.settings.staff_second_factor)
     return Caller(token.id, 0, member.id, frozenset(), member.role, unguarded, member.name)

@@ -30,7 +30,7 @@ from shoal.web.compose import SheetState, form_bytes, sheet, submit
 from shoal.web.compose_form import Writing, draft_of, of_post, poll_of
 from shoal.web.media import check_descriptions, describe_pictures, own_files
 from shoal.web.rendering import page
-from shoal.web.request_context import Handle, IdForm, Line, Visit, local
+from shoal.web.request_context import Handle, IdForm, Line, PageContext, local
 from shoal.web.view_models import Photo, entry_with_id, photo_of, post_of
 
 _WORDS = re.compile(r"\s+|[^\s]+")
@@ -60,7 +60,7 @@ class PastWording(msgspec.Struct, frozen=True):
 
 
 def wordings_of(
-    visit: Visit, entry: Entry, former: Sequence[Revision], media: Mapping[int, Media]
+    ctx: PageContext, entry: Entry, former: Sequence[Revision], media: Mapping[int, Media]
 ) -> tuple[PastWording, ...]:
     """Return the newest revisions of a post, newest first. Compares texts, which takes up to some tenths of a second."""
     post = entry.post
@@ -76,11 +76,11 @@ def wordings_of(
         now, then = media_then(state, media), media_then(before, media) if before else {}
         made.append(
             PastWording(
-                when=visit.when(written),
+                when=ctx.when(written),
                 pieces=difference(before.text if before else state.text, state.text, pairs),
-                changed=_changed(visit.words, before, state, options),
-                added=tuple(photo_of(visit, now[id_]) for id_ in added if id_ in now),
-                removed=tuple(photo_of(visit, then[id_]) for id_ in removed if id_ in then),
+                changed=_changed(ctx.words, before, state, options),
+                added=tuple(photo_of(ctx, now[id_]) for id_ in added if id_ in now),
+                removed=tuple(photo_of(ctx, then[id_]) for id_ in removed if id_ in then),
                 first=n == 0,
                 present=n == len(states) - 1,
             )
@@ -191,32 +191,32 @@ class EditForm(Writing, frozen=True, kw_only=True):
     id: Id
 
 
-async def form(visit: Visit, path: OwnPostPath) -> Response:
-    member = visit.member
-    post = await own_post(visit.graph, member.id, path.id)
-    media, poll = await own_files(visit, member, post.media), await polls.poll_of(visit.graph, post)
+async def form(ctx: PageContext, path: OwnPostPath) -> Response:
+    member = ctx.member
+    post = await own_post(ctx.graph, member.id, path.id)
+    media, poll = await own_files(ctx, member, post.media), await polls.poll_of(ctx.graph, post)
     said = of_post(post, media, poll)
-    return await sheet(visit, member, SheetState(said=replace(said, asks=member.asks_descriptions), edits=post))
+    return await sheet(ctx, member, SheetState(said=replace(said, asks=member.asks_descriptions), edits=post))
 
 
-async def save(visit: Visit, asked: EditForm) -> Response:
+async def save(ctx: PageContext, asked: EditForm) -> Response:
     """Save the edited post. The previous version becomes a revision."""
-    member = visit.checked(asked)
-    post = await own_post(visit.graph, member.id, asked.id)
-    return await submit(visit, member, SheetState(said=asked, edits=post), partial(_saved, post=post))
+    member = ctx.checked(asked)
+    post = await own_post(ctx.graph, member.id, asked.id)
+    return await submit(ctx, member, SheetState(said=asked, edits=post), partial(_saved, post=post))
 
 
-async def _saved(visit: Visit, member: Member, said: Writing, *, post: Post) -> str:
+async def _saved(ctx: PageContext, member: Member, said: Writing, *, post: Post) -> str:
     """Store the edited post and return the path of its page."""
-    writes = visit.writes
+    writes = ctx.writes
     old = await polls.poll_of(writes.graph, post)
     now = milliseconds_of(writes.new_id(shard_of(member.id)))
     poll = _poll(old, poll_of(said), now)
     draft = replace(draft_of(said), poll=poll, data=post.data)
-    await check_descriptions(visit, member, said.pictures)
+    await check_descriptions(ctx, member, said.pictures)
     # The revision that this creates must contain the previous descriptions.
     await posts.update(writes, member.id, post.id, draft, visibility=Visibility(said.visibility))
-    await describe_pictures(visit, member, said.pictures)
+    await describe_pictures(ctx, member, said.pictures)
     return f"/@{member.name}/{post.id}"
 
 
@@ -231,43 +231,43 @@ def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | No
     return replace(asked, seconds=seconds)
 
 
-async def history(visit: Visit, path: HistoryPath) -> Response:
+async def history(ctx: PageContext, path: HistoryPath) -> Response:
     """Show all revisions of a post, newest first, with their changes."""
-    entry = await entry_with_id(visit, path.id)
+    entry = await entry_with_id(ctx, path.id)
     if path.handle and path.handle.lower() != entry.author.member.name:
         raise NotFound("There is no such post")
-    former = await revisions(visit.graph, visit.viewer_id, entry.post.id)
+    former = await revisions(ctx.graph, ctx.viewer_id, entry.post.id)
     # One more than is shown, to compare the oldest one with.
     compared = former[-MOST_WORDINGS:]
     ids = {id_ for media_ids in (*(one.media for one in compared), entry.post.media) for id_ in media_ids}
-    nodes = await visit.graph.obj_get(list(ids)) if ids else {}
+    nodes = await ctx.graph.obj_get(list(ids)) if ids else {}
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
     # In a thread, since it may take a tenth of a second and would block other requests.
-    wordings = await asyncio.to_thread(wordings_of, visit, entry, former, media)
+    wordings = await asyncio.to_thread(wordings_of, ctx, entry, former, media)
     return await page(
-        visit,
+        ctx,
         "history",
-        title=visit.words.text("Edits"),
-        post=post_of(visit, entry),
+        title=ctx.words.text("Edits"),
+        post=post_of(ctx, entry),
         wordings=wordings,
         older=not wordings[-1].first,
     )
 
 
-async def ask(visit: Visit, path: OwnPostPath) -> Response:
-    member = visit.member
-    await own_post(visit.graph, member.id, path.id)
-    post = post_of(visit, await entry_with_id(visit, path.id))
+async def ask(ctx: PageContext, path: OwnPostPath) -> Response:
+    member = ctx.member
+    await own_post(ctx.graph, member.id, path.id)
+    post = post_of(ctx, await entry_with_id(ctx, path.id))
     to = local(path.to, post.path)
-    return await page(visit, "delete", title=visit.words.text("Delete the post"), post=post, to=to)
+    return await page(ctx, "delete", title=ctx.words.text("Delete the post"), post=post, to=to)
 
 
-async def delete(visit: Visit, asked: IdForm) -> Response:
-    member = visit.checked(asked)
-    await posts.delete(visit.writes, member.id, asked.id)
+async def delete(ctx: PageContext, asked: IdForm) -> Response:
+    member = ctx.checked(asked)
+    await posts.delete(ctx.writes, member.id, asked.id)
     mine = f"/@{member.name}"
     # The page of the deleted post no longer exists.
-    return visit.go(mine) if asked.to.startswith(f"{mine}/{asked.id}") else visit.back(asked, mine)
+    return ctx.go(mine) if asked.to.startswith(f"{mine}/{asked.id}") else ctx.back(asked, mine)
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:

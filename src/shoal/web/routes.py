@@ -7,7 +7,7 @@ from starlette.types import Receive, Scope, Send
 
 from shoal.core.errors import NotFound
 from shoal.http.routes import ANONYMOUS, Context, Route
-from shoal.mastodon_api.context import Front
+from shoal.mastodon_api.context import AppContext
 from shoal.settings import Settings
 from shoal.web import (
     account,
@@ -55,7 +55,7 @@ from shoal.web import (
 )
 from shoal.web import settings as settings_pages
 from shoal.web.errors import error_page
-from shoal.web.request_context import logged_in, visit_of
+from shoal.web.request_context import ctx_of, logged_in
 
 
 def pages(settings: Settings) -> tuple[Route, ...]:
@@ -106,10 +106,10 @@ def pages(settings: Settings) -> tuple[Route, ...]:
     )
 
 
-async def no_page(front: Front, scope: Scope, receive: Receive, send: Send) -> None:
+async def no_page(app_context: AppContext, scope: Scope, receive: Receive, send: Send) -> None:
     """Respond to a request for a path without a route."""
     request = Request(scope, receive)
-    caller = await logged_in(front, request) or ANONYMOUS
-    visit = await visit_of(Context(caller, request, front, {}))
-    response = await error_page(visit, NotFound("There is no such page"))
+    caller = await logged_in(app_context, request) or ANONYMOUS
+    ctx = await ctx_of(Context(caller, request, app_context, {}))
+    response = await error_page(ctx, NotFound("There is no such page"))
     await response(scope, receive, send)

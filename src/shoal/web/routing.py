@@ -32,14 +32,14 @@ from shoal.web.request_context import (
     TOKEN_MARK,
     Form,
     LogInFirst,
-    Visit,
+    PageContext,
     asked_language,
+    ctx_of,
     is_local,
-    visit_of,
 )
 
 P = TypeVar("P")
-PageHandler = Callable[[Visit, P], Awaitable[Response]]
+PageHandler = Callable[[PageContext, P], Awaitable[Response]]
 
 _MAX_PATH = 1_000
 _TAG_CHARACTERS = 24
@@ -53,47 +53,49 @@ class _Uncacheable(Exception):
         self.response = response
 
 
-async def _cached_page(visit: Visit, context: Context, handler: Callable[[Visit], Awaitable[Response]]) -> Response:
+async def _cached_page(
+    ctx: PageContext, context: Context, handler: Callable[[PageContext], Awaitable[Response]]
+) -> Response:
     """Return the current page, from the cache or from its handler. Raises the handler's errors."""
-    scope, caller, cache = context.request.scope, context.caller, context.deps.answers
+    scope, caller, cache = context.request.scope, context.caller, context.app.answers
     if cache is None or len(scope["query_string"]) > MAX_QUERY or len(scope["path"]) > _MAX_PATH:
-        return await handler(visit)
+        return await handler(ctx)
 
     async def make() -> Reply:
         # The viewer is part of the page, so read the member again.
-        response = await handler(replace(await visit_of(context), marked=True))
+        response = await handler(replace(await ctx_of(context), marked=True))
         if type(response) is not HTMLResponse or response.status_code != 200:
             raise _Uncacheable(response)
         return Reply(bytes(response.body))
 
     look = look_of(context.request.cookies.get(LOOK_COOKIE, ""))
-    viewer = (caller.member_id, caller.role, caller.unguarded, visit.words.code, look)
+    viewer = (caller.member_id, caller.role, caller.unguarded, ctx.words.code, look)
     try:
-        reply = await cache.get(("page", scope["path"], scope["query_string"], visit.partial, *viewer), make)
+        reply = await cache.get(("page", scope["path"], scope["query_string"], ctx.partial, *viewer), make)
     except _Uncacheable as other:
         return other.response
-    return _completed(visit, reply)
+    return _completed(ctx, reply)
 
 
-def _completed(visit: Visit, reply: Reply) -> Response:
+def _completed(ctx: PageContext, reply: Reply) -> Response:
     """Return a cached page with this response's values in place of its placeholders."""
     headers = dict(HEADERS)
     # A logged-in browser must not cache pages.
-    if visit.viewer is None and not visit.browser.is_new and (tag := _tag(visit, reply)):
+    if ctx.viewer is None and not ctx.browser.is_new and (tag := _tag(ctx, reply)):
         headers |= {"ETag": tag, "Cache-Control": "private, no-cache"}
-        if tag in visit.request.headers.get("if-none-match", ""):
+        if tag in ctx.request.headers.get("if-none-match", ""):
             return Response(status_code=NOT_MODIFIED, headers=headers)
-    body = encode(reply.body).replace(TOKEN_MARK.encode(), visit.browser.form_token.encode())
+    body = encode(reply.body).replace(TOKEN_MARK.encode(), ctx.browser.form_token.encode())
     response = HTMLResponse(body.replace(REQUEST_MARK.encode(), secrets.token_urlsafe(12).encode()), headers=headers)
-    visit.browser.keep(response)
-    pack(visit.request, response)
+    ctx.browser.keep(response)
+    pack(ctx.request, response)
     return response
 
 
-def _tag(visit: Visit, reply: Reply) -> str:
+def _tag(ctx: PageContext, reply: Reply) -> str:
     """Return a weak ETag that is valid in this browser only, because of the form token; empty for an uncached page."""
     tag = dict(reply.headers).get("ETag", "")
-    digest = sha256(f"{tag} {visit.browser.name}".encode()).hexdigest()
+    digest = sha256(f"{tag} {ctx.browser.name}".encode()).hexdigest()
     return f'W/"{digest[:_TAG_CHARACTERS]}"' if tag else ""
 
 
@@ -188,13 +190,13 @@ def form(
     )
 
 
-def _page_of(visit: Visit, params: object) -> str:
+def _page_of(ctx: PageContext, params: object) -> str:
     """Return the path of the page that sent the request or, for a page, of the page itself; empty if unknown."""
-    if visit.request.method == "GET" and not visit.partial:
-        return visit.path
+    if ctx.request.method == "GET" and not ctx.partial:
+        return ctx.path
     if isinstance(params, Form) and is_local(params.to):
         return params.to
-    origin, referrer = visit.front.at.root, visit.request.headers.get("referer", "")
+    origin, referrer = ctx.app.at.root, ctx.request.headers.get("referer", "")
     path = referrer.removeprefix(origin)
     return path if path != referrer and is_local(path) else ""
 
@@ -205,31 +207,31 @@ def _answering(
     """Return the handler as the dispatcher calls it: it renders errors as pages and redirects to the login page."""
     open_to_all = path.split("/")[1] in _ALWAYS_OPEN
 
-    async def handled(visit: Visit, params: P) -> Response:
-        if not (open_to_all or visit.viewer or visit.settings.public_pages):
+    async def handled(ctx: PageContext, params: P) -> Response:
+        if not (open_to_all or ctx.viewer or ctx.settings.public_pages):
             raise LogInFirst
-        return await handler(visit, params)
+        return await handler(ctx, params)
 
-    async def answered(visit: Visit, context: Context, params: P) -> Response:
+    async def answered(ctx: PageContext, context: Context, params: P) -> Response:
         try:
             if remembered:
-                return await _cached_page(visit, context, lambda marked: handled(marked, params))
-            return await handled(visit, params)
+                return await _cached_page(ctx, context, lambda marked: handled(marked, params))
+            return await handled(ctx, params)
         except LogInFirst:
-            return visit.go("/login", to=_page_of(visit, params))
+            return ctx.go("/login", to=_page_of(ctx, params))
         except SecondFactorNeeded:
-            return visit.go("/settings/second_factor", needed=1)
+            return ctx.go("/settings/second_factor", needed=1)
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors says what is shown)
-            return await error_page(visit, error)
+            return await error_page(ctx, error)
 
     @wraps(handler)
     async def answer(context: Context, params: P) -> Response:
-        visit = await visit_of(context)
-        response = await answered(visit, context, params)
+        ctx = await ctx_of(context)
+        response = await answered(ctx, context, params)
         language = asked_language(context.request)
         # A shared cache would hand the cookie to others.
         if language and "public" not in response.headers.get("Cache-Control", ""):
-            visit.keep_choice(response, LANGUAGE_COOKIE, language)
+            ctx.keep_choice(response, LANGUAGE_COOKIE, language)
         if secret:
             response.headers.update(_SECRET)
         return response

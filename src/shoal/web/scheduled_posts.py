@@ -21,7 +21,7 @@ from shoal.web.compose import local_time, visibility_words, wrong_of
 from shoal.web.compose_form import moment_in
 from shoal.web.form_errors import bare, complaint, sentence
 from shoal.web.rendering import BeforeQuery, next_of, page
-from shoal.web.request_context import IdForm, Visit
+from shoal.web.request_context import IdForm, PageContext
 from shoal.web.view_models import Photo, photo_of
 
 
@@ -42,26 +42,26 @@ class Planned(msgspec.Struct, frozen=True):
     """The URL of the compose form for it."""
 
 
-def refusal_of(visit: Visit, plan: ScheduledPost) -> str:
+def refusal_of(ctx: PageContext, plan: ScheduledPost) -> str:
     """Return why a scheduled post could not be published; empty if it was not refused."""
     field = plan.refused.partition(" ")[0].rstrip(":")
     text = bare(plan.refused, field if field in Draft.__struct_fields__ else "")
-    return sentence(complaint(visit.words, text)) if text else ""
+    return sentence(complaint(ctx.words, text)) if text else ""
 
 
-def _planned(visit: Visit, plan: ScheduledPost, draft: Draft, media: Mapping[int, Media], wrong: str) -> Planned:
+def _planned(ctx: PageContext, plan: ScheduledPost, draft: Draft, media: Mapping[int, Media], wrong: str) -> Planned:
     return Planned(
         id=plan.id,
-        when=visit.when(plan.at),
+        when=ctx.when(plan.at),
         at=local_time(plan.at, "UTC"),
         text=draft.text,
         spoiler=draft.spoiler,
-        photos=tuple(photo_of(visit, media[id_]) for id_ in draft.media if id_ in media),
-        audience=visibility_words(visit.words)[draft.visibility][0],
+        photos=tuple(photo_of(ctx, media[id_]) for id_ in draft.media if id_ in media),
+        audience=visibility_words(ctx.words)[draft.visibility][0],
         options=draft.poll.options if draft.poll else (),
-        refused=refusal_of(visit, plan),
+        refused=refusal_of(ctx, plan),
         wrong=wrong,
-        again=visit.url("/compose", scheduled=plan.id),
+        again=ctx.url("/compose", scheduled=plan.id),
     )
 
 
@@ -78,33 +78,32 @@ class RescheduleForm(IdForm, frozen=True, kw_only=True):
 _NO_ERRORS: Mapping[int, str] = MappingProxyType({})
 
 
-async def show(visit: Visit, query: BeforeQuery, wrong: Mapping[int, str] = _NO_ERRORS) -> Response:
+async def show(ctx: PageContext, query: BeforeQuery, wrong: Mapping[int, str] = _NO_ERRORS) -> Response:
     """List scheduled posts. `wrong` are errors by the id of the post that was not rescheduled."""
-    graph, member = visit.graph, visit.member
+    graph, member = ctx.graph, ctx.member
     found = await waiting(graph, member.id, query.cursor(_SIZE))
     drafts = [scheduled_posts.draft_of(one) for one in found.posts]
     nodes = await graph.obj_get(list({id_ for draft in drafts for id_ in draft.media}))
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
     plans = [
-        _planned(visit, one, draft, media, wrong.get(one.id, ""))
-        for one, draft in zip(found.posts, drafts, strict=True)
+        _planned(ctx, one, draft, media, wrong.get(one.id, "")) for one, draft in zip(found.posts, drafts, strict=True)
     ]
-    following = next_of(visit, "/scheduled", found.next)
-    title = visit.words.text("Scheduled posts")
-    return await page(visit, "scheduled", status=422 if wrong else 200, title=title, plans=plans, next=following)
+    following = next_of(ctx, "/scheduled", found.next)
+    title = ctx.words.text("Scheduled posts")
+    return await page(ctx, "scheduled", status=422 if wrong else 200, title=title, plans=plans, next=following)
 
 
-async def change(visit: Visit, asked: RescheduleForm) -> Response:
-    member, writes = visit.checked(asked), visit.writes
+async def change(ctx: PageContext, asked: RescheduleForm) -> Response:
+    member, writes = ctx.checked(asked), ctx.writes
     if asked.do == "cancel":
         await scheduled_posts.cancel(writes, member.id, asked.id)
-        return visit.go("/scheduled")
+        return ctx.go("/scheduled")
     try:
         await scheduled_posts.put_off(writes, member.id, asked.id, moment_in(asked.at, asked.zone))
     except InvalidInput as error:
-        (wrong,) = wrong_of(visit, error).values()
-        return await show(visit, BeforeQuery(), {asked.id: wrong})
-    return visit.go("/scheduled")
+        (wrong,) = wrong_of(ctx, error).values()
+        return await show(ctx, BeforeQuery(), {asked.id: wrong})
+    return ctx.go("/scheduled")
 
 
 ROUTES = (

@@ -21,7 +21,7 @@ from shoal.queries.search import ResultRange
 from shoal.search.query import misread
 from shoal.web import routing
 from shoal.web.rendering import BeforeQuery, page, part
-from shoal.web.request_context import Line, Visit
+from shoal.web.request_context import Line, PageContext
 from shoal.web.view_models import Face, PersonView, PostView, face_of, people_of, posts_of, tag_path
 
 _COMPLETIONS = 6
@@ -39,19 +39,19 @@ class Completion(msgspec.Struct, frozen=True):
     face: Face | None = None
 
 
-async def offer(visit: Visit, query: WordQuery) -> Response:
+async def offer(ctx: PageContext, query: WordQuery) -> Response:
     """Complete a tag or a handle; without suggestions while the index is unavailable."""
-    reads, viewer, limit = visit.reads, visit.member.id, ResultRange(_COMPLETIONS)
+    reads, viewer, limit = ctx.reads, ctx.member.id, ResultRange(_COMPLETIONS)
     try:
         if query.q.startswith("@"):
             people = await feed.members(reads, viewer, query.q[1:], limit) if query.q[1:] else []
-            offers = [Completion(f"@{one.member.name}", face=face_of(visit, one.member)) for one in people]
+            offers = [Completion(f"@{one.member.name}", face=face_of(ctx, one.member)) for one in people]
         else:
-            tags = await _tag_rows(visit, await feed.tags(reads, viewer, query.q, limit))
+            tags = await _tag_rows(ctx, await feed.tags(reads, viewer, query.q, limit))
             offers = [Completion(f"#{row.form}", row.uses) for row in tags]
     except (Unavailable, InvalidInput):
         offers = []
-    return part(visit, "suggestions", offers=offers)
+    return part(ctx, "suggestions", offers=offers)
 
 
 class FoundTag(NamedTuple):
@@ -101,20 +101,20 @@ class SearchResults(msgspec.Struct, frozen=True):
         return {"people": self.people, "posts": self.posts, "next": self.next, "end": ""}
 
 
-async def _tag_rows(visit: Visit, names: Sequence[str]) -> list[FoundTag]:
+async def _tag_rows(ctx: PageContext, names: Sequence[str]) -> list[FoundTag]:
     """Return tags with their number of uses, with one read."""
-    counts = await visit.reads.tags.counted(names) if names else {}
+    counts = await ctx.reads.tags.counted(names) if names else {}
     rows = []
     for name in names:
         tag = counts.get(name)
-        uses = visit.words.counted("%(n)s post", "%(n)s posts", tag.uses) if tag else ""
-        rows.append(FoundTag(tag.form if tag else name, tag_path(visit, name), uses))
+        uses = ctx.words.counted("%(n)s post", "%(n)s posts", tag.uses) if tag else ""
+        rows.append(FoundTag(tag.form if tag else name, tag_path(ctx, name), uses))
     return rows
 
 
-def _hint(visit: Visit, part: str) -> str:
+def _hint(ctx: PageContext, part: str) -> str:
     """Return a message for a query part whose operator has an invalid value."""
-    _ = visit.words.text
+    _ = ctx.words.text
     match part.removeprefix("-").partition(":")[0].lower():
         case "before" | "after" | "during":
             return _("%(part)s: write a day as in 2026-03-01.")
@@ -143,25 +143,23 @@ class OfferQuery(msgspec.Struct, frozen=True, kw_only=True):
     q: Line = ""
 
 
-async def search(visit: Visit, query: SearchQuery) -> Response:
+async def search(ctx: PageContext, query: SearchQuery) -> Response:
     """Show search results. A script that sends the query as it is typed gets only the results."""
     text = query.q.strip()
-    address = _local_path(visit, text)
-    if address and not visit.partial:
-        return visit.go(address)
-    found = await _found(visit, query, text)
-    if visit.partial:
+    address = _local_path(ctx, text)
+    if address and not ctx.partial:
+        return ctx.go(address)
+    found = await _found(ctx, query, text)
+    if ctx.partial:
         following_page = query.before or query.offset
-        return part(
-            visit, found.more_part if following_page else "found", found=found, address=address, **found.views()
-        )
-    title = visit.words.text("%(text)s · Search") % {"text": text} if text else visit.words.text("Search")
-    return await page(visit, "search", title=title, found=found, address=address, **found.views())
+        return part(ctx, found.more_part if following_page else "found", found=found, address=address, **found.views())
+    title = ctx.words.text("%(text)s · Search") % {"text": text} if text else ctx.words.text("Search")
+    return await page(ctx, "search", title=title, found=found, address=address, **found.views())
 
 
-def _local_path(visit: Visit, text: str) -> str:
+def _local_path(ctx: PageContext, text: str) -> str:
     """Return the path of a local member, post or tag for a URL or `@name@domain`; empty for others."""
-    at = visit.front.at
+    at = ctx.app.at
     domains = {at.domain.lower(), at.netloc.lower()}
     match = _HANDLE.fullmatch(text)
     if match is not None:
@@ -174,58 +172,58 @@ def _local_path(visit: Visit, text: str) -> str:
     return path if ours and _OURS.fullmatch(path) else ""
 
 
-async def _found(visit: Visit, query: SearchQuery, text: str) -> SearchResults:
+async def _found(ctx: PageContext, query: SearchQuery, text: str) -> SearchResults:
     """Return the results; none for an empty query or an address on another network."""
-    found = SearchResults(text, query.type, visit.viewer is not None)
+    found = SearchResults(text, query.type, ctx.viewer is not None)
     if not text:
         return found
-    if (match := _HANDLE.fullmatch(text)) is not None and not _local_path(visit, text):
+    if (match := _HANDLE.fullmatch(text)) is not None and not _local_path(ctx, text):
         return msgspec.structs.replace(found, elsewhere=match[2])
     try:
         people, tags, (posts, after) = await asyncio.gather(
-            _people(visit, query, text), _tags(visit, query, text), _posts(visit, query, text)
+            _people(ctx, query, text), _tags(ctx, query, text), _posts(ctx, query, text)
         )
     except Unavailable:
         return msgspec.structs.replace(found, away=True)
     most = {"people": _PEOPLE, "tags": _TAGS}.get(query.type, 0)
     full = most and len(people if query.type == "people" else tags) == most and query.offset + most < feed.MOST
-    following = visit.url("/search", q=text, type=query.type, offset=query.offset + most) if full else ""
+    following = ctx.url("/search", q=text, type=query.type, offset=query.offset + most) if full else ""
     if after:
-        following = visit.url("/search", q=text, type="posts", before=after)
+        following = ctx.url("/search", q=text, type="posts", before=after)
     return msgspec.structs.replace(
         found,
-        people=await people_of(visit, people),
-        tags=await _tag_rows(visit, tags),
-        posts=await posts_of(visit, posts),
+        people=await people_of(ctx, people),
+        tags=await _tag_rows(ctx, tags),
+        posts=await posts_of(ctx, posts),
         next=following,
-        misread=tuple(_hint(visit, part) % {"part": part} for part in misread(text))
+        misread=tuple(_hint(ctx, part) % {"part": part} for part in misread(text))
         if query.type in {"", "posts"}
         else (),
     )
 
 
-async def _people(visit: Visit, query: SearchQuery, text: str) -> list[Profile]:
+async def _people(ctx: PageContext, query: SearchQuery, text: str) -> list[Profile]:
     if query.type not in {"", "people"} or text.startswith("#") or _has_operator(text):
         return []
     part_ = ResultRange(_PEOPLE, query.offset) if query.type else ResultRange(_FEW_PEOPLE)
-    return await feed.members(visit.reads, visit.viewer_id, text.removeprefix("@"), part_)
+    return await feed.members(ctx.reads, ctx.viewer_id, text.removeprefix("@"), part_)
 
 
-async def _tags(visit: Visit, query: SearchQuery, text: str) -> list[str]:
+async def _tags(ctx: PageContext, query: SearchQuery, text: str) -> list[str]:
     if query.type not in {"", "tags"} or text.startswith("@") or _has_operator(text):
         return []
     part_ = ResultRange(_TAGS, query.offset) if query.type else ResultRange(_FEW_TAGS)
-    return await feed.tags(visit.reads, visit.viewer_id, text, part_)
+    return await feed.tags(ctx.reads, ctx.viewer_id, text, part_)
 
 
-async def _posts(visit: Visit, query: SearchQuery, text: str) -> tuple[Sequence[Entry], int]:
+async def _posts(ctx: PageContext, query: SearchQuery, text: str) -> tuple[Sequence[Entry], int]:
     """Return posts and the cursor of the next page (0 at the end). Only members can search posts."""
-    if query.type not in {"", "posts"} or visit.viewer_id is None or text.startswith("@"):
+    if query.type not in {"", "posts"} or ctx.viewer_id is None or text.startswith("@"):
         return [], 0
-    reads = visit.reads
+    reads = ctx.reads
     cursor = Cursor(query.before or MAX_TIME, 0, _POSTS)
-    found = await feed.posts(reads, visit.viewer_id, text, cursor)
-    entries = await filtered(reads.graph, visit.viewer_id, found, FilterContext.PUBLIC)
+    found = await feed.posts(reads, ctx.viewer_id, text, cursor)
+    entries = await filtered(reads.graph, ctx.viewer_id, found, FilterContext.PUBLIC)
     return entries, found[-1].id if len(found) == _POSTS else 0
 
 
@@ -233,24 +231,24 @@ def _has_operator(text: str) -> bool:
     return bool(re.search(r"(?:^|\s)-?(?:from|before|after|during|has|is|in|near|language):\S", text))
 
 
-async def offers(visit: Visit, query: OfferQuery) -> Response:
+async def offers(ctx: PageContext, query: OfferQuery) -> Response:
     """Suggest members and tags that complete the query, for the list below the search box."""
     before, _, last = query.q.rpartition(" ")
-    reads, viewer = visit.reads, visit.viewer_id
+    reads, viewer = ctx.reads, ctx.viewer_id
     found: list[SearchOffer] = []
     name = last.removeprefix("from:").removeprefix("@")
     try:
         if name and not last.startswith("#"):
             for one in await feed.members(reads, viewer, name, ResultRange(_OFFERED)):
-                face = face_of(visit, one.member)
+                face = face_of(ctx, one.member)
                 typed = f"{before} from:{face.name} ".lstrip() if last.startswith("from:") else ""
                 found.append(SearchOffer(face.shown, f"@{face.name}", face.path, face.avatar, typed))
         if last.removeprefix("#") and not last.startswith(("@", "from:")) and not before:
             tags = await feed.tags(reads, viewer, last, ResultRange(_OFFERED))
-            found += [SearchOffer(f"#{row.form}", row.uses, row.path) for row in await _tag_rows(visit, tags)]
+            found += [SearchOffer(f"#{row.form}", row.uses, row.path) for row in await _tag_rows(ctx, tags)]
     except Unavailable:
         found = []
-    return part(visit, "offers", offers=found[: 2 * _OFFERED], q=query.q)
+    return part(ctx, "offers", offers=found[: 2 * _OFFERED], q=query.q)
 
 
 ROUTES = (

@@ -14,7 +14,7 @@ from shoal.http.authentication import in_words
 from shoal.i18n import When
 from shoal.web import routing
 from shoal.web.rendering import BeforeQuery, next_of
-from shoal.web.request_context import Form, IdForm, Visit
+from shoal.web.request_context import Form, IdForm, PageContext
 from shoal.web.settings_layout import saved_at, settings_page
 
 
@@ -35,11 +35,11 @@ class SessionRow(NamedTuple):
     here: bool
 
 
-def _row(visit: Visit, session: Session, here: int) -> SessionRow:
+def _row(ctx: PageContext, session: Session, here: int) -> SessionRow:
     """Return a session. `here` is the id of this browser's token."""
-    token, app, _ = session.token, session.app, visit.words.text
+    token, app, _ = session.token, session.app, ctx.words.text
     browser, use = not token.app_id, session.token.use
-    program, here_now = program_of(visit, use), token.id == here
+    program, here_now = program_of(ctx, use), token.id == here
     if here_now:
         words = _("This browser")
     elif browser:
@@ -53,18 +53,18 @@ def _row(visit: Visit, session: Session, here: int) -> SessionRow:
         words,
         program,
         website,
-        visit.when(milliseconds_of(token.id)),
-        visit.words.day(use.at) if use.at else "",
+        ctx.when(milliseconds_of(token.id)),
+        ctx.words.day(use.at) if use.at else "",
         use.used_from or use.made_from,
         () if browser else tuple(_(line) for line in in_words(token.scopes)),
         here_now,
     )
 
 
-def program_of(visit: Visit, use: TokenUse) -> str:
+def program_of(ctx: PageContext, use: TokenUse) -> str:
     """Return the program and operating system of a use; empty if both are unknown."""
     if use.program and use.system:
-        return visit.words.text("%(program)s on %(system)s") % {"program": use.program, "system": use.system}
+        return ctx.words.text("%(program)s on %(system)s") % {"program": use.program, "system": use.system}
     return use.program or use.system
 
 
@@ -75,35 +75,35 @@ class SessionsQuery(BeforeQuery, frozen=True, kw_only=True):
     saved: bool = False
 
 
-async def show(visit: Visit, query: SessionsQuery) -> Response:
-    member, writes = visit.member, visit.writes
+async def show(ctx: PageContext, query: SessionsQuery) -> Response:
+    member, writes = ctx.member, ctx.writes
     found = await sessions.page(writes, member.id, query.cursor(_SIZE))
-    here = await _here(visit)
-    shown = [_row(visit, one, here) for one in found.sessions]
-    following = next_of(visit, "/settings/sessions", found.next)
-    days = visit.settings.token_days
-    return await settings_page(visit, "sessions", saved=query.saved, sessions=shown, next=following, days=days)
+    here = await _here(ctx)
+    shown = [_row(ctx, one, here) for one in found.sessions]
+    following = next_of(ctx, "/settings/sessions", found.next)
+    days = ctx.settings.token_days
+    return await settings_page(ctx, "sessions", saved=query.saved, sessions=shown, next=following, days=days)
 
 
-async def end(visit: Visit, asked: IdForm) -> Response:
-    member = visit.checked(asked)
-    here = await _here(visit)
-    await sessions.end(visit.writes, member.id, asked.id)
-    response = saved_at(visit, "sessions")
+async def end(ctx: PageContext, asked: IdForm) -> Response:
+    member = ctx.checked(asked)
+    here = await _here(ctx)
+    await sessions.end(ctx.writes, member.id, asked.id)
+    response = saved_at(ctx, "sessions")
     if asked.id == here:
-        visit.browser.log_out(response)
+        ctx.browser.log_out(response)
     return response
 
 
-async def end_others(visit: Visit, asked: Form) -> Response:
-    member = visit.checked(asked)
-    await sessions.end_others(visit.writes, member.id, await _here(visit))
-    return saved_at(visit, "sessions")
+async def end_others(ctx: PageContext, asked: Form) -> Response:
+    member = ctx.checked(asked)
+    await sessions.end_others(ctx.writes, member.id, await _here(ctx))
+    return saved_at(ctx, "sessions")
 
 
-async def _here(visit: Visit) -> int:
+async def _here(ctx: PageContext) -> int:
     """Return the id of this browser's token; 0 if it is not logged in."""
-    found = await sessions.of_browser(visit.writes, visit.browser.login)
+    found = await sessions.of_browser(ctx.writes, ctx.browser.login)
     return found.token.id if found else 0
 
 

@@ -20,15 +20,15 @@ from shoal.mastodon_api.instance import LANGUAGES as POST_LANGUAGES
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.layout import look_of
-from shoal.web.request_context import LANGUAGE_COOKIE, LOOK_COOKIE, Form, Visit
+from shoal.web.request_context import LANGUAGE_COOKIE, LOOK_COOKIE, Form, PageContext
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.view_models import face_of
 
 
-async def show_overview(visit: Visit, _params: None) -> Response:
-    member = visit.member
-    since = visit.words.day(member.created_at)
-    return await settings_page(visit, "", template="overview", face=face_of(visit, member), since=since)
+async def show_overview(ctx: PageContext, _params: None) -> Response:
+    member = ctx.member
+    since = ctx.words.day(member.created_at)
+    return await settings_page(ctx, "", template="overview", face=face_of(ctx, member), since=since)
 
 
 class AppearanceForm(Form, frozen=True, kw_only=True):
@@ -39,8 +39,8 @@ class AppearanceForm(Form, frozen=True, kw_only=True):
     language: Literal["browser", "en", "de"] = "browser"
 
 
-async def show_appearance(visit: Visit, query: SettingsQuery) -> Response:
-    _, cookies = visit.words.text, visit.request.cookies
+async def show_appearance(ctx: PageContext, query: SettingsQuery) -> Response:
+    _, cookies = ctx.words.text, ctx.request.cookies
     schemes = (
         ("system", _("As the system"), _("Light by day and dark by night, where the system does so")),
         ("light", _("Light"), ""),
@@ -48,7 +48,7 @@ async def show_appearance(visit: Visit, query: SettingsQuery) -> Response:
     )
     chosen = cookies.get(LANGUAGE_COOKIE, "")
     return await settings_page(
-        visit,
+        ctx,
         "appearance",
         saved=query.saved,
         look=look_of(cookies.get(LOOK_COOKIE, "")),
@@ -58,14 +58,14 @@ async def show_appearance(visit: Visit, query: SettingsQuery) -> Response:
     )
 
 
-async def save_appearance(visit: Visit, asked: AppearanceForm) -> Response:
+async def save_appearance(ctx: PageContext, asked: AppearanceForm) -> Response:
     """Store the appearance in cookies of this browser."""
-    visit.check_sent(asked)
+    ctx.check_sent(asked)
     flags = [flag for flag in ("contrast", "dense", "still") if getattr(asked, flag)]
     look = "-".join([asked.scheme if asked.scheme != "system" else "", *flags]).strip("-")
-    response = saved_at(visit, "appearance")
-    visit.keep_choice(response, LOOK_COOKIE, look)
-    visit.keep_choice(response, LANGUAGE_COOKIE, "" if asked.language == "browser" else asked.language)
+    response = saved_at(ctx, "appearance")
+    ctx.keep_choice(response, LOOK_COOKIE, look)
+    ctx.keep_choice(response, LANGUAGE_COOKIE, "" if asked.language == "browser" else asked.language)
     return response
 
 
@@ -75,8 +75,8 @@ class PostingForm(Form, frozen=True, kw_only=True):
     default_language: Annotated[str, Meta(max_length=100)] = ""
 
 
-async def show_posting(visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT) -> Response:
-    _, member = visit.words.text, visit.member
+async def show_posting(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT) -> Response:
+    _, member = ctx.words.text, ctx.member
     visibilities = (
         (Visibility.PUBLIC, _("Everybody"), _("In public lists, under tags and in search")),
         (
@@ -90,7 +90,7 @@ async def show_posting(visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wr
     own = member.default_language
     languages = {"": _("The language of these pages"), **({own: own} if own and own not in known else {}), **known}
     return await settings_page(
-        visit,
+        ctx,
         "posting",
         wrong=wrong,
         saved=query.saved,
@@ -100,18 +100,18 @@ async def show_posting(visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wr
     )
 
 
-async def save_posting(visit: Visit, asked: PostingForm) -> Response:
-    member = visit.checked(asked)
+async def save_posting(ctx: PageContext, asked: PostingForm) -> Response:
+    member = ctx.checked(asked)
     change = ProfileChange(
         default_visibility=Visibility(asked.default_visibility),
         default_sensitive=asked.default_sensitive,
         default_language=asked.default_language,
     )
     try:
-        await members.update_profile(visit.writes, member.id, change)
+        await members.update_profile(ctx.writes, member.id, change)
     except InvalidInput as error:
-        return await show_posting(visit, wrong=wrong_of(visit.words, error))
-    return saved_at(visit, "posting")
+        return await show_posting(ctx, wrong=wrong_of(ctx.words, error))
+    return saved_at(ctx, "posting")
 
 
 class PrivacyForm(Form, frozen=True, kw_only=True):
@@ -127,10 +127,10 @@ class PrivacyForm(Form, frozen=True, kw_only=True):
 
 
 async def show_privacy(
-    visit: Visit, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: PrivacyForm | None = None
+    ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: PrivacyForm | None = None
 ) -> Response:
     """Show the settings as they are or, after an error, as typed."""
-    _, member = visit.words.text, visit.member
+    _, member = ctx.words.text, ctx.member
     places = (
         (PlacePrecision.NONE, _("Not at all"), ""),
         (PlacePrecision.KM10, _("To ten kilometres"), _("About the town")),
@@ -138,11 +138,11 @@ async def show_privacy(
         (PlacePrecision.M100, _("To a hundred metres"), _("About the street")),
         (PlacePrecision.EXACT, _("Exactly"), _("The very spot, your home too")),
     )
-    return await settings_page(visit, "privacy", wrong=wrong, saved=query.saved, typed=typed or member, places=places)
+    return await settings_page(ctx, "privacy", wrong=wrong, saved=query.saved, typed=typed or member, places=places)
 
 
-async def save_privacy(visit: Visit, asked: PrivacyForm) -> Response:
-    member = visit.checked(asked)
+async def save_privacy(ctx: PageContext, asked: PrivacyForm) -> Response:
+    member = ctx.checked(asked)
     change = ProfileChange(
         locked=asked.locked,
         hides_connections=asked.hides_connections,
@@ -153,12 +153,12 @@ async def save_privacy(visit: Visit, asked: PrivacyForm) -> Response:
         place_precision=asked.place_precision,
     )
     try:
-        await members.update_profile(visit.writes, member.id, change)
+        await members.update_profile(ctx.writes, member.id, change)
     except InvalidInput as error:
-        none = visit.words.text("This account has no e-mail address.")
-        wrong = wrong_of(visit.words, error, findable_by_email=none)
-        return await show_privacy(visit, wrong=wrong, typed=asked)
-    return saved_at(visit, "privacy")
+        none = ctx.words.text("This account has no e-mail address.")
+        wrong = wrong_of(ctx.words, error, findable_by_email=none)
+        return await show_privacy(ctx, wrong=wrong, typed=asked)
+    return saved_at(ctx, "privacy")
 
 
 ROUTES = (

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from shoal.core.signup import may_invite
 from shoal.web.form_errors import RIGHT, Wrong
 from shoal.web.rendering import page
-from shoal.web.request_context import LogInFirst, Visit
+from shoal.web.request_context import LogInFirst, PageContext
 
 
 class Section(NamedTuple):
@@ -25,16 +25,16 @@ class SettingsGroup(NamedTuple):
     sections: tuple[Section, ...]
 
 
-def groups_of(visit: Visit) -> tuple[SettingsGroup, ...]:
+def groups_of(ctx: PageContext) -> tuple[SettingsGroup, ...]:
     """Return the settings available to the viewer; anonymous viewers have only the appearance."""
-    _, writes, archives = visit.words.text, visit.writes, visit.front.archives
+    _, writes, archives = ctx.words.text, ctx.writes, ctx.app.archives
     browser = SettingsGroup(
         _("This browser"),
         (Section("appearance", "palette", _("Appearance"), _("Light or dark, contrast, language")),),
     )
-    if visit.viewer is None:
+    if ctx.viewer is None:
         return (browser,)
-    invites = may_invite(writes.inviters, visit.viewer)
+    invites = may_invite(writes.inviters, ctx.viewer)
     imports = archives is not None and archives.most_bytes > 0
     invitations = Section("invitations", "send", _("Invitations"), _("Links by which others join"))
     moving_in = Section("import", "upload", _("Move in"), _("Your posts from another network"))
@@ -86,7 +86,7 @@ NOT_SAVED = SettingsQuery()
 
 
 async def settings_page(
-    visit: Visit,
+    ctx: PageContext,
     key: str,
     *,
     template: str = "",
@@ -96,13 +96,13 @@ async def settings_page(
     **views: object,
 ) -> Response:
     """Return the page of a section; `status` is as in `page`. Raises `LogInFirst` for anonymous viewers."""
-    if visit.viewer is None and key != "appearance":
+    if ctx.viewer is None and key != "appearance":
         raise LogInFirst
-    groups = groups_of(visit)
+    groups = groups_of(ctx)
     names = {section.key: section.words for group in groups for section in group.sections}
-    heading = names.get(key, visit.words.text("Settings"))
+    heading = names.get(key, ctx.words.text("Settings"))
     return await page(
-        visit,
+        ctx,
         f"settings/{template or key}",
         status=status,
         title=heading,
@@ -114,6 +114,6 @@ async def settings_page(
     )
 
 
-def saved_at(visit: Visit, key: str) -> Response:
+def saved_at(ctx: PageContext, key: str) -> Response:
     """Redirect to a section with a message that it was saved."""
-    return visit.go(f"/settings/{key}", saved=1)
+    return ctx.go(f"/settings/{key}", saved=1)

@@ -19,7 +19,7 @@ from shoal.web.authentication import begin
 from shoal.web.explore import WallPhoto, wall_of
 from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Line, Text, Visit
+from shoal.web.request_context import Form, Line, PageContext, Text
 from shoal.web.view_models import face_of
 
 
@@ -54,108 +54,108 @@ _PHOTOS = 8
 """Photos next to the form."""
 
 
-async def form(visit: Visit, path: InvitePath | None) -> Response:
+async def form(ctx: PageContext, path: InvitePath | None) -> Response:
     """Show the sign-up form, with the name of the member who sent the invitation if there is one.
 
     While registrations are closed to the viewer, show a page with the alternatives.
     """
-    if visit.viewer is not None:
-        return visit.go("/")
-    return await _form(visit, SignUpForm(invite_code=path.code if path else ""))
+    if ctx.viewer is not None:
+        return ctx.go("/")
+    return await _form(ctx, SignUpForm(invite_code=path.code if path else ""))
 
 
-async def sign_up(visit: Visit, asked: SignUpForm) -> Response:
+async def sign_up(ctx: PageContext, asked: SignUpForm) -> Response:
     """Create an account. A member who needs no approval is logged in and redirected to the onboarding."""
-    visit.check_sent(asked)
+    ctx.check_sent(asked)
     if asked.homepage:
-        unread = visit.words.text("It seems that a program filled this in. If you are a person, please try once more.")
-        return await _form(visit, asked, {"": unread})
+        unread = ctx.words.text("It seems that a program filled this in. If you are a person, please try once more.")
+        return await _form(ctx, asked, {"": unread})
     try:
         joining = Joining(
             username=asked.username.strip(),
             email=asked.email,
             password=asked.password,
             agreement=asked.agreement,
-            language=visit.words.code,
+            language=ctx.words.code,
             reason=asked.reason.strip(),
             invite_code=asked.invite_code,
             proof=asked.proof,
         )
-        member = await join(visit.anonymous, joining)
+        member = await join(ctx.anonymous, joining)
     except InvalidInput as error:
-        return await _form(visit, asked, wrong_of(visit.words, error, **_rules(visit)))
+        return await _form(ctx, asked, wrong_of(ctx.words, error, **_rules(ctx)))
     except NotAllowed:
-        return await _form(visit, asked)
+        return await _form(ctx, asked)
     if member.unconfirmed:
-        return visit.go("/signup/confirm")
+        return ctx.go("/signup/confirm")
     if member.pending:
-        return visit.go("/signup/waiting")
-    return await begin(visit, member, "/welcome/interests")
+        return ctx.go("/signup/waiting")
+    return await begin(ctx, member, "/welcome/interests")
 
 
-async def waiting(visit: Visit, _params: None) -> Response:
+async def waiting(ctx: PageContext, _params: None) -> Response:
     """Show the page for members who wait for approval."""
-    return await page(visit, "signup_waiting", title=visit.words.text("Thank you"))
+    return await page(ctx, "signup_waiting", title=ctx.words.text("Thank you"))
 
 
-async def unconfirmed(visit: Visit, _params: None) -> Response:
+async def unconfirmed(ctx: PageContext, _params: None) -> Response:
     """Show the page for members who must confirm their email address."""
-    return await page(visit, "signup_confirm", title=visit.words.text("Check your mail"))
+    return await page(ctx, "signup_confirm", title=ctx.words.text("Check your mail"))
 
 
-async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Response:
-    title, settings = visit.words.text("Join"), visit.settings
+async def _form(ctx: PageContext, asked: SignUpForm, wrong: Wrong = RIGHT) -> Response:
+    title, settings = ctx.words.text("Join"), ctx.settings
     offer = None
     try:
         if asked.invite_code:
-            offer = await invitations.offered(visit.writes, asked.invite_code)
-        approval = needs_approval(visit.anonymous, invited=offer is not None)
+            offer = await invitations.offered(ctx.writes, asked.invite_code)
+        approval = needs_approval(ctx.anonymous, invited=offer is not None)
     except InvalidInput as error:
-        title = visit.words.text("Invitation")
-        views = {"why": told(visit.words, error), "may_join": settings.registrations, "shown": settings}
-        return await page(visit, "invitation_over", status=410, title=title, **views)
+        title = ctx.words.text("Invitation")
+        views = {"why": told(ctx.words, error), "may_join": settings.registrations, "shown": settings}
+        return await page(ctx, "invitation_over", status=410, title=title, **views)
     except NotAllowed:
-        status = 403 if visit.request.method == "POST" else 200
+        status = 403 if ctx.request.method == "POST" else 200
         shut = not settings.registrations and offer is None
-        return await page(visit, "signup_shut", status=status, title=title, shut=shut, shown=settings)
+        return await page(ctx, "signup_shut", status=status, title=title, shut=shut, shown=settings)
     return await page(
-        visit,
+        ctx,
         "signup",
         title=title,
         typed=asked,
         wrong=wrong,
         approval=approval,
         shown=settings,
-        work=_work(visit) if offer is None else None,
-        wall=await _wall(visit),
-        inviter=face_of(visit, offer.inviter) if offer else None,
+        work=_work(ctx) if offer is None else None,
+        wall=await _wall(ctx),
+        inviter=face_of(ctx, offer.inviter) if offer else None,
         follows=offer is not None and offer.invitation.follow,
     )
 
 
-def _work(visit: Visit) -> AskedWork | None:
+def _work(ctx: PageContext) -> AskedWork | None:
     """Return the proof-of-work challenge, or None if there is none."""
-    front = visit.front
-    if not front.settings.signup_work:
+    app_context = ctx.app
+    if not app_context.settings.signup_work:
         return None
-    return AskedWork(front.settings.signup_work, time.time_ns() // 1_000_000_000, front.at.netloc)
+    return AskedWork(app_context.settings.signup_work, time.time_ns() // 1_000_000_000, app_context.at.netloc)
 
 
-async def _wall(visit: Visit) -> list[WallPhoto]:
+async def _wall(ctx: PageContext) -> list[WallPhoto]:
     """Return photos for anonymous visitors; none if the network is closed to them."""
-    if not visit.settings.public_pages:
+    if not ctx.settings.public_pages:
         return []
-    return wall_of(visit, await trends.page(visit.reads, None, _PHOTOS))
+    return wall_of(ctx, await trends.page(ctx.reads, None, _PHOTOS))
 
 
-def _rules(visit: Visit) -> dict[str, str]:
-    _ = visit.words.text
+def _rules(ctx: PageContext) -> dict[str, str]:
+    _ = ctx.words.text
     return {
         "username": _("A user name is made of the letters a to z, digits and the underscore, 30 at most."),
         "email": _("This is no e-mail address. One looks like name@example.org."),
-        "password": password_length(visit),
+        "password": password_length(ctx),
         "proof": _("Your device counted for too long, or for another name. Please try once more."),
-        "reason": _("This is too long: %(most)s characters at most.") % {"most": visit.limits.reason},
+        "reason": _("This is too long: %(most)s characters at most.") % {"most": ctx.limits.reason},
     }
 
 

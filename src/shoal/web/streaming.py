@@ -15,44 +15,44 @@ from shoal.queries.streaming import Arrived, Edited, News, Notified, OfViewer, R
 from shoal.streaming.subscriptions import HOME
 from shoal.web.layout import places_of
 from shoal.web.rendering import part_html
-from shoal.web.request_context import Visit, logged_in, visit_of
+from shoal.web.request_context import PageContext, ctx_of, logged_in
 from shoal.web.view_models import answered, post_of
 
 
 async def live(context: Context, _params: None) -> Response:
     """Stream the events of the member's home to the browser."""
-    front, request = context.deps, context.request
+    app_context, request = context.app, context.request
     if context.caller.member_id is None:
         raise Unauthenticated("log in first")
     stack = AsyncExitStack()
     after = request.headers.get("last-event-id") or None
-    connection = await stack.enter_async_context(front.streams.listening(context.caller, HOME, after))
+    connection = await stack.enter_async_context(app_context.streams.listening(context.caller, HOME, after))
 
     async def lines(heard: Heard) -> bytes:
-        now = await visit_of(context)
-        return b"".join([await _event(now, one) for one in await told(front.reads, connection, heard)])
+        now = await ctx_of(context)
+        return b"".join([await _event(now, one) for one in await told(app_context.reads, connection, heard)])
 
     async def check() -> None:
-        front.ip_guard.check(request.scope)
-        if await logged_in(front, request) is None:
+        app_context.ip_guard.check(request.scope)
+        if await logged_in(app_context, request) is None:
             raise Unauthenticated
 
-    return EventStream(front.streams, connection, stack, lines, check)
+    return EventStream(app_context.streams, connection, stack, lines, check)
 
 
-async def _event(visit: Visit, one: News | OfViewer) -> bytes:
+async def _event(ctx: PageContext, one: News | OfViewer) -> bytes:
     """Return an event in the `text/event-stream` format; empty for an event that no page shows."""
     if isinstance(one, Arrived) and one.entry.post.visibility is Visibility.DIRECT:
         return b""
     match one:
         case Arrived() | Edited():
-            post = post_of(visit, one.entry, await answered(visit, [one.entry]))
+            post = post_of(ctx, one.entry, await answered(ctx, [one.entry]))
             name = "post" if isinstance(one, Arrived) else "changed"
-            return _lines(name, part_html(visit, "post", post=post), one.position)
+            return _lines(name, part_html(ctx, "post", post=post), one.position)
         case Removed():
             return _lines("gone", str(one.id), one.position)
         case Notified():
-            return _lines("places", part_html(visit, "badge", places=await places_of(visit)), one.position)
+            return _lines("places", part_html(ctx, "badge", places=await places_of(ctx)), one.position)
     return b""
 
 

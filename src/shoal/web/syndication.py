@@ -29,7 +29,7 @@ from shoal.queries import posts, public_timelines
 from shoal.queries.hydration import Entry, Profile
 from shoal.queries.pipeline import Page
 from shoal.queries.posts import MemberFeedQuery
-from shoal.web.request_context import Visit
+from shoal.web.request_context import PageContext
 from shoal.web.view_models import Photo, photo_of
 
 CONTENT_TYPE = "application/atom+xml; charset=utf-8"
@@ -49,8 +49,8 @@ class AtomChannel(NamedTuple):
     icon: str = ""
 
 
-def _atom(visit: Visit, channel: AtomChannel, entries: Sequence[Entry]) -> bytes:
-    feed = Element("feed", {"xmlns": _ATOM, "xml:lang": visit.words.code})
+def _atom(ctx: PageContext, channel: AtomChannel, entries: Sequence[Entry]) -> bytes:
+    feed = Element("feed", {"xmlns": _ATOM, "xml:lang": ctx.words.code})
     _text(feed, "id", channel.page)
     _text(feed, "title", channel.title)
     if channel.subtitle:
@@ -62,16 +62,16 @@ def _atom(visit: Visit, channel: AtomChannel, entries: Sequence[Entry]) -> bytes
         _text(feed, "icon", channel.icon)
     SubElement(feed, "generator", {"version": version("shoal")}).text = "Shoal"
     for entry in entries:
-        _entry(visit, feed, entry)
+        _entry(ctx, feed, entry)
     return bytes(tostring(feed, encoding="utf-8", xml_declaration=True))
 
 
-def _entry(visit: Visit, feed: Element, entry: Entry) -> None:
-    post, author, at = entry.post, entry.author.member, visit.front.at
+def _entry(ctx: PageContext, feed: Element, entry: Entry) -> None:
+    post, author, at = entry.post, entry.author.member, ctx.app.at
     address = at.status(author.name, post.id)
     made = SubElement(feed, "entry")
     _text(made, "id", address)
-    _text(made, "title", _title(visit, post, author))
+    _text(made, "title", _title(ctx, post, author))
     _text(made, "published", _moment(post.created_at))
     _text(made, "updated", _moment(_changed(post)))
     _link(made, "alternate", address, "text/html")
@@ -82,19 +82,19 @@ def _entry(visit: Visit, feed: Element, entry: Entry) -> None:
         SubElement(made, "category", {"term": tag, "scheme": f"{at.root}/tags/"})
     shown = () if post.spoiler or is_sensitive(post, author) else entry.media
     for media in shown:
-        _enclose(visit, made, media)
+        _enclose(ctx, made, media)
     content = SubElement(made, "content", {"type": "html"})
-    content.text = _clean(_content(visit, entry, shown))
+    content.text = _clean(_content(ctx, entry, shown))
 
 
-def _title(visit: Visit, post: Post, author: Member) -> str:
+def _title(ctx: PageContext, post: Post, author: Member) -> str:
     words = post.spoiler or plain_excerpt(post.text, _TITLE)
-    return words or visit.words.text("By %(name)s") % {"name": author.shown_name}
+    return words or ctx.words.text("By %(name)s") % {"name": author.shown_name}
 
 
-def _content(visit: Visit, entry: Entry, shown: Iterable[Media]) -> str:
+def _content(ctx: PageContext, entry: Entry, shown: Iterable[Media]) -> str:
     """Return a post as HTML. For a post with a content warning it is only the warning, because feed readers show everything."""
-    post, at = entry.post, visit.front.at
+    post, at = entry.post, ctx.app.at
     if post.spoiler:
         return f"<p>{escape(post.spoiler)}</p>"
     pictures = "".join(
@@ -105,12 +105,12 @@ def _content(visit: Visit, entry: Entry, shown: Iterable[Media]) -> str:
     return pictures + at.html(post.text, post.mentions)
 
 
-def _enclose(visit: Visit, made: Element, media: Media) -> None:
+def _enclose(ctx: PageContext, made: Element, media: Media) -> None:
     key = media.key or media.preview_key
     if not key:
         return
     kind = guess_type(key)[0] or ("image/jpeg" if media.kind is MediaKind.IMAGE else "application/octet-stream")
-    link = _link(made, "enclosure", visit.front.at.media(key), kind)
+    link = _link(made, "enclosure", ctx.app.at.media(key), kind)
     if media.description:
         link.set("title", _clean(media.description))
 
@@ -146,34 +146,34 @@ def ending_of(name: str) -> tuple[str, str]:
     return (stem, ending.lower()) if dot and ending.lower() in {_OURS, _COMMON} else (name, "")
 
 
-async def of_member(visit: Visit, member: Member, ending: str) -> Response:
+async def of_member(ctx: PageContext, member: Member, ending: str) -> Response:
     """Return a feed of the member's public posts, newest first, without comments and shares."""
-    at, path = visit.front.at, f"/@{member.name}"
+    at, path = ctx.app.at, f"/@{member.name}"
     if ending == _COMMON:
-        return visit.go(f"{path}.{_OURS}")
+        return ctx.go(f"{path}.{_OURS}")
     query = MemberFeedQuery(no_comments=True, no_shares=True, public_only=True)
-    found = await posts.authored_page(visit.reads, None, member.id, Cursor(limit=_ENTRIES), query)
+    found = await posts.authored_page(ctx.reads, None, member.id, Cursor(limit=_ENTRIES), query)
     page = at.account(member.name)
     shown = f"{member.shown_name} (@{member.name})"
     icon = at.avatar(still_of(member.avatar))
-    return _feed(visit, AtomChannel(f"{page}.{_OURS}", page, shown, plain_excerpt(member.note, 300), icon), found)
+    return _feed(ctx, AtomChannel(f"{page}.{_OURS}", page, shown, plain_excerpt(member.note, 300), icon), found)
 
 
-async def of_tag(visit: Visit, tag: str, ending: str) -> Response:
+async def of_tag(ctx: PageContext, tag: str, ending: str) -> Response:
     """Return a feed of the newest public posts with a tag."""
     if ending == _COMMON:
-        return visit.go(f"/tags/{tag}.{_OURS}")
+        return ctx.go(f"/tags/{tag}.{_OURS}")
     query = public_timelines.TagQuery(frozenset((tag,)))
-    found = await public_timelines.tag_page(visit.reads, None, query, Cursor(limit=_ENTRIES))
-    page = visit.front.at.tag(tag)
-    return _feed(visit, AtomChannel(f"{page}.{_OURS}", page, f"#{tag} · {visit.settings.title}"), found)
+    found = await public_timelines.tag_page(ctx.reads, None, query, Cursor(limit=_ENTRIES))
+    page = ctx.app.at.tag(tag)
+    return _feed(ctx, AtomChannel(f"{page}.{_OURS}", page, f"#{tag} · {ctx.settings.title}"), found)
 
 
-def _feed(visit: Visit, channel: AtomChannel, found: Page) -> Response:
-    body = _atom(visit, channel, found.entries)
+def _feed(ctx: PageContext, channel: AtomChannel, found: Page) -> Response:
+    body = _atom(ctx, channel, found.entries)
     version = f'"{sha256(body).hexdigest()[:20]}"'
-    headers = {"ETag": version, "Cache-Control": visit.kept_by_anybody(300), "Vary": "Accept-Language"}
-    if version in visit.request.headers.get("if-none-match", ""):
+    headers = {"ETag": version, "Cache-Control": ctx.kept_by_anybody(300), "Vary": "Accept-Language"}
+    if version in ctx.request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=CONTENT_TYPE)
 
@@ -202,24 +202,24 @@ class Card(msgspec.Struct, frozen=True):
     atom: str = ""
 
 
-def post_card(visit: Visit, entry: Entry) -> Card | None:
+def post_card(ctx: PageContext, entry: Entry) -> Card | None:
     """Return the metadata of a post, or None unless it is public."""
     post, author = entry.post, entry.author.member
     if post.visibility not in OPEN:
         return None
-    at, shown = visit.front.at, author.shown_name
+    at, shown = ctx.app.at, author.shown_name
     url = at.status(author.name, post.id)
     hides = bool(post.spoiler) or is_sensitive(post, author)
-    pictures = () if hides else tuple(photo_of(visit, one) for one in entry.media if one.kind is not MediaKind.AUDIO)
+    pictures = () if hides else tuple(photo_of(ctx, one) for one in entry.media if one.kind is not MediaKind.AUDIO)
     words = post.spoiler or plain_excerpt(post.text, _WORDS)
-    made = visit.when(post.created_at).iso
+    made = ctx.when(post.created_at).iso
     data = {
         "@context": _CONTEXT,
         "@type": "SocialMediaPosting",
         "@id": url,
         "url": url,
         "datePublished": made,
-        "author": _person(visit, author),
+        "author": _person(ctx, author),
         "text": words,
         "image": [one.large or one.preview for one in pictures],
         "interactionStatistic": [_number("LikeAction", entry.likes), _number("CommentAction", entry.comments)],
@@ -240,8 +240,8 @@ def post_card(visit: Visit, entry: Entry) -> Card | None:
     )
 
 
-def profile_card(visit: Visit, profile: Profile) -> Card:
-    member, at = profile.member, visit.front.at
+def profile_card(ctx: PageContext, profile: Profile) -> Card:
+    member, at = profile.member, ctx.app.at
     url = at.account(member.name)
     words = plain_excerpt(member.note, _WORDS)
     picture = Photo(0, "image", at.avatar(still_of(member.avatar)), "", "", 400, 400, "", "r100", "f22", "", "")
@@ -250,7 +250,7 @@ def profile_card(visit: Visit, profile: Profile) -> Card:
         "@type": "ProfilePage",
         "url": url,
         "mainEntity": {
-            **_person(visit, member),
+            **_person(ctx, member),
             "description": words,
             "image": picture.preview,
             "interactionStatistic": [_number("FollowAction", profile.followers)],
@@ -271,8 +271,8 @@ def profile_card(visit: Visit, profile: Profile) -> Card:
     )
 
 
-def _person(visit: Visit, member: Member) -> dict[str, Any]:
-    url = visit.front.at.account(member.name)
+def _person(ctx: PageContext, member: Member) -> dict[str, Any]:
+    url = ctx.app.at.account(member.name)
     return {
         "@type": "Person",
         "name": member.display_name or member.name,

@@ -22,7 +22,7 @@ from shoal.tagcloud.cloud import DailyUses, RelatedTag, TagSummary, Trend
 from shoal.tagcloud.contract import DAY_MS
 from shoal.web import routing, syndication
 from shoal.web.rendering import BeforeQuery, feed_page, next_of, part
-from shoal.web.request_context import Form, TagName, Visit
+from shoal.web.request_context import Form, PageContext, TagName
 from shoal.web.timelines import home_tabs
 from shoal.web.view_models import tag_path
 
@@ -66,35 +66,35 @@ class TagView(msgspec.Struct, frozen=True):
 
 
 def _tag_view(
-    visit: Visit, name: str, found: TagSummary | None, alike: Sequence[RelatedTag], *, following: bool
+    ctx: PageContext, name: str, found: TagSummary | None, alike: Sequence[RelatedTag], *, following: bool
 ) -> TagView:
-    words = visit.words
+    words = ctx.words
     icon, said = _TRENDS[found.trend] if found else ("hash", "")
     return TagView(
         name,
         found.form if found else name,
-        tag_path(visit, name),
+        tag_path(ctx, name),
         following,
         words.counted("%(n)s post", "%(n)s posts", found.uses) if found else "",
         words.text(said) if said else "",
         icon,
-        tuple(_days(visit, found)) if found else (),
-        tuple(_reasons(visit, found)) if found else (),
+        tuple(_days(ctx, found)) if found else (),
+        tuple(_reasons(ctx, found)) if found else (),
         found.merged if found else (),
-        tuple((one.form, tag_path(visit, one.name)) for one in alike),
+        tuple((one.form, tag_path(ctx, one.name)) for one in alike),
     )
 
 
-def _days(visit: Visit, tag: DailyUses) -> Iterator[DayBar]:
+def _days(ctx: PageContext, tag: DailyUses) -> Iterator[DayBar]:
     most = max(1, *(day.uses for day in tag.days))
     for day in reversed(tag.days):
         at = datetime.fromtimestamp(day.day * DAY_MS / 1000, UTC)
         height = max(_LEAST, round(_HIGH * day.uses / most, 1)) if day.uses else _LEAST
-        yield DayBar(format_date(at, "EEE", locale=visit.words.code), visit.words.number(day.uses), height)
+        yield DayBar(format_date(at, "EEE", locale=ctx.words.code), ctx.words.number(day.uses), height)
 
 
-def _reasons(visit: Visit, tag: TagSummary) -> Iterator[str]:
-    words, _ = visit.words, visit.words.text
+def _reasons(ctx: PageContext, tag: TagSummary) -> Iterator[str]:
+    words, _ = ctx.words, ctx.words.text
     if tag.recent_uses:
         yield words.counted(
             "Used %(n)s time since yesterday, %(by)s.",
@@ -124,68 +124,68 @@ class TagForm(Form, frozen=True, kw_only=True):
     do: Literal["follow", "unfollow"]
 
 
-async def tag(visit: Visit, path: TagPath) -> Response:
+async def tag(ctx: PageContext, path: TagPath) -> Response:
     stem, ending = syndication.ending_of(path.name)
     name = _checked(stem)
     if ending:
-        return await syndication.of_tag(visit, name, ending)
-    reads = visit.reads
+        return await syndication.of_tag(ctx, name, ending)
+    reads = ctx.reads
     found = await public_timelines.tag_page(
-        reads, visit.viewer_id, public_timelines.TagQuery(frozenset((name,))), path.cursor()
+        reads, ctx.viewer_id, public_timelines.TagQuery(frozenset((name,))), path.cursor()
     )
-    entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.PUBLIC)
-    following = next_of(visit, f"/tags/{stem}", found.next)
-    if visit.partial:
-        return await feed_page(visit, "tag", entries, following)
-    shown = await _shown(visit, name)
+    entries = await filtered(reads.graph, ctx.viewer_id, found.entries, FilterContext.PUBLIC)
+    following = next_of(ctx, f"/tags/{stem}", found.next)
+    if ctx.partial:
+        return await feed_page(ctx, "tag", entries, following)
+    shown = await _shown(ctx, name)
     return await feed_page(
-        visit,
+        ctx,
         "tag",
         entries,
         following,
         title=f"#{shown.form}",
         tag=shown,
         tab=f"tag-{name}",
-        tabs=await home_tabs(visit) if shown.following else [],
+        tabs=await home_tabs(ctx) if shown.following else [],
     )
 
 
-async def follow(visit: Visit, asked: TagForm) -> Response:
+async def follow(ctx: PageContext, asked: TagForm) -> Response:
     """Follow or unfollow a tag. A script gets the updated button."""
-    member = visit.checked(asked)
+    member = ctx.checked(asked)
     name = _checked(asked.name)
     verb = relationships.follow_tag if asked.do == "follow" else relationships.unfollow_tag
-    await verb(visit.writes, member.id, name)
-    if visit.partial:
-        return part(visit, "follow_tag", tag=_tag_view(visit, name, None, (), following=asked.do == "follow"))
-    return visit.back(asked, f"/tags/{name}")
+    await verb(ctx.writes, member.id, name)
+    if ctx.partial:
+        return part(ctx, "follow_tag", tag=_tag_view(ctx, name, None, (), following=asked.do == "follow"))
+    return ctx.back(asked, f"/tags/{name}")
 
 
-async def _shown(visit: Visit, name: str) -> TagView:
-    found, alike, following = await asyncio.gather(_summary(visit, name), _alike(visit, name), _follows(visit, name))
+async def _shown(ctx: PageContext, name: str) -> TagView:
+    found, alike, following = await asyncio.gather(_summary(ctx, name), _alike(ctx, name), _follows(ctx, name))
     # A denied tag is not in the cloud, so show neither its numbers nor its related tags.
-    return _tag_view(visit, name, found, alike if found else (), following=following)
+    return _tag_view(ctx, name, found, alike if found else (), following=following)
 
 
-async def _summary(visit: Visit, name: str) -> TagSummary | None:
+async def _summary(ctx: PageContext, name: str) -> TagSummary | None:
     """Return the statistics of a tag; None if it was denied or never used, and while the tag cloud is unavailable."""
     try:
-        return await visit.reads.tags.summary(name)
+        return await ctx.reads.tags.summary(name)
     except Unavailable:
         return None
 
 
-async def _alike(visit: Visit, name: str) -> list[RelatedTag]:
+async def _alike(ctx: PageContext, name: str) -> list[RelatedTag]:
     try:
-        return await tags.related(visit.reads, name, _ALIKE)
+        return await tags.related(ctx.reads, name, _ALIKE)
     except Unavailable:
         return []
 
 
-async def _follows(visit: Visit, name: str) -> bool:
-    if visit.viewer_id is None:
+async def _follows(ctx: PageContext, name: str) -> bool:
+    if ctx.viewer_id is None:
         return False
-    held = await visit.graph.assoc_get(visit.viewer_id, (FOLLOWS_TAG,), (tag_id(name),))
+    held = await ctx.graph.assoc_get(ctx.viewer_id, (FOLLOWS_TAG,), (tag_id(name),))
     return bool(held[FOLLOWS_TAG])
 
 

@@ -39,39 +39,39 @@ from shoal.web.explore import CloudWord, WallPhoto, cloud_of, wall_of
 from shoal.web.onboarding import SuggestedPerson, people_of
 from shoal.web.ranking import why_of
 from shoal.web.rendering import SIZE, BeforeQuery, feed_page, next_of, page, part
-from shoal.web.request_context import Form, Visit
+from shoal.web.request_context import Form, PageContext
 from shoal.web.view_models import PostView, answered, face_of, post_of, suggested, tag_path, with_first_photo
 
 
-async def saved(visit: Visit, query: BeforeQuery) -> Response:
+async def saved(ctx: PageContext, query: BeforeQuery) -> Response:
     """List the member's saved posts, last saved first."""
-    return await _kept(visit, query, BOOKMARKS, "saved", visit.words.text("Saved"))
+    return await _kept(ctx, query, BOOKMARKS, "saved", ctx.words.text("Saved"))
 
 
-async def liked(visit: Visit, query: BeforeQuery) -> Response:
+async def liked(ctx: PageContext, query: BeforeQuery) -> Response:
     """List the posts that the member likes, last liked first."""
-    return await _kept(visit, query, LIKES, "liked", visit.words.text("Liked"))
+    return await _kept(ctx, query, LIKES, "liked", ctx.words.text("Liked"))
 
 
-async def _kept(visit: Visit, query: BeforeQuery, atype: AssocType, tab: str, title: str) -> Response:
-    member = visit.member
-    found = await saved_feed.saved_page(visit.reads, member.id, atype, query.cursor())
-    following = next_of(visit, f"/{tab}", found.next)
-    return await feed_page(visit, "saved", found.entries, following, title=title, tab=tab)
+async def _kept(ctx: PageContext, query: BeforeQuery, atype: AssocType, tab: str, title: str) -> Response:
+    member = ctx.member
+    found = await saved_feed.saved_page(ctx.reads, member.id, atype, query.cursor())
+    following = next_of(ctx, f"/{tab}", found.next)
+    return await feed_page(ctx, "saved", found.entries, following, title=title, tab=tab)
 
 
 _SIDEBAR_PEOPLE = 3
 _TAGS = 8
 
 
-async def beside(visit: Visit, _params: None) -> Response:
+async def beside(ctx: PageContext, _params: None) -> Response:
     """Return suggested members and trending tags (or the most used tags), which a script loads into the sidebar."""
-    member = visit.member
+    member = ctx.member
     people, rising = await asyncio.gather(
-        suggestions(visit.reads, member.id, _SIDEBAR_PEOPLE), cloud_of(visit, _TAGS, "rising")
+        suggestions(ctx.reads, member.id, _SIDEBAR_PEOPLE), cloud_of(ctx, _TAGS, "rising")
     )
-    used = () if rising else await cloud_of(visit, _TAGS)
-    return part(visit, "beside_panels", people=[suggested(visit, one) for one in people], rising=rising, used=used)
+    used = () if rising else await cloud_of(ctx, _TAGS)
+    return part(ctx, "beside_panels", people=[suggested(ctx, one) for one in people], rising=rising, used=used)
 
 
 _MOST_LISTS = 5
@@ -84,29 +84,29 @@ class Tab(NamedTuple):
     words: str
 
 
-async def home_tabs(visit: Visit, own: str = "") -> list[Tab]:
+async def home_tabs(ctx: PageContext, own: str = "") -> list[Tab]:
     """Return the tabs of the home page, with at most five lists and five tags, oldest first. Costs three reads.
 
     `own` is the key of the open tab, which is always included.
     """
-    _, member = visit.words.text, visit.member
+    _, member = ctx.words.text, ctx.member
     fixed = [
-        Tab("latest", visit.url("/"), _("Latest")),
-        Tab("for-you", visit.url("/for-you"), _("For you")),
-        Tab("catch-up", visit.url("/catch-up"), _("Catch up")),
+        Tab("latest", ctx.url("/"), _("Latest")),
+        Tab("for-you", ctx.url("/for-you"), _("For you")),
+        Tab("catch-up", ctx.url("/catch-up"), _("Catch up")),
     ]
     try:
         owned, followed = await asyncio.gather(
-            lists.owned(visit.graph, member.id),
-            tags.followed(visit.reads, member.id, Cursor(limit=_MOST_TAGS)),
+            lists.owned(ctx.graph, member.id),
+            tags.followed(ctx.reads, member.id, Cursor(limit=_MOST_TAGS)),
         )
     except Unavailable:
         not_noted()
         return fixed
-    all_lists = [Tab(f"list-{one.id}", visit.url(f"/lists/{one.id}"), one.title) for one in owned]
+    all_lists = [Tab(f"list-{one.id}", ctx.url(f"/lists/{one.id}"), one.title) for one in owned]
     shown = [tab for at, tab in enumerate(all_lists) if at < _MOST_LISTS or tab.key == own]
     names = [assoc.data.decode() for assoc in followed.tags]
-    return [*fixed, *shown, *(Tab(f"tag-{name}", tag_path(visit, name), f"#{name}") for name in names)]
+    return [*fixed, *shown, *(Tab(f"tag-{name}", tag_path(ctx, name), f"#{name}") for name in names)]
 
 
 _ON_THE_WALL = 24
@@ -123,37 +123,37 @@ class Beginning(NamedTuple):
     people: list[SuggestedPerson]
 
 
-async def start(visit: Visit, query: BeforeQuery) -> Response:
+async def start(ctx: PageContext, query: BeforeQuery) -> Response:
     """Show the home page of the member or, without login, the front page."""
-    if visit.viewer is None:
-        return await _front(visit)
-    return await _home(visit, visit.viewer, query)
+    if ctx.viewer is None:
+        return await _app_context(ctx)
+    return await _home(ctx, ctx.viewer, query)
 
 
-async def _home(visit: Visit, viewer: Member, query: BeforeQuery) -> Response:
-    reads = visit.reads
+async def _home(ctx: PageContext, viewer: Member, query: BeforeQuery) -> Response:
+    reads = ctx.reads
     found = await home_feed.page(reads, viewer.id, query.cursor(), direct=False)
     entries = await filtered(reads.graph, viewer.id, found.entries, FilterContext.HOME)
     empty = not entries and not query.before
-    beginning = await _beginning(visit, viewer) if empty and not visit.partial else None
+    beginning = await _beginning(ctx, viewer) if empty and not ctx.partial else None
     return await feed_page(
-        visit,
+        ctx,
         "home",
         entries,
-        next_of(visit, "/", found.next),
-        title=visit.words.text("Home"),
+        next_of(ctx, "/", found.next),
+        title=ctx.words.text("Home"),
         tab="latest",
         beginning=beginning,
-        tabs=[] if visit.partial else await home_tabs(visit),
-        end=visit.words.text("That is all that the people you follow have posted."),
+        tabs=[] if ctx.partial else await home_tabs(ctx),
+        end=ctx.words.text("That is all that the people you follow have posted."),
     )
 
 
-async def _beginning(visit: Visit, viewer: Member) -> Beginning:
+async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:
     """Return photos of the member's interests, popular photos, and suggested members."""
     # Suggestions change without a cache invalidation.
     not_noted()
-    reads, _ = visit.reads, visit.words.text
+    reads, _ = ctx.reads, ctx.words.text
     picked = frozenset((await tastes_of(reads.graph, viewer.id)).wishes.picked)
     part = Cursor(limit=2 * _IN_A_BEGINNING)
     of_interest, liked, newest, found = await asyncio.gather(
@@ -163,46 +163,46 @@ async def _beginning(visit: Visit, viewer: Member) -> Beginning:
         suggestions(reads, viewer.id, _PEOPLE),
     )
     photos = await portfolios(reads, viewer.id, [one.profile.member.id for one in found])
-    interests = wall_of(visit, await _unfiltered(visit, viewer, of_interest.entries))[:_IN_A_BEGINNING]
+    interests = wall_of(ctx, await _unfiltered(ctx, viewer, of_interest.entries))[:_IN_A_BEGINNING]
     shown = {one.path for one in interests}
-    others = wall_of(visit, await _unfiltered(visit, viewer, [*liked, *newest.entries]))
+    others = wall_of(ctx, await _unfiltered(ctx, viewer, [*liked, *newest.entries]))
     others = [one for one in others if one.path not in shown][:_IN_A_BEGINNING]
     walls = [(_("From your interests"), interests), (_("Popular now"), others)]
-    return Beginning([wall for wall in walls if wall[1]], people_of(visit, found, photos))
+    return Beginning([wall for wall in walls if wall[1]], people_of(ctx, found, photos))
 
 
 async def _no_page() -> Page:
     return Page([], None)
 
 
-async def _unfiltered(visit: Visit, viewer: Member, entries: Sequence[Entry]) -> Sequence[Entry]:
+async def _unfiltered(ctx: PageContext, viewer: Member, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Return the entries that match no filter of the viewer's home timeline."""
-    found = await filtered(visit.reads.graph, viewer.id, entries, FilterContext.HOME)
+    found = await filtered(ctx.reads.graph, viewer.id, entries, FilterContext.HOME)
     return [entry for entry in found if not entry.filtered]
 
 
-async def _front(visit: Visit) -> Response:
-    settings, reads = visit.settings, visit.reads
+async def _app_context(ctx: PageContext) -> Response:
+    settings, reads = ctx.settings, ctx.reads
     wall: list[WallPhoto] = []
     cloud: list[CloudWord] = []
     if settings.public_pages:
         trending, newest, cloud = await asyncio.gather(
             trends.page(reads, None, _ON_THE_WALL),
             public_timelines.public_page(reads, None, Cursor(limit=_ON_THE_WALL), only_media=True),
-            cloud_of(visit, _IN_THE_CLOUD),
+            cloud_of(ctx, _IN_THE_CLOUD),
         )
-        wall = wall_of(visit, [*trending, *newest.entries])[:_ON_THE_WALL]
-    demo_id = visit.front.demo_member
-    demo = (await visit.graph.obj_get((demo_id,))).get(demo_id) if demo_id else None
+        wall = wall_of(ctx, [*trending, *newest.entries])[:_ON_THE_WALL]
+    demo_id = ctx.app.demo_member
+    demo = (await ctx.graph.obj_get((demo_id,))).get(demo_id) if demo_id else None
     return await page(
-        visit,
+        ctx,
         "front",
         wall=wall,
         cloud=cloud,
         rules=settings.rules,
         may_join=settings.registrations,
         shown=settings,
-        lent=face_of(visit, demo) if isinstance(demo, Member) else None,
+        lent=face_of(ctx, demo) if isinstance(demo, Member) else None,
     )
 
 
@@ -216,23 +216,23 @@ class SeenForm(Form, frozen=True, kw_only=True):
     ids: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=MOST_SEEN_AT_ONCE)]
 
 
-async def for_you(visit: Visit, query: RankedQuery) -> Response:
+async def for_you(ctx: PageContext, query: RankedQuery) -> Response:
     """List the ranked posts, best first, with the reasons."""
-    member = visit.member
+    member = ctx.member
     cursor = decode_cursor(query.cursor) if query.cursor else None
-    found = await for_you_feed.page(visit.reads, member.id, SIZE, cursor, explain=True)
-    posts = await _ranked(visit, found.entries)
-    following = visit.url("/for-you", cursor=found.next) if found.next else ""
-    _ = visit.words.text
+    found = await for_you_feed.page(ctx.reads, member.id, SIZE, cursor, explain=True)
+    posts = await _ranked(ctx, found.entries)
+    following = ctx.url("/for-you", cursor=found.next) if found.next else ""
+    _ = ctx.words.text
     end = _("That is all for now.")
-    if visit.partial:
-        return part(visit, "posts", posts=posts, next=following, end=end)
+    if ctx.partial:
+        return part(ctx, "posts", posts=posts, next=following, end=end)
     return await page(
-        visit,
+        ctx,
         "for_you",
         title=_("For you"),
         tab="for-you",
-        tabs=await home_tabs(visit),
+        tabs=await home_tabs(ctx),
         posts=posts,
         next=following,
         end=end,
@@ -240,18 +240,18 @@ async def for_you(visit: Visit, query: RankedQuery) -> Response:
     )
 
 
-async def caught_up(visit: Visit, _params: None) -> Response:
+async def caught_up(ctx: PageContext, _params: None) -> Response:
     """Show the best posts since the last visit, starting with friends who rarely post. The page is finite."""
-    member, words = visit.member, visit.words
-    found = await catch_up(visit.reads, member.id, explain=True)
-    quiet, best = [await _ranked(visit, one) for one in (found.quiet, found.best)]
+    member, words = ctx.member, ctx.words
+    found = await catch_up(ctx.reads, member.id, explain=True)
+    quiet, best = [await _ranked(ctx, one) for one in (found.quiet, found.best)]
     left_out = words.counted("%(n)s more post is in your home.", "%(n)s more posts are in your home.", found.left_out)
     return await page(
-        visit,
+        ctx,
         "catch_up",
         title=words.text("Catch up"),
         tab="catch-up",
-        tabs=await home_tabs(visit),
+        tabs=await home_tabs(ctx),
         quiet=quiet,
         best=best,
         end=words.text("That is all since %(when)s.") % {"when": words.full(found.since)},
@@ -259,17 +259,15 @@ async def caught_up(visit: Visit, _params: None) -> Response:
     )
 
 
-async def seen(visit: Visit, told: SeenForm) -> Response:
-    member = visit.checked(told)
-    await ranking.add_seen_posts(visit.writes, member.id, told.ids)
+async def seen(ctx: PageContext, told: SeenForm) -> Response:
+    member = ctx.checked(told)
+    await ranking.add_seen_posts(ctx.writes, member.id, told.ids)
     return Response(status_code=204)
 
 
-async def _ranked(visit: Visit, entries: Sequence[RankedEntry]) -> list[PostView]:
-    names = await answered(visit, [one.entry for one in entries])
-    return with_first_photo(
-        [post_of(visit, one.entry, names, why=why_of(visit, one.why, one.entry)) for one in entries]
-    )
+async def _ranked(ctx: PageContext, entries: Sequence[RankedEntry]) -> list[PostView]:
+    names = await answered(ctx, [one.entry for one in entries])
+    return with_first_photo([post_of(ctx, one.entry, names, why=why_of(ctx, one.why, one.entry)) for one in entries])
 
 
 ROUTES = (

@@ -18,7 +18,7 @@ from shoal.mastodon_api import login_attempts
 from shoal.web import routing
 from shoal.web.authentication import log_in, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
-from shoal.web.request_context import Form, Line, Visit
+from shoal.web.request_context import Form, Line, PageContext
 from shoal.web.settings_layout import saved_at, settings_page
 
 _Answer = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
@@ -56,19 +56,21 @@ class OtherCodes(Form, frozen=True, kw_only=True):
 _NOT_SAVED = SecondFactorQuery()
 
 
-async def show(visit: Visit, query: SecondFactorQuery = _NOT_SAVED, wrong: Wrong = RIGHT, key: str = "") -> Response:
+async def show(
+    ctx: PageContext, query: SecondFactorQuery = _NOT_SAVED, wrong: Wrong = RIGHT, key: str = ""
+) -> Response:
     """Show the settings. The secret `key` does not change after an error, since the app has it already."""
-    member, front = visit.member, visit.front
-    state = await second_factor.state(front.writes, member.id)
+    member, app_context = ctx.member, ctx.app
+    state = await second_factor.state(app_context.writes, member.id)
     offered = key if key_of(key) else new_key()
-    otpauth = address_of(offered, member.name, front.settings.title)
+    otpauth = address_of(offered, member.name, app_context.settings.title)
     return await settings_page(
-        visit,
+        ctx,
         "second_factor",
         wrong=wrong,
         saved=query.saved,
         needed=query.needed,
-        ways=await second_factor.ways(front.writes, member.id),
+        ways=await second_factor.ways(app_context.writes, member.id),
         on=state is not None,
         left=len(state.recovery) if state else 0,
         offered=offered,
@@ -76,68 +78,68 @@ async def show(visit: Visit, query: SecondFactorQuery = _NOT_SAVED, wrong: Wrong
         otpauth=otpauth,
         drawn="" if state else Markup(_qr_code(otpauth)),  # noqa: S704 (drawn by ourselves, of numbers alone)
         staff=member.role is not Role.NONE,
-        required=front.settings.staff_second_factor and member.role is not Role.NONE,
+        required=app_context.settings.staff_second_factor and member.role is not Role.NONE,
     )
 
 
-async def turn_on(visit: Visit, asked: TurnOn) -> Response:
-    member = visit.checked(asked)
+async def turn_on(ctx: PageContext, asked: TurnOn) -> Response:
+    member = ctx.checked(asked)
     try:
-        _check_not_lent(visit)
-        codes = await login_attempts.turn_on(visit.anonymous, member.id, asked.current_password, asked.key, asked.code)
+        _check_not_lent(ctx)
+        codes = await login_attempts.turn_on(ctx.anonymous, member.id, asked.current_password, asked.key, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
-        return await _refused(visit, error, key=asked.key)
-    return await _turned_on(visit, member, codes)
+        return await _refused(ctx, error, key=asked.key)
+    return await _turned_on(ctx, member, codes)
 
 
-async def turn_on_by_passkey(visit: Visit, asked: ByPasskeys) -> Response:
+async def turn_on_by_passkey(ctx: PageContext, asked: ByPasskeys) -> Response:
     """Turn on two-factor authentication by passkey, and show the recovery codes."""
-    member = visit.checked(asked)
+    member = ctx.checked(asked)
     try:
-        _check_not_lent(visit)
-        codes = await login_attempts.turn_on_by_passkey(visit.anonymous, member.id, asked.own_password, asked.answer)
+        _check_not_lent(ctx)
+        codes = await login_attempts.turn_on_by_passkey(ctx.anonymous, member.id, asked.own_password, asked.answer)
     except (InvalidInput, NotAllowed, TooMany) as error:
-        return await _refused(visit, error, field="answer")
-    return await _turned_on(visit, member, codes)
+        return await _refused(ctx, error, field="answer")
+    return await _turned_on(ctx, member, codes)
 
 
-async def _turned_on(visit: Visit, member: Member, codes: list[str]) -> Response:
-    response = await _codes(visit, codes)
+async def _turned_on(ctx: PageContext, member: Member, codes: list[str]) -> Response:
+    response = await _codes(ctx, codes)
     # Turning it on ends the sessions of moderators and admins; this browser has just verified the second factor.
-    now = (await visit.graph.obj_get((member.id,))).get(member.id)
+    now = (await ctx.graph.obj_get((member.id,))).get(member.id)
     if isinstance(now, Member) and now.generation != member.generation:
-        await log_in(visit, response, await sessions.begin(visit.writes, now, proved=True, origin=visit.origin))
+        await log_in(ctx, response, await sessions.begin(ctx.writes, now, proved=True, origin=ctx.origin))
     return response
 
 
-async def other_codes(visit: Visit, asked: OtherCodes) -> Response:
+async def other_codes(ctx: PageContext, asked: OtherCodes) -> Response:
     """Replace the recovery codes and show them. The previous codes become invalid."""
-    member = visit.checked(asked)
+    member = ctx.checked(asked)
     try:
-        codes = await login_attempts.new_codes(visit.anonymous, member.id, asked.renewal_code)
+        codes = await login_attempts.new_codes(ctx.anonymous, member.id, asked.renewal_code)
     except (InvalidInput, NotAllowed, TooMany) as error:
-        return await _refused(visit, error, field="renewal_code")
-    return await _codes(visit, codes)
+        return await _refused(ctx, error, field="renewal_code")
+    return await _codes(ctx, codes)
 
 
-async def turn_off(visit: Visit, asked: TurnOff) -> Response:
-    member = visit.checked(asked)
+async def turn_off(ctx: PageContext, asked: TurnOff) -> Response:
+    member = ctx.checked(asked)
     try:
-        await login_attempts.turn_off(visit.anonymous, member.id, asked.current_password, asked.code)
+        await login_attempts.turn_off(ctx.anonymous, member.id, asked.current_password, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
-        return await _refused(visit, error)
-    return saved_at(visit, "second_factor")
+        return await _refused(ctx, error)
+    return saved_at(ctx, "second_factor")
 
 
-def _check_not_lent(visit: Visit) -> None:
-    if visit.member.id == visit.front.demo_member:
-        raise NotAllowed(visit.words.text("Everybody logs in as this member here: a code would shut the others out."))
+def _check_not_lent(ctx: PageContext) -> None:
+    if ctx.member.id == ctx.app.demo_member:
+        raise NotAllowed(ctx.words.text("Everybody logs in as this member here: a code would shut the others out."))
 
 
 async def _refused(
-    visit: Visit, error: InvalidInput | NotAllowed | TooMany, *, key: str = "", field: str = "code"
+    ctx: PageContext, error: InvalidInput | NotAllowed | TooMany, *, key: str = "", field: str = "code"
 ) -> Response:
-    _ = visit.words.text
+    _ = ctx.words.text
     if isinstance(error, InvalidInput):
         known = {
             "current_password": _("This is not your password."),
@@ -145,17 +147,17 @@ async def _refused(
             if field != "answer"
             else _("This passkey is none of this account, or it took too long. Please try again."),
         }
-        found = wrong_of(visit.words, error, **known)
+        found = wrong_of(ctx.words, error, **known)
         fields = {"code": field, "current_password": "own_password" if field == "answer" else "current_password"}
         wrong = {fields.get(name, name): text for name, text in found.items()}
-        return await show(visit, wrong=wrong, key=key)
-    refusal = password_refusal(visit.words, error)
+        return await show(ctx, wrong=wrong, key=key)
+    refusal = password_refusal(ctx.words, error)
     wrong = {"" if isinstance(error, NotAllowed) else field: refusal.words}
-    return refusal.on(await show(visit, wrong=wrong, key=key))
+    return refusal.on(await show(ctx, wrong=wrong, key=key))
 
 
-async def _codes(visit: Visit, codes: list[str]) -> Response:
-    return await settings_page(visit, "second_factor", template="recovery_codes", codes=codes)
+async def _codes(ctx: PageContext, codes: list[str]) -> Response:
+    return await settings_page(ctx, "second_factor", template="recovery_codes", codes=codes)
 
 
 def _qr_code(text: str) -> str:

@@ -24,7 +24,7 @@ from shoal.i18n import Translated, When, language_tag
 from shoal.queries.hydration import Entry, PollView, Profile, hydrate
 from shoal.queries.suggestions import Suggestion
 from shoal.web.form_errors import complaint, sentence
-from shoal.web.request_context import Visit
+from shoal.web.request_context import PageContext
 
 
 class Face(msgspec.Struct, frozen=True):
@@ -60,14 +60,14 @@ class PersonView(msgspec.Struct, frozen=True):
     """Why they are suggested."""
 
 
-def face_of(visit: Visit, member: Member) -> Face:
-    avatar = visit.front.at.avatar(still_of(member.avatar))
-    return Face(member.id, member.name, member.shown_name, visit.url(f"/@{member.name}"), avatar)
+def face_of(ctx: PageContext, member: Member) -> Face:
+    avatar = ctx.app.at.avatar(still_of(member.avatar))
+    return Face(member.id, member.name, member.shown_name, ctx.url(f"/@{member.name}"), avatar)
 
 
-def bond_of(visit: Visit, member: Member, relation: Relation) -> Bond:
+def bond_of(ctx: PageContext, member: Member, relation: Relation) -> Bond:
     return Bond(
-        self=member.id == visit.viewer_id,
+        self=member.id == ctx.viewer_id,
         following=relation.following,
         requested=relation.requested,
         followed_by=relation.followed_by,
@@ -77,27 +77,27 @@ def bond_of(visit: Visit, member: Member, relation: Relation) -> Bond:
     )
 
 
-async def people_of(visit: Visit, profiles: Sequence[Profile]) -> list[PersonView]:
+async def people_of(ctx: PageContext, profiles: Sequence[Profile]) -> list[PersonView]:
     """Return members with the viewer's relationship to each. Costs two reads for a logged-in viewer."""
     relations: dict[int, Relation] = {}
-    if visit.viewer_id is not None and profiles:
-        relations = await full_relations(visit.graph, visit.viewer_id, [one.member.id for one in profiles])
-    return [person_of(visit, one, relations.get(one.member.id, STRANGER)) for one in profiles]
+    if ctx.viewer_id is not None and profiles:
+        relations = await full_relations(ctx.graph, ctx.viewer_id, [one.member.id for one in profiles])
+    return [person_of(ctx, one, relations.get(one.member.id, STRANGER)) for one in profiles]
 
 
-def suggested(visit: Visit, found: Suggestion) -> PersonView:
+def suggested(ctx: PageContext, found: Suggestion) -> PersonView:
     reason = found.reasons[0].words if found.reasons else ""
-    return person_of(visit, found.profile, STRANGER, reason)
+    return person_of(ctx, found.profile, STRANGER, reason)
 
 
-def person_of(visit: Visit, profile: Profile, relation: Relation, reason: str = "") -> PersonView:
-    member, words = profile.member, visit.words
+def person_of(ctx: PageContext, profile: Profile, relation: Relation, reason: str = "") -> PersonView:
+    member, words = profile.member, ctx.words
     return PersonView(
-        face_of(visit, member),
-        Markup(visit.front.at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
+        face_of(ctx, member),
+        Markup(ctx.app.at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
         words.compact(profile.followers),
         words.compact(profile.posts),
-        bond_of(visit, member, relation),
+        bond_of(ctx, member, relation),
         reason,
     )
 
@@ -216,18 +216,18 @@ class PostView(msgspec.Struct, frozen=True):
     """Emoji reactions: emoji, count, and whether one is the viewer's."""
 
 
-async def entry_with_id(visit: Visit, id_: int) -> Entry:
+async def entry_with_id(ctx: PageContext, id_: int) -> Entry:
     """Return a post or share. Raises `NotFound` if the viewer may not see it."""
-    found = await hydrate(visit.reads.graph, visit.viewer_id, (id_,), unasked=False)
+    found = await hydrate(ctx.reads.graph, ctx.viewer_id, (id_,), unasked=False)
     if not found:
         raise NotFound("There is no such post")
     return found[0]
 
 
-async def posts_of(visit: Visit, entries: Sequence[Entry]) -> list[PostView]:
+async def posts_of(ctx: PageContext, entries: Sequence[Entry]) -> list[PostView]:
     """Return the entries of a feed as view models. Costs one read if some are comments."""
-    names = await answered(visit, entries)
-    return with_first_photo([post_of(visit, entry, names) for entry in entries])
+    names = await answered(ctx, entries)
+    return with_first_photo([post_of(ctx, entry, names) for entry in entries])
 
 
 def with_first_photo(posts: list[PostView]) -> list[PostView]:
@@ -239,42 +239,47 @@ def with_first_photo(posts: list[PostView]) -> list[PostView]:
     return posts
 
 
-async def answered(visit: Visit, entries: Sequence[Entry]) -> dict[int, str]:
+async def answered(ctx: PageContext, entries: Sequence[Entry]) -> dict[int, str]:
     """Return the user names, by member id, of the authors whose posts these entries answer. Costs one read if there are any."""
     parents = {entry.post.parent_author_id for entry in entries} - {0}
-    nodes = await visit.graph.obj_get(list(parents)) if parents else {}
+    nodes = await ctx.graph.obj_get(list(parents)) if parents else {}
     return {id_: node.name for id_, node in nodes.items() if isinstance(node, Member)}
 
 
 def post_of(
-    visit: Visit, entry: Entry, names: Mapping[int, str] = MappingProxyType({}), *, depth: int = 0, why: object = None
+    ctx: PageContext,
+    entry: Entry,
+    names: Mapping[int, str] = MappingProxyType({}),
+    *,
+    depth: int = 0,
+    why: object = None,
 ) -> PostView:
     """Return an entry of a feed as a view model. `names` are the names of members whose posts are answered."""
-    post, author, words = entry.post, entry.author.member, visit.words
+    post, author, words = entry.post, entry.author.member, ctx.words
     return PostView(
         id=post.id,
         entry_id=entry.id,
-        path=visit.url(f"/@{author.name}/{post.id}"),
-        author=face_of(visit, author),
-        when=visit.when(post.created_at),
-        text=Markup(visit.front.at.html(post.text, post.mentions)),  # noqa: S704 (escaped when it was made)
+        path=ctx.url(f"/@{author.name}/{post.id}"),
+        author=face_of(ctx, author),
+        when=ctx.when(post.created_at),
+        text=Markup(ctx.app.at.html(post.text, post.mentions)),  # noqa: S704 (escaped when it was made)
         excerpt=plain_excerpt(post.text, 80),
         language=language_tag(post.language),
-        photos=tuple(photo_of(visit, one) for one in entry.media),
+        photos=tuple(photo_of(ctx, one) for one in entry.media),
         **_buttons(words, entry),
         tags=post.tags,
-        sharable=visit.viewer is None or may_share(visit.viewer.id, post),
+        sharable=ctx.viewer is None or may_share(ctx.viewer.id, post),
         visibility=post.visibility.value,
         spoiler=post.spoiler,
         covered=is_sensitive(post, author) and bool(entry.media),
         shared_by=_shared_by(words, entry),
-        sharer=face_of(visit, entry.sharer.member) if entry.sharer else None,
+        sharer=face_of(ctx, entry.sharer.member) if entry.sharer else None,
         answers=names.get(post.parent_author_id, "") if post.parent_author_id != post.author_id else "",
-        edited=visit.when(post.edited_at) if post.edited_at else None,
-        poll=_poll(visit, entry.poll) if entry.poll else None,
+        edited=ctx.when(post.edited_at) if post.edited_at else None,
+        poll=_poll(ctx, entry.poll) if entry.poll else None,
         folded=tuple(one.filter.title for one in entry.filtered),
         place=f"{post.place.latitude:.3f},{post.place.longitude:.3f}" if post.place else "",
-        mine=author.id == visit.viewer_id,
+        mine=author.id == ctx.viewer_id,
         pinned=entry.pinned,
         why=why,
         depth=depth,
@@ -282,8 +287,8 @@ def post_of(
     )
 
 
-def photo_of(visit: Visit, media: Media) -> Photo:
-    at, shown = visit.front.at, media.state is MediaState.READY
+def photo_of(ctx: PageContext, media: Media) -> Photo:
+    at, shown = ctx.app.at, media.state is MediaState.READY
     width, height = media.width or media.preview_width or 3, media.height or media.preview_height or 2
     return Photo(
         id=media.id,
@@ -300,7 +305,7 @@ def photo_of(visit: Visit, media: Media) -> Photo:
         blurhash=media.blurhash,
         ready=shown,
         failed=media.state is MediaState.FAILED,
-        failure=sentence(complaint(visit.words, media.failure)) if media.failure else "",
+        failure=sentence(complaint(ctx.words, media.failure)) if media.failure else "",
         length=f"{int(media.duration) // 60}:{int(media.duration) % 60:02}" if media.duration else "",
     )
 
@@ -342,10 +347,10 @@ def _shared_by(words: Translated, entry: Entry) -> str:
     return words.text("Shared by %(names)s") % {"names": names}
 
 
-def _poll(visit: Visit, view: PollView) -> ShownPoll:
-    poll, words = view.poll, visit.words
-    over = poll.expires_at <= visit.now_ms
-    good_until(poll.expires_at, visit.now_ms)
+def _poll(ctx: PageContext, view: PollView) -> ShownPoll:
+    poll, words = view.poll, ctx.words
+    over = poll.expires_at <= ctx.now_ms
+    good_until(poll.expires_at, ctx.now_ms)
     total = sum(view.votes)
     shown = over or not poll.hide_totals
     options = tuple(
@@ -358,7 +363,7 @@ def _poll(visit: Visit, view: PollView) -> ShownPoll:
         )
         for n, (option, votes) in enumerate(zip(poll.options, view.votes or (0,) * len(poll.options), strict=True))
     )
-    may_vote = not over and visit.viewer is not None and view.choices is None and poll.owner_id != visit.viewer.id
+    may_vote = not over and ctx.viewer is not None and view.choices is None and poll.owner_id != ctx.viewer.id
     voters = words.counted("%(n)s person voted", "%(n)s people voted", view.voters)
     end = words.text("ended %(when)s") if over else words.text("until %(when)s")
     return ShownPoll(
@@ -366,5 +371,5 @@ def _poll(visit: Visit, view: PollView) -> ShownPoll:
     )
 
 
-def tag_path(visit: Visit, tag: str) -> str:
-    return visit.url(f"/tags/{quote(tag)}")
+def tag_path(ctx: PageContext, tag: str) -> str:
+    return ctx.url(f"/tags/{quote(tag)}")

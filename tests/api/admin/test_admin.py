@@ -267,7 +267,7 @@ def test_a_status_is_taken_out_of_trends_and_comes_back(
 
     def forget() -> None:
         """Nothing is remembered of what was popular a minute ago."""
-        w.deps.reads.trending.keep(Trending([], {}), -1_000_000)
+        w.app_parts.reads.trending.keep(Trending([], {}), -1_000_000)
 
     assert (trending(), listed()) == ([loud, less], [(loud, True), (less, True)])
     with caplog.at_level(logging.INFO, "shoal.moderation"):

@@ -12,9 +12,9 @@ from msgspec import structs
 
 from shoal.app.network import Network
 from shoal.core.model import Role
-from shoal.mastodon_api.context import front_of
+from shoal.mastodon_api.context import app_context_of
 from shoal.queries.context import Reads, Remembered, Renewed
-from shoal.server import Deps, application
+from shoal.server import AppParts, application
 from shoal.tagcloud.reader import TagCloud
 from tests.api.world import BASE, Someone, World, picture
 
@@ -34,13 +34,13 @@ def never_old(network: Network, reads: Reads) -> Reads:
 class FrontEnd:
     """A front end of a network, which remembers so many kilobytes of answers."""
 
-    def __init__(self, here: World, answer_cache: int, deps: Deps | None = None) -> None:
-        """`deps`: of another process than `here`, or of one that is not `never_old`."""
-        deps = deps or replace(here.deps, reads=never_old(here.network, here.deps.reads))
-        settings = structs.replace(deps.settings, answer_cache=answer_cache)
-        self.front = front_of(replace(deps, settings=settings))
+    def __init__(self, here: World, answer_cache: int, app_parts: AppParts | None = None) -> None:
+        """`app_parts`: of another process than `here`, or of one that is not `never_old`."""
+        app_parts = app_parts or replace(here.app_parts, reads=never_old(here.network, here.app_parts.reads))
+        settings = structs.replace(app_parts.settings, answer_cache=answer_cache)
+        self.app_context = app_context_of(replace(app_parts, settings=settings))
         self._here = here
-        transport = httpx.ASGITransport(application(self.front, https=False))
+        transport = httpx.ASGITransport(application(self.app_context, https=False))
         self._client = httpx.AsyncClient(transport=transport, base_url=BASE)
 
     def ask(self, path: str, token: str = "", **headers: str) -> httpx.Response:
@@ -279,7 +279,7 @@ def told(story: Story, steps: int, ours: FrontEnd, look: Callable[[], str]) -> s
         story.step()
         if wrong := look():
             return wrong
-    answers = ours.front.answers
+    answers = ours.app_context.answers
     assert answers is not None
     assert answers.missed < answers.asked - steps, "hardly anything was remembered"
     return ""

@@ -178,8 +178,8 @@ def cast() -> Iterator[Cast]:
     """One world for all routes."""
     with small_world(push_key=new_key(), invitations="members") as shoal:
         # Some is told on https alone.
-        shoal.deps = replace(shoal.deps, base_url="https://shoal.test")
-        shoal.show(shoal.deps.reads.tags)
+        shoal.app_parts = replace(shoal.app_parts, base_url="https://shoal.test")
+        shoal.show(shoal.app_parts.reads.tags)
         yield Cast(shoal)
 
 

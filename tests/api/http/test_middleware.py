@@ -115,7 +115,7 @@ def test_no_page_can_be_framed(shared: World, path: str) -> None:
 
 def test_where_clients_come_by_https_they_are_told_to_go_on_so() -> None:
     with world() as shoal:
-        app = build(replace(shoal.deps, base_url="https://shoal.test"))
+        app = build(replace(shoal.app_parts, base_url="https://shoal.test"))
         for path in ("/", "/api/v1/instance", "/api/v1/timelines/home", "/oauth/authorize", "/media/none.jpg"):
             assert ask(app, "GET", path).headers["strict-transport-security"] == "max-age=31536000", path
 

@@ -52,12 +52,14 @@ def beside(folder: Path) -> Iterator[tuple[World, FrontEnd, FrontEnd]]:
 async def _opened(stack: AsyncExitStack, here: World, fresh: FrontEnd, owner: Several, reader: Several) -> FrontEnd:
     assert owner.owner is not None
     assert reader.reader is not None
-    await stack.enter_async_context(owner.owner.met(_no_connection, fresh.front))
+    await stack.enter_async_context(owner.owner.met(_no_connection, fresh.app_context))
     await stack.enter_async_context(reader.reader.opened())
     network = await stack.enter_async_context(open_network(here.network.settings, read_only=True, several=reader))
     reads = never_old(network, network.reads)
-    deps = replace(here.deps, store=network.store, writes=network.writes, reads=reads, tell_use=reader.reader.used)
-    return FrontEnd(here, 64_000, deps)
+    app_parts = replace(
+        here.app_parts, store=network.store, writes=network.writes, reads=reads, tell_use=reader.reader.used
+    )
+    return FrontEnd(here, 64_000, app_parts)
 
 
 def played(folder: Path, seed: int, steps: int = STEPS) -> str:
@@ -113,7 +115,7 @@ def test_without_its_owner_a_reader_remembers_nothing_and_pulls(
         async def gone(_member: int) -> None:
             raise Unavailable("the owner has gone")
 
-        monkeypatch.setattr(read.front.reads.timelines, "_warm", gone)
+        monkeypatch.setattr(read.app_context.reads.timelines, "_warm", gone)
         monkeypatch.setattr(FollowedLog, "alive", property(lambda _: False))
         monkeypatch.setattr(FollowedLog, "newly_changed", lambda _: [])
         monkeypatch.setattr(OwnersLog, "note", lambda *_: None)

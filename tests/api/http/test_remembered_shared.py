@@ -15,7 +15,7 @@ from shoal.app.network import open_network
 from shoal.graph.cache.coherence import StampGuard
 from shoal.graph.cache.dependencies import ReadSet
 from shoal.queries import home
-from shoal.server import Deps
+from shoal.server import AppParts
 from shoal.tagcloud import reader
 from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.reader import TagCloud
@@ -30,7 +30,7 @@ STEPS = 60
 
 
 @contextlib.contextmanager
-def two_processes() -> Iterator[tuple[World, Deps]]:
+def two_processes() -> Iterator[tuple[World, AppParts]]:
     """A network on two PostgreSQL stores and Redis, and the parts of it in another process."""
     place = Place()
     settings = asyncio.run(place.settings())
@@ -40,7 +40,7 @@ def two_processes() -> Iterator[tuple[World, Deps]]:
         reads = never_old(other, other.reads)
         parts = (other.settings, other.store, other.writes, reads, other.media, other.hub)
         try:
-            yield here, Deps(*parts, base_url=BASE)
+            yield here, AppParts(*parts, base_url=BASE)
         finally:
             here.run(stack.aclose())
 

@@ -24,13 +24,13 @@ from tests.api.world import BASE, Someone, World, picture, served, world
 
 _PROGRAM = """
 import asyncio, sys
-from shoal.server import Deps, listen, serve
+from shoal.server import AppParts, listen, serve
 from shoal.settings import load
 from shoal.app.network import open_network
 
 async def main():
     async with open_network(load({}, store="sqlite:///" + sys.argv[1])) as network:
-        deps = Deps(network.settings, network.store, network.writes, network.reads, network.media, network.hub)
+        deps = AppParts(network.settings, network.store, network.writes, network.reads, network.media, network.hub)
         await serve(deps, listener=listen("127.0.0.1", 0), ready=lambda url: print(url, flush=True))
     print("closed", flush=True)
 

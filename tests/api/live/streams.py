@@ -19,7 +19,7 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import LOGGED_IN
 from shoal.http.connections import USUAL, Patience
 from shoal.http.event_streams import Pace
-from shoal.server import Deps, listen, serve
+from shoal.server import AppParts, listen, serve
 from tests.api.world import SCOPES, Someone
 from tests.running import eventually
 
@@ -193,10 +193,10 @@ async def served(network: Network, pace: Pace = SLOW, patience: Patience = USUAL
     """The server of an open network."""
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-    deps = Deps(*parts, pace=pace, patience=patience, probes=network.probes)
+    app_parts = AppParts(*parts, pace=pace, patience=patience, probes=network.probes)
     listener = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    serving = asyncio.create_task(serve(deps, listener=listener, ready=ready.set_result))
+    serving = asyncio.create_task(serve(app_parts, listener=listener, ready=ready.set_result))
     stop = asyncio.Event()
     await ready
     stopping = asyncio.create_task(_cancel_when(stop, serving))

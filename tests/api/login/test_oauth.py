@@ -375,7 +375,7 @@ def test_the_page_cannot_be_framed_and_does_not_stand_in_the_way_of_popups(share
 @pytest.mark.parametrize("base", ["http://shoal.test", "https://shoal.test"])
 def test_cookies_are_for_us_alone(base: str) -> None:
     with world() as shoal:
-        shoal.app = build(replace(shoal.deps, base_url=base))
+        shoal.app = build(replace(shoal.app_parts, base_url=base))
         register(shoal, "ann")
         visitor = Visitor(shoal, base)
         cookies = visitor.open(Client(shoal).query()).headers.get_list("set-cookie")
@@ -426,7 +426,7 @@ def test_the_server_describes_itself_on_https_alone(shared: World) -> None:
     answer = shared.ask("GET", "/.well-known/oauth-authorization-server")
     assert (answer.status_code, answer.json()) == (404, {"error": "Record not found"})
     with world(password_grant=False) as shoal:
-        shoal.app = build(replace(shoal.deps, base_url="https://shoal.test"))
+        shoal.app = build(replace(shoal.app_parts, base_url="https://shoal.test"))
         said = shoal.run(Visitor(shoal).web.get("/.well-known/oauth-authorization-server")).json()
     assert said["issuer"] == "https://shoal.test/"
     assert said["authorization_endpoint"] == "https://shoal.test/oauth/authorize"
@@ -439,7 +439,7 @@ def test_the_server_describes_itself_on_https_alone(shared: World) -> None:
 def test_an_answer_to_an_app_names_the_server_on_https(shared: World) -> None:
     """RFC 9207: an app that uses two servers sees which one answered, in errors as in codes."""
     with world() as shoal:
-        shoal.app = build(replace(shoal.deps, base_url="https://shoal.test"))
+        shoal.app = build(replace(shoal.app_parts, base_url="https://shoal.test"))
         register(shoal, "ann")
         client, visitor = Client(shoal), Visitor(shoal, "https://shoal.test")
         said = shoal.run(visitor.web.get("/.well-known/oauth-authorization-server")).json()

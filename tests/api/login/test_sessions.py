@@ -74,8 +74,8 @@ def test_all_others_end_at_once_and_the_one_that_asks_stays(shared: World) -> No
 def moved(shoal: World, days: int) -> None:
     """Let so many days pass for the front end."""
     now = shoal.network.writes.new_id.now() + days * 86_400_000
-    shoal.deps = replace(shoal.deps, writes=replace(shoal.writes, new_id=IdMaker(lambda: now)))
-    shoal.app = build(shoal.deps)
+    shoal.app_parts = replace(shoal.app_parts, writes=replace(shoal.writes, new_id=IdMaker(lambda: now)))
+    shoal.app = build(shoal.app_parts)
     shoal._client = httpx.AsyncClient(transport=httpx.ASGITransport(shoal.app), base_url=BASE)
 
 

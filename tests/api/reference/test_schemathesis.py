@@ -44,7 +44,7 @@ LEFT_OUT = ("/oauth/revoke", "/openapi.json")
 SCOPES = ("read", "write", "follow", "push", "profile", "admin:read", "admin:write")
 
 
-class Visit:
+class PageContext:
     """A server, a member's token, and what was answered so far."""
 
     def __init__(self, url: str, headers: dict[str, str]) -> None:
@@ -61,7 +61,7 @@ class Visit:
 
 
 @pytest.fixture(scope="module")
-def visit() -> Iterator[Visit]:
+def visit() -> Iterator[PageContext]:
     """A server in memory with one member, who has written something and looks after the place."""
     tokens: list[str] = []
 
@@ -74,7 +74,7 @@ def visit() -> Iterator[Visit]:
     with served(first=one_admin) as url, httpx.Client(base_url=url) as client:
         headers = {"Authorization": f"Bearer {tokens[0]}"}
         client.post("/api/v1/statuses", json={"status": "hello #dawn"}, headers=headers).raise_for_status()
-        yield Visit(url, headers)
+        yield PageContext(url, headers)
 
 
 def operations(url: str) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def operations(url: str) -> dict[str, Any]:
     return {one.label: one for one in found if not one.path.startswith(ENDLESS) and one.path not in LEFT_OUT}
 
 
-def explore(visit: Visit, operation: Any, mode: GenerationMode, examples: int, seed: int) -> None:
+def explore(visit: PageContext, operation: Any, mode: GenerationMode, examples: int, seed: int) -> None:
     """Ask an operation so many things, good ones or bad ones."""
 
     @hypothesis.seed(seed)
@@ -113,7 +113,9 @@ EACH = LEAST // (2 * len(OPERATIONS)) + 2
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=" ".join)
-def test_nothing_that_can_be_asked_breaks_the_server_or_its_word(visit: Visit, operation: tuple[str, str]) -> None:
+def test_nothing_that_can_be_asked_breaks_the_server_or_its_word(
+    visit: PageContext, operation: tuple[str, str]
+) -> None:
     found = visit.operations[" ".join(operation)]
     for mode in MODES:
         # Nothing wrong can be sent to what takes nothing.
@@ -121,7 +123,7 @@ def test_nothing_that_can_be_asked_breaks_the_server_or_its_word(visit: Visit, o
             explore(visit, found, mode, EACH, SEED)
 
 
-def test_thousands_of_requests_were_made_and_some_were_good(visit: Visit) -> None:
+def test_thousands_of_requests_were_made_and_some_were_good(visit: PageContext) -> None:
     for more in range(1, 100):
         if visit.statuses.total() >= LEAST:
             break

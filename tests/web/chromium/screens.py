@@ -21,7 +21,7 @@ from shoal.app.network import Network, open_network
 from shoal.app.paths import archives_folder
 from shoal.commands import members
 from shoal.core.model import Member
-from shoal.server import Deps, listen, serve
+from shoal.server import AppParts, listen, serve
 from tests.api.world import picture
 from tests.engines.browser import browser as chromium
 from tests.engines.browser import window
@@ -86,7 +86,7 @@ def stage(**settings: Any) -> Iterator[Stage]:
             ending.append(
                 asyncio.create_task(
                     serve(
-                        Deps(*parts, engines=network.engines, server_key=network.server_key, archives=desk.shelf),
+                        AppParts(*parts, engines=network.engines, server_key=network.server_key, archives=desk.shelf),
                         listener=listen("127.0.0.1", 0),
                         ready=tell,
                     )

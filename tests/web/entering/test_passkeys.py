@@ -307,7 +307,7 @@ def test_a_forgotten_password_leaves_passkeys_and_second_factor_as_they_are() ->
 def test_nobody_adds_a_passkey_to_what_a_demo_lends_to_everybody(here: World) -> None:
     ann = here.run(members.find(here.network.writes, "ann"))
     assert ann is not None
-    here.app = build(replace(here.deps, demo_member=ann.id))
+    here.app = build(replace(here.app_parts, demo_member=ann.id))
     browser = visitor(here, "ann")
     answer = SoftDevice(BASE).make(question(browser, "add"))
     refused = send(browser, PATH, PATH, answer=answer, current_password=PASSWORD)

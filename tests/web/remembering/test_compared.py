@@ -81,13 +81,13 @@ def looked(move: Move) -> tuple[str, str, str]:
         ann = here.join("ann")
         ids = [post(here, ann, "Low tide #harbour #boats", photo=n == 0) for n in range(3)]
         here.settle()
-        deps = replace(here.deps, reads=never_old(here.network, here.deps.reads))
-        ours, fresh = FrontEnd(here, 64_000, deps), FrontEnd(here, 0, deps)
+        app_parts = replace(here.app_parts, reads=never_old(here.network, here.app_parts.reads))
+        ours, fresh = FrontEnd(here, 64_000, app_parts), FrontEnd(here, 0, app_parts)
         asked = Look(move.path, _COOKIE)
         with contextlib.closing(ours), contextlib.closing(fresh):
             before = [seen(ours, asked)[1] for _ in range(4)]
-            assert ours.front.answers is not None
-            assert ours.front.answers.missed == 2, "the page is not remembered"
+            assert ours.app_context.answers is not None
+            assert ours.app_context.answers.missed == 2, "the page is not remembered"
             assert len(set(before)) == 1
             move.act(here, ids[0])
             here.settle()
@@ -117,7 +117,7 @@ def test_what_may_be_a_minute_old_is_no_older_on_a_remembered_page(path: str, mo
         ann = here.join("ann")
         ids = [post(here, ann, "Low tide #harbour #boats", photo=True) for _ in range(2)]
         here.settle()
-        ours, fresh = FrontEnd(here, 64_000, here.deps), FrontEnd(here, 0, here.deps)
+        ours, fresh = FrontEnd(here, 64_000, here.app_parts), FrontEnd(here, 0, here.app_parts)
         asked = Look(path, _COOKIE)
         found = []
         with contextlib.closing(ours), contextlib.closing(fresh):
@@ -150,8 +150,8 @@ def test_a_page_without_its_tags_is_not_remembered(path: str, monkeypatch: pytes
     with world() as here:
         post(here, here.join("ann"), "Low tide #harbour #boats")
         here.settle()
-        deps = replace(here.deps, reads=never_old(here.network, here.deps.reads))
-        ours = FrontEnd(here, 64_000, deps)
+        app_parts = replace(here.app_parts, reads=never_old(here.network, here.app_parts.reads))
+        ours = FrontEnd(here, 64_000, app_parts)
         asked = Look(path, _COOKIE)
 
         async def away() -> None:
@@ -159,7 +159,7 @@ def test_a_page_without_its_tags_is_not_remembered(path: str, monkeypatch: pytes
 
         with contextlib.closing(ours):
             with monkeypatch.context() as patch:
-                patch.setattr(deps.reads.tags, "_latest", away)
+                patch.setattr(app_parts.reads.tags, "_latest", away)
                 without = [seen(ours, asked) for _ in range(3)]
             assert [status for status, _ in without] == [200] * 3
             assert seen(ours, asked) != without[0]

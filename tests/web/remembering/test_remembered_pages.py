@@ -20,7 +20,7 @@ from shoal.graph.cache.coherence import StampGuard
 from shoal.graph.cache.dependencies import ReadSet
 from shoal.i18n import words_in
 from shoal.queries import home
-from shoal.server import Deps
+from shoal.server import AppParts
 from shoal.tagcloud import reader
 from shoal.web import request_context
 from tests.api.http.stories import FrontEnd, Story, at_rest, told
@@ -75,9 +75,9 @@ def paths(story: Story) -> list[str]:
     return story.dice.sample(found, 6)
 
 
-def seen(front: FrontEnd, asked: Look) -> tuple[int, str]:
+def seen(app_context: FrontEnd, asked: Look) -> tuple[int, str]:
     """Return the status of a page, and what is on it, less what is of one answer alone."""
-    answer = front.ask(asked.path, "", **dict(asked.headers))
+    answer = app_context.ask(asked.path, "", **dict(asked.headers))
     return answer.status_code, _OWN.sub("", answer.text)
 
 
@@ -99,11 +99,11 @@ def _differs(asked: Look, ours: FrontEnd, fresh: FrontEnd) -> str:
     return next((f"{asked}: {one}\nfresh: {before}" for one in found if one not in wanted), "")
 
 
-def played(here: World, seed: int, deps: Deps | None = None) -> str:
-    """Return what differed in a story; empty for nothing. `deps`: of the process that is looked at."""
+def played(here: World, seed: int, app_parts: AppParts | None = None) -> str:
+    """Return what differed in a story; empty for nothing. `app_parts`: of the process that is looked at."""
     story = Story(here, seed)
     browsers = Browsers(here, story.people)
-    ours, fresh = FrontEnd(here, 64_000, deps), FrontEnd(here, 0)
+    ours, fresh = FrontEnd(here, 64_000, app_parts), FrontEnd(here, 0)
     with contextlib.closing(ours), contextlib.closing(fresh):
         return told(story, STEPS, ours, lambda: differs(story, browsers, ours, fresh))
 
@@ -190,7 +190,7 @@ def test_a_remembered_page_has_forms_for_the_browser_that_asks_and_no_other(plac
     one, two = place.cookie("1", place.ann), place.cookie("2", place.ann)
     for _ in range(2):
         place.open(place.path, one)
-    answers = place.ours.front.answers
+    answers = place.ours.app_context.answers
     assert answers is not None
     missed = answers.missed
     first, second, third = place.open(place.path, one), place.open(place.path, one), place.open(place.path, two)

@@ -20,7 +20,7 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import EVERYBODY, STAFF
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
-from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
+from shoal.mastodon_api.context import AppContext, Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.moderation import AdminAccount
@@ -130,27 +130,27 @@ async def _several(
             and params.display_name.lower() in member.display_name.lower()
         )
 
-    front = context.deps
+    app_context = context.app
     cursor = cursor_of(params, 100, 200)
     if params.email:
         found = Members([], None)
-        member = await members.find(front.writes, params.email) if "@" in params.email else None
+        member = await members.find(app_context.writes, params.email) if "@" in params.email else None
         # A caller who may not see the address must not learn its owner either.
         seen = member is not None and _sees_address(context, member)
         if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
             found = Members([member], None)
     elif roles and Role.NONE not in roles:
-        found = await _staff(front, cursor, test)
+        found = await _staff(app_context, cursor, test)
     else:
-        found = await moderation_queries.members_page(front.store, cursor, test)
+        found = await moderation_queries.members_page(app_context.store, cursor, test)
     body = await shown(context, found.members)
     return paged(context, body, [member.id for member in found.members], found.next, cursor)
 
 
-async def _staff(front: Front, cursor: Cursor, test: Callable[[Member], bool]) -> Members:
+async def _staff(app_context: AppContext, cursor: Cursor, test: Callable[[Member], bool]) -> Members:
     """Return a page of the members with a role, who are few and stored in a separate list."""
-    listed = await front.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
-    staff = await members_by_id(front.graph, [assoc.id2 for assoc in listed])
+    listed = await app_context.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
+    staff = await members_by_id(app_context.graph, [assoc.id2 for assoc in listed])
     found = sorted((id_ for id_ in staff if cursor.after < id_ < cursor.before and test(staff[id_])), reverse=True)
     here = found[-cursor.limit :] if cursor.oldest_first else found[: cursor.limit]
     more = bool(here) and here[-1] != found[-1]
@@ -159,16 +159,16 @@ async def _staff(front: Front, cursor: Cursor, test: Callable[[Member], bool]) -
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
     """Return members for moderators, in two reads. The e-mail address is included only for callers with a higher role."""
-    front = context.deps
+    app_context = context.app
     members = {member.id: member for member in found}
-    known = await profiles(front.graph, members, None, dict.fromkeys(members, STRANGER))
-    logins = await front.graph.obj_get([member.login_id for member in found if member.login_id])
+    known = await profiles(app_context.graph, members, None, dict.fromkeys(members, STRANGER))
+    logins = await app_context.graph.obj_get([member.login_id for member in found if member.login_id])
     answer = []
     for member in found:
         login = logins.get(member.login_id)
         email = login.email if isinstance(login, Login) and _sees_address(context, member) else ""
         reason = login.reason if isinstance(login, Login) else ""
-        account = serializers.account(known[member.id], front.at)
+        account = serializers.account(known[member.id], app_context.at)
         answer.append(moderation_entities.admin_account(member, email, reason, account))
     return answer
 
@@ -196,13 +196,13 @@ async def act(context: Context, params: Act) -> object:
 
     No e-mail is sent; a request for one is ignored, because Mastodon.py asks for it by default.
     """
-    front = context.deps
+    app_context = context.app
     if params.warning_preset_id:
         raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
     target = await _target(context, params.id)
     if params.report_id is not None:
-        await reports.access_report(front.graph, params.report_id, about=target.id)
-    verb, writes = _ACTS.get(params.type), front.writes.because(params.text)
+        await reports.access_report(app_context.graph, params.report_id, about=target.id)
+    verb, writes = _ACTS.get(params.type), app_context.writes.because(params.text)
     if verb is not None:
         await verb(writes, target.id)
     if params.report_id is not None:
@@ -225,7 +225,7 @@ def _add(name: str, command: Command, what: str) -> None:
     @router.post(f"/api/v1/admin/accounts/{{id}}/{name}", scope="admin:write:accounts", answer=AdminAccount, what=what)
     async def handler(context: Context, params: One) -> object:
         target = await _target(context, params.id)
-        changed = await command(context.deps.writes, target.id)
+        changed = await command(context.app.writes, target.id)
         _log.info("%s: %s %s (%s)", actor(context), command.__name__, target.name, target.id)
         return (await shown(context, [changed]))[0]
 
@@ -242,14 +242,14 @@ async def reject(context: Context, params: One) -> object:
     """Reject and delete an account that waits for approval. Its name and e-mail address become available again."""
     target = await _target(context, params.id)
     entity = (await shown(context, [target]))[0]
-    await moderation.reject(context.deps.writes, target.id)
+    await moderation.reject(context.app.writes, target.id)
     _log.info("%s: reject %s (%s)", actor(context), target.name, target.id)
     return entity
 
 
 async def _target(context: Context, id_: int) -> Member:
     """Return a member on whom the caller may act. Raises `NotFound` or `NotAllowed`."""
-    found = await members_by_id(context.deps.graph, (actor(context), id_))
+    found = await members_by_id(context.app.graph, (actor(context), id_))
     if id_ not in found:
         raise NotFound("Record not found")
     moderation.check_may_act(found[actor(context)], found[id_])
@@ -257,7 +257,7 @@ async def _target(context: Context, id_: int) -> Member:
 
 
 async def _member(context: Context, id_: int) -> Member:
-    found = await members_by_id(context.deps.graph, (id_,))
+    found = await members_by_id(context.app.graph, (id_,))
     if id_ not in found:
         raise NotFound("Record not found")
     return found[id_]

@@ -35,6 +35,6 @@ async def list_entries(context: Context, params: AuditQuery) -> object:
     """
     cursor = cursor_of(params, 40, 100)
     query = WantedEntries(params.actor_id, params.target_id, frozenset(params.verb))
-    found, after = await moderation.audit_page(context.deps.graph, cursor, query)
+    found, after = await moderation.audit_page(context.app.graph, cursor, query)
     body = [record_of(one) for one in found]
     return paged(context, body, [one.id for one in found], after, cursor)

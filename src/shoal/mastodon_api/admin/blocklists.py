@@ -76,7 +76,7 @@ class Tested(msgspec.Struct, frozen=True):
 async def list_domains(context: Context, params: PageQuery) -> object:
     """List the blocked e-mail domains, newest first."""
     cursor = cursor_of(params, 100, 200)
-    found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL_DOMAIN, EmailDomainBlock, cursor)
+    found, after = await objects_page(context.app.graph, EVERYBODY, BLOCKS_EMAIL_DOMAIN, EmailDomainBlock, cursor)
     body = [_domain(block) for block in found]
     return paged(context, body, [block.id for block in found], after, cursor)
 
@@ -86,7 +86,7 @@ async def list_domains(context: Context, params: PageQuery) -> object:
 )
 async def get_domain(context: Context, params: One) -> AdminEmailDomainBlock:
     """Show a blocked e-mail domain, with the sign-ups it refused."""
-    return _domain(await get_object(context.deps.graph, EmailDomainBlock, params.id))
+    return _domain(await get_object(context.app.graph, EmailDomainBlock, params.id))
 
 
 @router.post("/api/v1/admin/email_domain_blocks", scope="admin:write:email_domain_blocks", answer=AdminEmailDomainBlock)
@@ -94,7 +94,7 @@ async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainB
     """Block sign-ups with addresses of a domain and its subdomains."""
     if not params.domain.strip():
         raise Blank("Domain can't be blank", field="domain")
-    block = await blocklists.block_domain(context.deps.writes, params.domain)
+    block = await blocklists.block_domain(context.app.writes, params.domain)
     _log.info("%s: block e-mail domain %s", actor(context), block.domain)
     return _domain(block)
 
@@ -102,7 +102,7 @@ async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainB
 @router.delete("/api/v1/admin/email_domain_blocks/{id}", scope="admin:write:email_domain_blocks", answer=dict)
 async def unblock_domain(context: Context, params: One) -> object:
     """Unblock an e-mail domain."""
-    block = await blocklists.unblock_domain(context.deps.writes, params.id)
+    block = await blocklists.unblock_domain(context.app.writes, params.id)
     _log.info("%s: unblock e-mail domain %s", actor(context), block.domain)
     return {}
 
@@ -115,7 +115,7 @@ async def unblock_domain(context: Context, params: One) -> object:
 async def list_addresses(context: Context, params: PageQuery) -> object:
     """List the hashes of blocked e-mail addresses, newest first."""
     cursor = cursor_of(params, 100, 200)
-    found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL, CanonicalEmailBlock, cursor)
+    found, after = await objects_page(context.app.graph, EVERYBODY, BLOCKS_EMAIL, CanonicalEmailBlock, cursor)
     body = [_address(block) for block in found]
     return paged(context, body, [block.id for block in found], after, cursor)
 
@@ -127,7 +127,7 @@ async def list_addresses(context: Context, params: PageQuery) -> object:
 )
 async def get_address(context: Context, params: One) -> AdminCanonicalEmailBlock:
     """Show the hash of a blocked e-mail address."""
-    return _address(await get_object(context.deps.graph, CanonicalEmailBlock, params.id))
+    return _address(await get_object(context.app.graph, CanonicalEmailBlock, params.id))
 
 
 @router.post(
@@ -139,7 +139,7 @@ async def test_address(context: Context, params: Tested) -> list[AdminCanonicalE
     """List the blocks that match an e-mail address."""
     if not params.email.strip():
         raise Blank("Email can't be blank", field="email")
-    return [_address(block) for block in await blocklists.matching_email_blocks(context.deps.graph, params.email)]
+    return [_address(block) for block in await blocklists.matching_email_blocks(context.app.graph, params.email)]
 
 
 @router.post(
@@ -150,11 +150,11 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
 
     Takes the address or its canonical hash.
     """
-    front = context.deps
+    app_context = context.app
     if params.email.strip():
-        block = await blocklists.block_address(front.writes, params.email)
+        block = await blocklists.block_address(app_context.writes, params.email)
     elif params.canonical_email_hash.strip():
-        block = await blocklists.block_digest(front.writes, params.canonical_email_hash)
+        block = await blocklists.block_digest(app_context.writes, params.canonical_email_hash)
     else:
         raise Blank("Canonical email hash can't be blank", field="canonical_email_hash")
     _log.info("%s: block e-mail address %s", actor(context), block.digest)
@@ -164,7 +164,7 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
 @router.delete("/api/v1/admin/canonical_email_blocks/{id}", scope="admin:write:canonical_email_blocks", answer=dict)
 async def unblock_address(context: Context, params: One) -> object:
     """Unblock an e-mail address."""
-    block = await blocklists.unblock_address(context.deps.writes, params.id)
+    block = await blocklists.unblock_address(context.app.writes, params.id)
     _log.info("%s: unblock e-mail address %s", actor(context), block.digest)
     return {}
 
@@ -221,7 +221,7 @@ class ChangedIpBlock(msgspec.Struct, frozen=True, kw_only=True):
 async def list_networks(context: Context, params: PageQuery) -> object:
     """List the blocked networks, newest first."""
     cursor = cursor_of(params, 100, 200)
-    found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_IP, IpBlock, cursor)
+    found, after = await objects_page(context.app.graph, EVERYBODY, BLOCKS_IP, IpBlock, cursor)
     body = [_shown(block) for block in found]
     return paged(context, body, [block.id for block in found], after, cursor)
 
@@ -229,7 +229,7 @@ async def list_networks(context: Context, params: PageQuery) -> object:
 @router.get("/api/v1/admin/ip_blocks/{id}", scope="admin:read:ip_blocks", answer=AdminIpBlock)
 async def get_network(context: Context, params: One) -> AdminIpBlock:
     """Show a blocked network."""
-    return _shown(await get_object(context.deps.graph, IpBlock, params.id))
+    return _shown(await get_object(context.app.graph, IpBlock, params.id))
 
 
 @router.post("/api/v1/admin/ip_blocks", scope="admin:write:ip_blocks", answer=AdminIpBlock)
@@ -241,7 +241,7 @@ async def block_network(context: Context, params: NewIpBlock) -> AdminIpBlock:
         raise Blank("Severity can't be blank", field="severity")
     _check_not_own(context, check_network(params.ip), params.severity)
     block = await blocklists.block_ip(
-        context.deps.writes, params.ip, params.severity, comment=params.comment, seconds=params.expires_in
+        context.app.writes, params.ip, params.severity, comment=params.comment, seconds=params.expires_in
     )
     return await _done(context, "block", block)
 
@@ -249,20 +249,20 @@ async def block_network(context: Context, params: NewIpBlock) -> AdminIpBlock:
 @router.put("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=AdminIpBlock)
 async def update_network(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
     """Update a block. The caller's own address cannot be blocked."""
-    front = context.deps
-    before = await get_object(front.graph, IpBlock, params.id)
+    app_context = context.app
+    before = await get_object(app_context.graph, IpBlock, params.id)
     network = check_network(params.ip) if params.ip.strip() else None
     _check_not_own(context, network or before.network, params.severity or before.severity)
     changes = IpBlockChanges(network, params.severity, params.comment, params.expires_in)
     return await _done(
-        context, "change the block of", await blocklists.update_ip_block(front.writes, params.id, changes)
+        context, "change the block of", await blocklists.update_ip_block(app_context.writes, params.id, changes)
     )
 
 
 @router.delete("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=dict)
 async def unblock_network(context: Context, params: One) -> object:
     """Unblock a network of addresses."""
-    await _done(context, "unblock", await blocklists.unblock_ip(context.deps.writes, params.id))
+    await _done(context, "unblock", await blocklists.unblock_ip(context.app.writes, params.id))
     return {}
 
 
@@ -273,7 +273,7 @@ def _check_not_own(context: Context, network: str, severity: IpSeverity) -> None
 
 
 async def _done(context: Context, what: str, block: IpBlock) -> AdminIpBlock:
-    await context.deps.ip_guard.look()
+    await context.app.ip_guard.look()
     _log.info("%s: %s %s (%s)", actor(context), what, block.network, block.severity)
     return _shown(block)
 

@@ -14,7 +14,7 @@ from shoal.http.pagination import LISTED_DATA, PageQuery
 from shoal.http.params import Id
 from shoal.http.responses import raw
 from shoal.mastodon_api.admin.accounts import shown
-from shoal.mastodon_api.context import Context, Front, One, Router, actor, cursor_of, paged
+from shoal.mastodon_api.context import AppContext, Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities.moderation import AdminReport
 from shoal.mastodon_api.entities.serializers import moment
@@ -57,22 +57,26 @@ async def list_reports(context: Context, params: ReportsQuery) -> object:
     """List open (or `resolved`) reports, newest first."""
     cursor = cursor_of(params, 100, 200)
     query = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
-    found, after = await moderation.reports_page(context.deps.graph, cursor, query)
+    found, after = await moderation.reports_page(context.app.graph, cursor, query)
     return paged(context, await _shown(context, found), [one.id for one in found], after, cursor)
 
 
 @router.get("/api/v1/admin/reports/{id}", scope="admin:read:reports", answer=AdminReport)
 async def get_report(context: Context, params: One) -> object:
     """Show a report with its statuses."""
-    return await _answer(context, await reports.access_report(context.deps.graph, params.id))
+    return await _answer(context, await reports.access_report(context.app.graph, params.id))
 
 
 @router.put("/api/v1/admin/reports/{id}", scope="admin:write:reports", answer=AdminReport)
 async def categorize(context: Context, params: Sorted) -> object:
     """Change the category and rules of a report."""
-    front = context.deps
+    app_context = context.app
     changed = await reports.sort(
-        front.writes, params.id, category=params.category, rule_ids=params.rule_ids, rules=known_rules(front)
+        app_context.writes,
+        params.id,
+        category=params.category,
+        rule_ids=params.rule_ids,
+        rules=known_rules(app_context),
     )
     return await _done(context, "sort", changed)
 
@@ -80,19 +84,19 @@ async def categorize(context: Context, params: Sorted) -> object:
 @router.post("/api/v1/admin/reports/{id}/assign_to_self", scope="admin:write:reports", answer=AdminReport)
 async def assign_to_self(context: Context, params: One) -> object:
     """Assign a report to the caller."""
-    return await _done(context, "take", await reports.assign(context.deps.writes, params.id, actor(context)))
+    return await _done(context, "take", await reports.assign(context.app.writes, params.id, actor(context)))
 
 
 @router.post("/api/v1/admin/reports/{id}/unassign", scope="admin:write:reports", answer=AdminReport)
 async def unassign(context: Context, params: One) -> object:
     """Remove the assignee of a report."""
-    return await _done(context, "leave", await reports.assign(context.deps.writes, params.id, 0))
+    return await _done(context, "leave", await reports.assign(context.app.writes, params.id, 0))
 
 
 @router.post("/api/v1/admin/reports/{id}/resolve", scope="admin:write:reports", answer=AdminReport)
 async def resolve(context: Context, params: Resolving) -> object:
     """Resolve a report and notify the reporter. Unless it is upheld, its statuses return to public lists."""
-    writes = context.deps.writes
+    writes = context.app.writes
     return await _done(
         context, "resolve", await reports.resolve(writes, params.id, actor(context), upheld=params.upheld)
     )
@@ -101,7 +105,7 @@ async def resolve(context: Context, params: Resolving) -> object:
 @router.post("/api/v1/admin/reports/{id}/reopen", scope="admin:write:reports", answer=AdminReport)
 async def reopen(context: Context, params: One) -> object:
     """Reopen a resolved report."""
-    return await _done(context, "reopen", await reports.reopen(context.deps.writes, params.id))
+    return await _done(context, "reopen", await reports.reopen(context.app.writes, params.id))
 
 
 async def _done(context: Context, what: str, report: Report) -> AdminReport:
@@ -115,14 +119,14 @@ async def _answer(context: Context, report: Report) -> AdminReport:
 
 async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]:
     """Return reports with their accounts and statuses, which are read together."""
-    front = context.deps
+    app_context = context.app
     ids = {id_ for report in found for id_ in _people(report) if id_}
-    people = await members_by_id(front.graph, list(ids))
+    people = await members_by_id(app_context.graph, list(ids))
     accounts = {int(account.id): account for account in await shown(context, list(people.values()))}
-    entries = await hydrate_reported(front.graph, list({id_ for report in found for id_ in report.post_ids}))
+    entries = await hydrate_reported(app_context.graph, list({id_ for report in found for id_ in report.post_ids}))
     waiting = {entry.id for entry in entries if entry.post.review is Review.WAITING}
-    statuses = {entry.id: await _status(front, entry) for entry in entries}
-    rules = {rule.id: rule for rule in moderation_entities.rules_of(front.settings)}
+    statuses = {entry.id: await _status(app_context, entry) for entry in entries}
+    rules = {rule.id: rule for rule in moderation_entities.rules_of(app_context.settings)}
     return [
         AdminReport(
             id=str(report.id),
@@ -150,6 +154,6 @@ def _people(report: Report) -> tuple[int, ...]:
     return report.reporter_id, report.target_id, report.assigned_to, report.closed_by
 
 
-async def _status(front: Front, entry: Entry) -> Status:
-    made: Status = raw(await front.present.status(None, entry, LISTED_DATA))
+async def _status(app_context: AppContext, entry: Entry) -> Status:
+    made: Status = raw(await app_context.present.status(None, entry, LISTED_DATA))
     return made

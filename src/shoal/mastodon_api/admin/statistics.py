@@ -20,7 +20,7 @@ from shoal.core.ids import now_ms
 from shoal.core.model import DAY_MS, App, Role
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
-from shoal.mastodon_api.context import Context, Front, Router
+from shoal.mastodon_api.context import AppContext, Context, Router
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.instance import LANGUAGES
 
@@ -122,19 +122,19 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
             return -min(int(subject.id), _MAX_ID)
         return tag_id(check_tag(subject.id))
 
-    def check_elsewhere(self, key: str, front: Front) -> None:
+    def check_elsewhere(self, key: str, app_context: AppContext) -> None:
         """Raise `InvalidInput` unless a server other than this one is named."""
         subject = self.by_key()[key]
         if not isinstance(subject, OfServer):
             raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
-        if subject.domain.lower() == front.at.netloc.lower():
+        if subject.domain.lower() == app_context.at.netloc.lower():
             raise InvalidInput(f"{key}: this is the server itself, which the other keys are about", field=key)
 
 
 class FigureQuestion(NamedTuple):
     """A request for measures or dimensions, with the sources they are read from."""
 
-    front: Front
+    app_context: AppContext
     figures: Figures
     tags: TagUseReader
     period: Period
@@ -168,7 +168,7 @@ class _Series(NamedTuple):
 
 async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
     """Return one measure, with that of the previous period. Raises `InvalidInput` if its tag or server is missing."""
-    front, figures, tags, period, subjects = question
+    app_context, figures, tags, period, subjects = question
     before: int | None
     if key.startswith("tag_"):
         tag = subjects.tag(key)
@@ -176,7 +176,7 @@ async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
         before = await _of_tag_before(tags, key, tag, period.before)
     elif key.startswith("instance_"):
         # There are no remote accounts.
-        subjects.check_elsewhere(key, front)
+        subjects.check_elsewhere(key, app_context)
         here, before = _Series([0] * len(period.days), 0), 0
     else:
         here = await asyncio.to_thread(_of_network, figures, key, period)
@@ -254,14 +254,14 @@ async def ranked(question: FigureQuestion, key: DimensionKey, limit: int) -> Dim
 
 
 async def _rows(question: FigureQuestion, key: DimensionKey, limit: int) -> list[DimensionValue]:
-    front, figures, tags, period, subjects = question
+    app_context, figures, tags, period, subjects = question
     match key:
         case "languages":
             return _languages(summed(figures.languages, period))
         case "sources":
-            return await _apps(front, Counter(dict(summed(figures.apps, period).most_common(limit))))
+            return await _apps(app_context, Counter(dict(summed(figures.apps, period).most_common(limit))))
         case "servers":
-            return _here(front, sum(by_day(figures.posts, period)))
+            return _here(app_context, sum(by_day(figures.posts, period)))
         case "space_usage":
             return [_space("media", "Media", figures.media_bytes)]
         case "software_versions":
@@ -270,13 +270,13 @@ async def _rows(question: FigureQuestion, key: DimensionKey, limit: int) -> list
                 _row("python", "Python", platform.python_version()),
             ]
         case "tag_servers":
-            return _here(front, len(await tags.of(subjects.tag(key), period)))
+            return _here(app_context, len(await tags.of(subjects.tag(key), period)))
         case "tag_languages":
             found = await tags.of(subjects.tag(key), period)
             return _languages(Counter(use.language for use in found if use.language))
         case "instance_accounts" | "instance_languages":
             # There are no remote accounts.
-            subjects.check_elsewhere(key, front)
+            subjects.check_elsewhere(key, app_context)
             return []
 
 
@@ -284,9 +284,9 @@ def _languages(posts: Counter[str]) -> list[DimensionValue]:
     return [_row(code, _NAMES.get(code, code), str(number)) for code, number in posts.most_common()]
 
 
-async def _apps(front: Front, posts: Counter[int]) -> list[DimensionValue]:
+async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionValue]:
     """Return apps by name, including deleted ones."""
-    apps = await front.graph.obj_get([id_ for id_ in posts if id_])
+    apps = await app_context.graph.obj_get([id_ for id_ in posts if id_])
 
     def name(id_: int) -> str:
         if not id_:
@@ -296,9 +296,9 @@ async def _apps(front: Front, posts: Counter[int]) -> list[DimensionValue]:
     return [_row(str(id_), name(id_), str(number)) for id_, number in posts.most_common()]
 
 
-def _here(front: Front, number: int) -> list[DimensionValue]:
+def _here(app_context: AppContext, number: int) -> list[DimensionValue]:
     """Return this server if the number is not 0; there are no others."""
-    return [_row(front.at.netloc, front.at.netloc, str(number))] if number else []
+    return [_row(app_context.at.netloc, app_context.at.netloc, str(number))] if number else []
 
 
 def _space(key: str, name: str, size: int) -> DimensionValue:
@@ -368,14 +368,14 @@ class Retention(StatisticsPeriod, frozen=True, kw_only=True):
 @router.post("/api/v1/admin/measures", scope="admin:read", answer=list[Measure])
 async def measures(context: Context, params: Measures) -> list[Measure]:
     """Return measures by day: active members (those who posted), interactions, reports and tag uses."""
-    question = await _question(context.deps, params)
+    question = await _question(context.app, params)
     return [await measured(question, key) for key in dict.fromkeys(params.keys)]
 
 
 @router.post("/api/v1/admin/dimensions", scope="admin:read", answer=list[Dimension])
 async def dimensions(context: Context, params: Dimensions) -> list[Dimension]:
     """Return rankings of languages, apps, storage and software versions, largest first."""
-    question = await _question(context.deps, params)
+    question = await _question(context.app, params)
     return [await ranked(question, key, params.limit) for key in dict.fromkeys(params.keys)]
 
 
@@ -388,7 +388,7 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
     if params.frequency == "month":
         period = Period(_month(period.first), _month(_month(period.last) + 31) - 1)
     starts = [day for day in period.days if params.frequency == "day" or day == _month(day)]
-    figures = await _known(context.deps, period)
+    figures = await _known(context.app, period)
     # With a million members this takes a second; other requests must not wait for it.
     cohorts = await asyncio.to_thread(figures.retention, starts, period.last)
     return [
@@ -401,13 +401,15 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
     ]
 
 
-async def _question(front: Front, params: Subjects) -> FigureQuestion:
+async def _question(app_context: AppContext, params: Subjects) -> FigureQuestion:
     period = _period(params)
-    return FigureQuestion(front, await _known(front, period), TagUseReader(front.graph), period, params)
+    return FigureQuestion(
+        app_context, await _known(app_context, period), TagUseReader(app_context.graph), period, params
+    )
 
 
-async def _known(front: Front, period: Period) -> Figures:
-    figures = await front.ledger.figures()
+async def _known(app_context: AppContext, period: Period) -> Figures:
+    figures = await app_context.ledger.figures()
     if not figures.knows(period):
         since = _EPOCH + timedelta(days=figures.since)
         raise InvalidInput(f"start_at: figures go back to {since.isoformat()}", field="start_at")

@@ -17,7 +17,7 @@ from shoal.graph.schema import tag_id
 from shoal.http.pagination import LISTED_DATA, page_size
 from shoal.http.params import Limit
 from shoal.http.responses import raw
-from shoal.mastodon_api.context import Context, Front, One, Router, actor
+from shoal.mastodon_api.context import AppContext, Context, One, Router, actor
 from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.statuses import Status
 from shoal.mastodon_api.entities.tags import Tag
@@ -59,10 +59,10 @@ class TagParams(msgspec.Struct, frozen=True):
 @router.get("/api/v1/admin/trends/tags", scope="admin:read", answer=list[AdminTag])
 async def list_tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
     """List trending and denied tags."""
-    front = context.deps
-    words = await trends.trending(front.reads, page_size(params.limit, 10, 20), 0)
-    shown = [_tag(front, word.name, word, trendable=True) for word in words]
-    return shown + [_tag(front, name, None, trendable=False) for name in await _denied(front)]
+    app_context = context.app
+    words = await trends.trending(app_context.reads, page_size(params.limit, 10, 20), 0)
+    shown = [_tag(app_context, word.name, word, trendable=True) for word in words]
+    return shown + [_tag(app_context, name, None, trendable=False) for name in await _denied(app_context)]
 
 
 @router.post("/api/v1/admin/trends/tags/{id}/approve", scope="admin:write", answer=AdminTag)
@@ -78,22 +78,22 @@ async def reject_tag(context: Context, params: TagParams) -> AdminTag:
 
 
 async def _review_tag(context: Context, text: str, *, trendable: bool) -> AdminTag:
-    front = context.deps
-    name = await _named(front, text)
+    app_context = context.app
+    name = await _named(app_context, text)
     rule = tag_rules.allowing(name) if trendable else tag_rules.denying(name)
-    await tag_rules.lay_down(front.writes, front.reads.tags, rule)
+    await tag_rules.lay_down(app_context.writes, app_context.reads.tags, rule)
     _log.info("%s: %s #%s", actor(context), "allow" if trendable else "deny", name)
-    counted = await front.reads.tags.tag(name) if trendable else None
-    return _tag(front, name, counted, trendable=trendable)
+    counted = await app_context.reads.tags.tag(name) if trendable else None
+    return _tag(app_context, name, counted, trendable=trendable)
 
 
 @router.get("/api/v1/admin/trends/statuses", scope="admin:read", answer=list[AdminStatus])
 async def list_statuses(context: Context, params: Position) -> list[object]:
     """List trending statuses, including rejected ones."""
-    front = context.deps
+    app_context = context.app
     limit, offset = page_size(params.limit), max(0, params.offset)
-    found = await trends.judged(front.reads, limit, offset)
-    return [await _status(front, entry, trendable=not entry.post.untrendable) for entry in found]
+    found = await trends.judged(app_context.reads, limit, offset)
+    return [await _status(app_context, entry, trendable=not entry.post.untrendable) for entry in found]
 
 
 @router.post("/api/v1/admin/trends/statuses/{id}/approve", scope="admin:write", answer=AdminStatus)
@@ -110,42 +110,42 @@ async def reject_status(context: Context, params: One) -> object:
 
 async def _review_status(context: Context, id_: int, *, trendable: bool) -> object:
     """Set whether a status may trend. Only publicly visible statuses can. Raises `NotFound`."""
-    front = context.deps
-    found = await hydrate(front.graph, None, (id_,))
+    app_context = context.app
+    found = await hydrate(app_context.graph, None, (id_,))
     if not found or found[0].share is not None:
         raise NotFound("Record not found")
-    await (moderation.let_trend if trendable else moderation.keep_from_trends)(front.writes, id_)
+    await (moderation.let_trend if trendable else moderation.keep_from_trends)(app_context.writes, id_)
     _log.info("%s: %s the status %s in trends", actor(context), "allow" if trendable else "deny", id_)
-    return await _status(front, found[0], trendable=trendable)
+    return await _status(app_context, found[0], trendable=trendable)
 
 
-async def _status(front: Front, entry: Entry, *, trendable: bool) -> object:
+async def _status(app_context: AppContext, entry: Entry, *, trendable: bool) -> object:
     """Return a status as seen by anyone, with two more keys."""
     review = msgspec.json.encode({"trendable": trendable, "requires_review": False})
-    return raw((await front.present.status(None, entry, LISTED_DATA))[:-1] + b"," + review[1:])
+    return raw((await app_context.present.status(None, entry, LISTED_DATA))[:-1] + b"," + review[1:])
 
 
-async def _denied(front: Front) -> list[str]:
-    return [rule.name for rule in await front.reads.tags.rules() if rule.denied]
+async def _denied(app_context: AppContext) -> list[str]:
+    return [rule.name for rule in await app_context.reads.tags.rules() if rule.denied]
 
 
-async def _named(front: Front, text: str) -> str:
+async def _named(app_context: AppContext, text: str) -> str:
     """Return a tag by name or id. Ids are hashes of names, so they are looked up among the listed tags."""
     if not text.isdecimal():
         try:
             return check_tag(text)
         except InvalidInput:
             raise NotFound("Record not found") from None
-    words = [word for order in ("rising", "all") for word in (await front.reads.tags.cloud(order)).words]
-    for name in (*await _denied(front), *(word.name for word in words)):
+    words = [word for order in ("rising", "all") for word in (await app_context.reads.tags.cloud(order)).words]
+    for name in (*await _denied(app_context), *(word.name for word in words)):
         if str(-tag_id(name)) == text:
             return name
     raise NotFound("Record not found")
 
 
-def _tag(front: Front, name: str, counted: Counted | None, *, trendable: bool) -> AdminTag:
-    today = front.reads.tags.today()
-    tag = tag_entities.tag(name, front.at, counted, today, following=None)
+def _tag(app_context: AppContext, name: str, counted: Counted | None, *, trendable: bool) -> AdminTag:
+    today = app_context.reads.tags.today()
+    tag = tag_entities.tag(name, app_context.at, counted, today, following=None)
     return AdminTag(id=tag.id, name=tag.name, url=tag.url, history=tag.history, trendable=trendable)
 
 
