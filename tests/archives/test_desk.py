@@ -189,7 +189,7 @@ async def test_archive_read_when_the_server_was_killed_fails_at_the_next_start(t
         shelf.note(ann.id, killed)
         await ArchiveDesk(shoal.network, shelf).once()
         assert (state_of(shelf).phase, state_of(shelf).attempts) == ("failed", 1)
-        assert "stopped by force" in state_of(shelf).error
+        assert "the server was stopped" in state_of(shelf).error
         assert not shelf.archive(ann.id, killed.token).exists()
 
 

@@ -254,7 +254,7 @@ async def test_an_export_taken_in_and_exported_again_says_the_same(tmp_path: Pat
         post = await ann.create(
             "Low tide, “quoted”, \n#dawn", media=[media], place=(10.5, 2.25), data={"a": [1]}, language="en"
         )
-        await ann.create("For followers", visibility="followers", spoiler="Hush")
+        await ann.create("Followers only", visibility="followers", spoiler="Hush")
         await ann.comment(post, "And further")
         await ann.comment(await ben.create("Of Ben"), "Hi")
         await ann.follow(ben)

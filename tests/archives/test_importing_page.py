@@ -57,35 +57,35 @@ def work(here: World) -> None:
 
 
 def sent(ann: Visitor, data: bytes, name: str = "archive.zip") -> Page:
-    return ann.open(PATH).press("Send it", files={"file": (name, data)})
+    return ann.open(PATH).press("Upload", files={"file": (name, data)})
 
 
 def test_an_archive_is_looked_at_and_taken_in_when_its_owner_says_so(here: World, ann: Visitor, tmp_path: Path) -> None:
     page = sent(ann, of_mastodon(tmp_path).read_bytes(), "C:\\Downloads\\archive-2022.zip")
-    assert (page.path, "archive-2022.zip" in page.text, "It begins in a moment." in page.text) == (PATH, True, True)
+    assert (page.path, "archive-2022.zip" in page.text, "Starting soon." in page.text) == (PATH, True, True)
     assert page.one("progress").get("value") is None
     work(here)
     page = ann.open(PATH)
     assert "An archive of Mastodon, of https://mastodon.example/users/ann (archive-2022.zip)" in page.text
-    assert "3 posts 1 comment in threads 1 photo" in page.text
-    assert "1 post: answers to other people" in page.text
+    assert "3 posts 1 reply to your own posts 1 photo" in page.text
+    assert "1 post: replies to other people" in page.text
     assert "1 post: direct messages" in page.text
     assert "Quiet, @ben" in page.text
     assert "Low tide" not in ann.open("/@ann?show=posts").text
     assert here.run(entries(here.network.store, AuditVerb.ARCHIVE_IMPORTED)) == []
-    page = page.press("Take it in", widest="unlisted")
+    page = page.press("Import", widest="unlisted")
     (noted,) = here.run(entries(here.network.store, AuditVerb.ARCHIVE_IMPORTED))
     assert (noted.entry.actor_name, noted.entry.target_name) == ("ann", "ann")
-    assert "It begins in a moment." in page.text
+    assert "Starting soon." in page.text
     work(here)
     page = ann.open(PATH)
-    assert "This was taken in" in page.text
+    assert "Imported" in page.text
     assert [file.name for file in place_of(here).glob("archive.*")] == []
-    profile = page.follow("See your profile")
+    profile = page.follow("View your profile")
     assert profile.path == "/@ann"
     assert "Low tide" in ann.open("/@ann?show=posts").text
     assert "Low tide" not in visitor(here, "ben").open("/explore").text
-    assert "Send it" in ann.open(PATH).press("Take in another archive").text
+    assert "Upload" in ann.open(PATH).press("Import another archive").text
     assert shelf_of(here).members() == []
 
 
@@ -103,30 +103,30 @@ def test_a_file_that_is_no_archive_is_explained_and_another_may_follow(here: Wor
     sent(ann, b"a holiday")
     work(here)
     page = ann.open(PATH)
-    assert "No archive that can be read; send the ZIP of Mastodon" in page.text
-    page = page.press("Try another file")
-    assert "Send it" in page.text
-    assert "Please choose a file." in page.press("Send it").text
+    assert "Unknown archive format; upload the ZIP of Mastodon" in page.text
+    page = page.press("Choose another file")
+    assert "Upload" in page.text
+    assert "Choose a file." in page.press("Upload").text
 
 
 def test_each_has_one_archive_and_sees_their_own_alone(here: World, ann: Visitor, tmp_path: Path) -> None:
     data = of_mastodon(tmp_path).read_bytes()
     form = ann.open(PATH)
     sent(ann, data)
-    again = form.press("Send it", files={"file": ("again.zip", data)})
-    assert (again.status, "An archive of yours is here already: discard it first." in again.text) == (422, True)
+    again = form.press("Upload", files={"file": ("again.zip", data)})
+    assert (again.status, "You have already uploaded an archive: discard it first." in again.text) == (422, True)
     ben = visitor(here, "ben")
-    assert "Send it" in ben.open(PATH).text
+    assert "Upload" in ben.open(PATH).text
     ben.post(f"{PATH}/discard", [("form_token", ben.open(PATH).form_token)])
     assert shelf_of(here).state(shelf_of(here).members()[0]) is not None
-    assert "Send it" in ann.open(PATH).press("Stop it").text
+    assert "Upload" in ann.open(PATH).press("Stop import").text
 
 
 def test_an_archive_may_be_discarded_while_it_is_worked_on(here: World, ann: Visitor, tmp_path: Path) -> None:
     notes = [made.note(n, f"<p>Number {n}</p>") for n in range(3_000)]
     sent(ann, made.zipped(tmp_path / "a.zip", made.mastodon_files(notes)).read_bytes())
     work(here)
-    ann.open(PATH).press("Take it in")
+    ann.open(PATH).press("Import")
     desk = ArchiveDesk(here.network, shelf_of(here))
 
     async def stopped() -> None:
@@ -151,12 +151,12 @@ def test_an_old_form_takes_in_no_other_archive_than_it_showed(here: World, ann: 
     sent(ann, data)
     work(here)
     old = ann.open(PATH)
-    assert "Send it" in ann.open(PATH).press("Discard the archive").text
+    assert "Upload" in ann.open(PATH).press("Discard archive").text
     sent(ann, data)
     work(here)
-    assert "This would be taken in" in old.press("Take it in", widest="public").text
+    assert "Will be imported" in old.press("Import", widest="public").text
     assert here.run(entries(here.network.store, AuditVerb.ARCHIVE_IMPORTED)) == []
-    assert "It begins in a moment." in ann.open(PATH).press("Take it in").text
+    assert "Starting soon." in ann.open(PATH).press("Import").text
 
 
 def test_strangers_and_forms_from_elsewhere_send_nothing(here: World, ann: Visitor) -> None:
@@ -174,7 +174,7 @@ def test_an_archive_larger_than_is_allowed_is_refused_before_it_is_read(tmp_path
     with world(max_archive_bytes=0) as closed:
         member(closed, "ann")
         assert visitor(closed, "ann").open(PATH).status == 404
-        assert "Move in" not in visitor(closed, "ann").open("/settings").text
+        assert "Import" not in visitor(closed, "ann").open("/settings").text
 
 
 def test_the_shelf_is_bounded_and_what_nobody_asks_for_is_swept(here: World, tmp_path: Path) -> None:
@@ -182,14 +182,14 @@ def test_the_shelf_is_bounded_and_what_nobody_asks_for_is_swept(here: World, tmp
     for owner in range(1, MOST + 1):
         shelf.put(owner, "a.zip", 1, lambda target: None)
     page = sent(visitor(here, "ann"), b"one more")
-    assert (page.status, "Many archives are being taken in" in page.text) == (503, True)
+    assert (page.status, "Many archives are being imported" in page.text) == (503, True)
     shelf.sweep(now_ms() + 2 * KEPT_MS)
     assert len(shelf.members()) == MOST
     # They are nobody's.
     here.run(ArchiveDesk(here.network, shelf).sweep())
     assert shelf.members() == []
     ann = visitor(here, "ann")
-    sent(ann, b"no archive")
+    sent(ann, b"unknown archive")
     work(here)
     shelf.sweep(now_ms() + KEPT_MS - 60_000)
     assert len(shelf.members()) == 1
@@ -208,7 +208,7 @@ def test_an_archive_that_ends_its_process_again_and_again_is_given_up(
         assert state is not None
         shelf.note(owner, replace(state, attempts=state.attempts + 1))
     work(here)
-    assert "This archive was begun several times, and the server ended each time." in ann.open(PATH).text
+    assert "The import of this archive stopped several times together with the server." in ann.open(PATH).text
 
 
 def test_one_process_works_on_an_archive_at_a_time(here: World, ann: Visitor, tmp_path: Path) -> None:
@@ -218,10 +218,10 @@ def test_one_process_works_on_an_archive_at_a_time(here: World, ann: Visitor, tm
     lock = shelf.claim(owner)
     assert lock is not None
     work(here)
-    assert "It begins in a moment." in ann.open(PATH).text
+    assert "Starting soon." in ann.open(PATH).text
     lock.close()
     work(here)
-    assert "This would be taken in" in ann.open(PATH).text
+    assert "Will be imported" in ann.open(PATH).text
 
 
 def test_only_its_owner_may_read_an_archive(here: World, ann: Visitor, tmp_path: Path) -> None:

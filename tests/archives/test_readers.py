@@ -119,7 +119,7 @@ def test_a_poll_of_mastodon_becomes_text(tmp_path: Path) -> None:
 
 def test_files_that_mastodon_does_not_bring_and_videos_are_left_out(tmp_path: Path) -> None:
     attached = [made.document("media_attachments/files/1/original/a.jpg"), made.document("b.mp4", kind="video/mp4")]
-    read = mastodon(tmp_path, [made.note(1, "<p>Look</p>", attachment=attached)])
+    read = mastodon(tmp_path, [made.note(1, "<p>Show posts</p>", attachment=attached)])
     assert read.left == [("photos", Omission.MISSING), ("photos", Omission.VIDEO)]
     assert read.posts[0].photos == ()
 
@@ -158,7 +158,7 @@ def test_pixelfed_says_what_it_shows_and_has_photos_only_where_they_were_put(tmp
         made.status(
             1, "Dawn & dew\n#dawn", media_attachments=[made.attachment(url, "Dew on grass")], spoiler_text="Wet"
         ),
-        made.status(2, "For followers", visibility="private", sensitive=True),
+        made.status(2, "Followers only", visibility="private", sensitive=True),
         made.status(3, "Mine again", in_reply_to_id="1", in_reply_to_account_id="7", pf_type="text"),
         made.status(4, "", pf_type="share"),
         made.status(5, "Psst", visibility="direct"),
@@ -167,7 +167,7 @@ def test_pixelfed_says_what_it_shows_and_has_photos_only_where_they_were_put(tmp
     bare.write_text(made.statuses(posts))
     read = Read(bare, tmp_path)
     assert (read.kind, read.account) == (ArchiveKind.PIXELFED, "https://pixelfed.example/ann")
-    assert read.texts == ["Dawn & dew\n#dawn", "For followers", "Mine again"]
+    assert read.texts == ["Dawn & dew\n#dawn", "Followers only", "Mine again"]
     assert (read.posts[0].spoiler, read.posts[0].written) == ("Wet", moment("2022-11-05T08:31:15"))
     assert (read.posts[1].visibility, read.posts[1].sensitive) == (Visibility.FOLLOWERS, True)
     assert (read.posts[2].parent, read.posts[2].own_parent) == ("1", True)
@@ -218,7 +218,7 @@ def test_instagram_has_captions_above_or_at_the_photo_in_bytes_as_characters(tmp
 
 def test_pages_of_instagram_are_told_from_its_data(tmp_path: Path) -> None:
     path = made.zipped(tmp_path / "i.zip", {"your_instagram_activity/media/posts_1.html": "<html>"})
-    with pytest.raises(InvalidInput, match="choose JSON"):
+    with pytest.raises(InvalidInput, match="in JSON format"):
         Read(path, tmp_path)
 
 

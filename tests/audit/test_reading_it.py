@@ -163,8 +163,8 @@ def test_a_failed_login_of_a_stranger_is_no_act_of_the_server_when_the_member_is
     here.settle()
     page = admin.open(log)
     assert "127.0.0.1" not in page.text
-    assert "Nobody who was logged in" in page.text
-    assert "The server or its operator" not in page.text
+    assert "Anonymous visitor" in page.text
+    assert "Server or operator" not in page.text
 
 
 async def failed_at(here: World, member_id: int) -> int:

@@ -75,7 +75,7 @@ def test_members_and_posts_go_out_of_sight_and_come_back(store: Path) -> None:
 def test_a_member_is_deleted_or_kept(store: Path) -> None:
     asked = shoal(store, "member", "delete", "ann", typed="n\n")
     assert "delete ann with everything of theirs?" in asked.output
-    assert shoal(store, "member", "keep", "ann").output == "shoal: This account is not to be deleted\n"
+    assert shoal(store, "member", "keep", "ann").output == "shoal: This account is not scheduled for deletion\n"
     done = shoal(store, "member", "delete", "ann", "--days", "30", "--yes")
     first, second = done.output.splitlines()
     assert first == "ann is hidden, and is deleted in 30 days by a running server"
@@ -109,7 +109,7 @@ def test_mail_is_tried() -> None:
         assert re.fullmatch(
             r"taken after \d+ ms: from Sea <no-reply@sea\.example\.org> to ann@example\.org\n", done.output
         )
-        assert office.to("ann@example.org").subject == "Mails von Sea kommen an"
+        assert office.to("ann@example.org").subject == "Test-E-Mail von Sea"
         office.refuses = "550 no such mailbox"
         refused = tried(mail=office.url)
         assert (refused.exit_code, "550 no such mailbox" in refused.output) == (1, True)

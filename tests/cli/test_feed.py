@@ -39,7 +39,7 @@ def test_a_home_is_by_time(store: Path) -> None:
 def test_a_ranked_feed_says_why(store: Path) -> None:
     shown = shoal(store, "feed", "ann", "--for-you", "--explain")
     assert shown.exit_code == 0
-    assert "friends: people you follow like it, or follow its author" in " ".join(shown.output.split())
+    assert "friends: liked by people you follow" in " ".join(shown.output.split())
     assert "friends liked" in shown.output
     told = json.loads(shoal(store, "feed", "ann", "--for-you", "--explain", "--json").output)
     assert {line["author"] for line in told["lines"]} == {"ben", "cyd"}
@@ -58,7 +58,7 @@ def test_what_was_missed_comes_with_an_end(store: Path) -> None:
     assert lines[0] == "From friends who post rarely"
     assert lines[1].split()[:4] == ["1", "@ben", "the", "sea"]
     assert any("freshness:" in line for line in lines)
-    assert lines[-1].startswith("That is all since ")
+    assert lines[-1].startswith("You've seen everything since ")
     told = json.loads(shoal(store, "feed", "ann", "--catch-up", "--json").output)
     assert (told["quiet"], [line["author"] for line in told["lines"]]) == (1, ["ben"])
     assert "ranking is off for this member" in " ".join(shoal(store, "feed", "cyd", "--catch-up").output.split())

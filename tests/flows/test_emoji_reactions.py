@@ -242,7 +242,7 @@ async def test_a_member_has_at_most_eight_emoji_on_a_post_also_when_all_come_at_
         answers = await asyncio.gather(*[ben.react(post, emoji) for emoji in MANY[:12]], return_exceptions=True)
         refused = [answer for answer in answers if answer is not None]
         assert len(refused) == 4
-        assert {str(one) for one in refused} == {"You cannot put more than 8 emoji on a post"}
+        assert {str(one) for one in refused} == {"You can react to a post with at most 8 emoji"}
         assert all(isinstance(one, InvalidInput) and one.field == "emoji" for one in refused)
         there = counts(await ben.read(post))
         assert len(there) == 8

@@ -85,7 +85,7 @@ async def test_check_repair_of_a_scheduled_post_that_is_days_late_leaves_it_to_i
         assert ticket.id2 == first.ticket_id
         (kept,) = [node for node in await objects(shoal) if node.id == late.id]
         assert isinstance(kept, ScheduledPost)
-        assert (kept.ticket_id, kept.refused) == (0, "This post was not published at its time")
+        assert (kept.ticket_id, kept.refused) == (0, "This post was not published on schedule")
         assert [one.notice.kind for one in (await ann.notifications.page()).items] == [Kind.UNPUBLISHED]
 
 

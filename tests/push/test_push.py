@@ -120,7 +120,7 @@ def test_who_has_no_subscription_is_told_so_and_it_ends_by_request_or_with_its_s
     [
         ({"favourite": True}, "all", ["favourite"]),
         ({"follow": True}, "all", ["follow"]),
-        ({"favourite": True, "follow": True}, "followed", []),
+        ({"favourite": True, "follow": True}, "following", []),
         ({"favourite": True, "follow": True}, "follower", ["favourite"]),
         ({"favourite": True, "follow": True}, "none", []),
         ({}, "all", []),

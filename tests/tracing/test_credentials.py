@@ -187,12 +187,12 @@ def mailed(client: Client, office: PostOffice) -> None:
     assert page.status == 200, page.text
     client.shown(client.browser().open(f"/confirm/{office.to('ann@example.org').proof[:-2]}xx"))
     office.take()
-    client.browser().open("/forgotten").press("Send me the mail", username="ann")
+    client.browser().open("/forgotten").press("Send e-mail", username="ann")
     office.wait(1)
     mail = office.take()[-1]
     client.secrets["link that resets"] = mail.proof
     reset = client.browser().open(mail.path)
-    assert reset.press("Set the password", password=NEW).status == 200
+    assert reset.press("Set password", password=NEW).status == 200
     client.shown(client.browser().open(mail.path))
 
 
@@ -209,7 +209,7 @@ def logged_in(client: Client) -> Visitor:
 
 def invited(client: Client, web: Visitor) -> None:
     """Make an invitation and open its link."""
-    made = web.open("/settings/invitations").press("Make a link")
+    made = web.open("/settings/invitations").press("Create link")
     link = str(made.one(".copy-row input")["value"])
     client.secrets["invitation"] = link.rpartition("/")[2]
     assert client.browser().open(urlsplit(link).path).status == 200
@@ -239,7 +239,7 @@ def guarded(client: Client, web: Visitor) -> None:
     page = web.open("/settings/second_factor")
     key = page.one("code.key").text.replace(" ", "")
     client.secrets["second factor"] = key
-    done = page.press("Turn it on", code=code_of(key, -1), current_password=NEW)
+    done = page.press("Turn on", code=code_of(key, -1), current_password=NEW)
     codes = [one.text for one in done.html.select(".recovery-codes code")]
     client.secrets |= {f"recovery code {at}": code for at, code in enumerate(codes)}
     assert len(codes) == 10

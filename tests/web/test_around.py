@@ -34,12 +34,12 @@ def test_who_likes_and_shares_a_post_and_put_emoji_on_it(here: World) -> None:
         here.run(reactions.like(here.writes, other.id, post.id))
     here.run(reactions.share(here.writes, cyd.id, post.id))
     here.run(reactions.react(here.writes, ben.id, post.id, "🎉"))
-    page = visitor(here, "ben").open(f"/posts/{post.id}/more").follow("Who likes and shares it")
+    page = visitor(here, "ben").open(f"/posts/{post.id}/more").follow("Likes and shares")
     assert handles(page) == ["cyd", "ben"]
     assert page.one("a.about-post")["href"] == f"/@ann/{post.id}"
     assert handles(page.follow("1 share")) == ["cyd"]
     assert handles(page.follow("🎉 1")) == ["ben"]
-    assert "Nobody has put it here" in visitor(here).open(f"/posts/{post.id}/likes?by=x").text
+    assert "No reactions with this emoji" in visitor(here).open(f"/posts/{post.id}/likes?by=x").text
     quiet = posted(here, ann, "for followers", visibility=Visibility.FOLLOWERS)
     assert visitor(here).open(f"/posts/{quiet.id}/likes").status == 404
 
@@ -53,7 +53,7 @@ def test_all_comments_come_page_by_page(here: World) -> None:
     assert len(page.posts) == 20
     older = page.follow("Older posts")
     assert [f"answer {n}" in older.text for n in (3, 0, 4)] == [True, True, False]
-    assert "Nobody has commented yet" in visitor(here).open(f"/posts/{posted(here, dee, 'quiet').id}/comments").text
+    assert "No comments yet" in visitor(here).open(f"/posts/{posted(here, dee, 'quiet').id}/comments").text
 
 
 def test_the_place_of_a_post_in_for_you_is_said_in_words(here: World) -> None:
@@ -65,12 +65,12 @@ def test_the_place_of_a_post_in_for_you_is_said_in_words(here: World) -> None:
     out = posted(here, gil, "not to be ranked")
     here.settle()
     browser = visitor(here, "eve")
-    page = browser.open(f"/posts/{shown.id}/more").follow("Its place in For you")
-    assert "It stands at place 1" in page.text
+    page = browser.open(f"/posts/{shown.id}/more").follow("Why am I seeing this?")
+    assert "Rank 1" in page.text
     assert len(page.html.select(".reasons tr")) > 1
-    for post, words in ((own, "It is your own."), (out, "Its author keeps their posts out of ranked feeds.")):
+    for post, words in ((own, "It is your own post."), (out, "The author has opted out of ranked feeds.")):
         page = browser.open(f"/posts/{post.id}/why")
-        assert "It is not in For you now" in page.text
+        assert "Not in For you right now" in page.text
         assert words in page.text
     assert visitor(here).open(f"/posts/{shown.id}/why").path.startswith("/login")
 
@@ -95,7 +95,7 @@ def test_a_post_is_embedded_by_code_and_shown_in_a_frame_to_everybody(here: Worl
 def test_what_is_not_for_everybody_is_not_embedded(here: World) -> None:
     ida = member(here, "ida")
     post = posted(here, ida, "for followers", visibility=Visibility.FOLLOWERS)
-    assert "This post is not for everybody" in visitor(here, "ida").open(f"/posts/{post.id}/embed").text
+    assert "This post is not public" in visitor(here, "ida").open(f"/posts/{post.id}/embed").text
     for name in ("", "ida"):
         assert visitor(here, name).open(f"/embed/@ida/{post.id}").status == 404
         assert visitor(here, name).open(f"/api/oembed?url=http://shoal.test/@ida/{post.id}").status == 404
@@ -171,17 +171,17 @@ def test_a_post_is_reported_and_one_is_told_what_happens_next(here: World) -> No
     page = browser.open(f"/posts/{bad.id}/more?to=/explore").follow("Report")
     assert [str(box["value"]) for box in page.html.select('input[name="posts[]"][checked]')] == [str(bad.id)]
     assert str(other.id) in [str(box["value"]) for box in page.html.select('input[name="posts[]"]')]
-    refused = page.press("Send the report", comment="He sells things")
+    refused = page.press("Submit report", comment="He sells things")
     assert refused.status == 422
-    assert "choose what it is about" in refused.text
+    assert "Choose a reason" in refused.text
     assert refused.one("#comment").text == "He sells things"
-    long_one = page.press("Send the report", category="spam", comment="x" * 1_001)
+    long_one = page.press("Submit report", category="spam", comment="x" * 1_001)
     assert (long_one.status, long_one.one('input[value="spam"]').has_attr("checked")) == (422, True)
-    done = page.press("Send the report", category="violation", rules=["1"], comment="He sells things")
-    assert "What happens next" in done.text
-    assert "You are told among your notifications" in done.text
+    done = page.press("Submit report", category="violation", rules=["1"], comment="He sells things")
+    assert "What happens next?" in done.text
+    assert "You will be notified of the result" in done.text
     assert done.links("Go back")[0]["href"] == "/explore"
-    assert "Stop muting max" in done.press("Mute max").text
+    assert "Unmute max" in done.press("Mute max").text
     assert browser.open(f"/@max/{bad.id}").status == 404
     filed = here.run(reported(here))
     assert (filed.category, filed.rule_ids, filed.comment, filed.post_ids) == (

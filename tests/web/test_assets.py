@@ -103,4 +103,4 @@ def test_a_browser_is_told_how_to_install_it() -> None:
         script = here.ask("GET", "/worker.js")
         assert script.headers["content-type"].startswith("text/javascript")
         assert assets().version in script.text
-        assert "no network" in here.ask("GET", "/offline").text
+        assert "offline" in here.ask("GET", "/offline").text

@@ -44,7 +44,7 @@ def test_a_comment_is_written_below_a_post_and_names_its_author(here: World) -> 
     again = visitor(here, "ann").open(f"/@ann/{post.id}")
     assert "So low" in again.text
     assert again.field("Your comment").text == ""
-    answer = again.follow("Answer")
+    answer = again.follow("Reply")
     assert answer.path.startswith("/compose?reply_to=")
     assert answer.field("Text").text == "@ben "
     assert "New comment" in answer.text
@@ -79,7 +79,7 @@ def test_an_empty_comment_comes_back_with_a_word(here: World) -> None:
     for typed in ("", "@dan "):
         refused = page.press("Comment", page.html.find(class_="comment-form"), text=typed)
         assert refused.status == 422
-        assert "Write something, or add a picture." in refused.text
+        assert "Write something or add a picture." in refused.text
         assert "Low tide" in refused.text
     token = page.form_token
     scripted(browser)
@@ -92,7 +92,7 @@ def test_an_answer_is_for_no_more_people_than_what_it_answers(here: World) -> No
     gus = member(here, "gus")
     post = a_post(here, "fay", "Only @gus", visibility=Visibility.DIRECT)
     page = visitor(here, "gus").open(f"/@fay/{post.id}")
-    assert "For: Those it names" in page.text
+    assert "Visible to: Only people you mention" in page.text
     done = page.press("Comment", page.html.find(class_="comment-form"), text="@fay I hear you")
     id_ = int(done.path.rpartition("/")[2])
     node = here.run(here.network.store.obj_get((id_,)))[id_]
@@ -113,7 +113,7 @@ def test_strangers_see_no_form(here: World) -> None:
     post = a_post(here, "jim")
     page = visitor(here).open(f"/@jim/{post.id}")
     assert page.html.find("textarea") is None
-    assert not page.links("Answer")
+    assert not page.links("Reply")
 
 
 def test_a_vote_is_given_by_the_form_and_the_result_is_shown(here: World) -> None:

@@ -64,12 +64,12 @@ def card(page: Page, n: int) -> Tag:
 def test_a_post_with_two_pictures_is_described_ordered_and_posted_without_a_script(here: World) -> None:
     ann = member(here, "ann")
     form = visitor(here, "ann").open("/compose")
-    page = form.press("Send them", files=files("one.jpg", "two.jpg"), text="Low tide", visibility="unlisted")
+    page = form.press("Upload", files=files("one.jpg", "two.jpg"), text="Low tide", visibility="unlisted")
     assert (page.status, page.field("Text").text) == (200, "Low tide")
     describe(page, "A harbour", "A boat")
-    page = page.press("Move this one later", card(page, 0))
+    page = page.press("Move back", card(page, 0))
     assert [field.text for field in page.html.find_all("textarea")][:2] == ["A boat", "A harbour"]
-    for name, percent in (("across", 0), ("down", 100)):
+    for name, percent in (("horizontal", 0), ("vertical", 100)):
         slider = card(page, 0).find("input", attrs={"name": f"pictures[][{name}]"})
         assert isinstance(slider, Tag)
         slider["value"] = str(percent)
@@ -89,7 +89,7 @@ def test_a_picture_without_a_description_is_asked_for_and_posted_all_the_same_if
     assert page.status == 422
     assert "One of the pictures has no description" in page.text
     assert page.field("Text").text == "Nothing said"
-    done = page.press("Post without")
+    done = page.press("Post without descriptions")
     assert done.path == f"/@ben/{newest(here, ben).id}"
 
 
@@ -160,7 +160,7 @@ def test_a_refused_form_comes_back_with_every_value_and_says_what_is_wrong_besid
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
-        ({"text": " "}, "Write something, or add a picture."),
+        ({"text": " "}, "Write something or add a picture."),
         ({"text": "x" * 5_001}, "has 5001 characters; the maximum is 5000"),
         ({"text": "a", "latitude": "91", "longitude": "0"}, "Latitude is -90 to 90"),
         ({"text": "a", "options": ["one"], "seconds": 3600}, "Options must have more than one item"),
@@ -219,22 +219,22 @@ def test_the_same_form_sent_twice_makes_one_post(here: World) -> None:
 def test_a_scheduled_post_is_listed_moved_written_again_and_cancelled(here: World) -> None:
     ivy = member(here, "ivy")
     browser = visitor(here, "ivy")
-    assert "Nothing waits" in browser.open("/scheduled").text
+    assert "No scheduled posts" in browser.open("/scheduled").text
     page = browser.open("/compose").press("Post", text="Later", at="2030-05-01T18:30", zone="Europe/Berlin")
     assert page.path == "/scheduled"
     assert "May 1, 2030" in page.text
-    moved = page.press("Move it", at="2030-06-01T10:00", zone="UTC")
+    moved = page.press("Reschedule", at="2030-06-01T10:00", zone="UTC")
     assert "June 1, 2030" in moved.text
-    wrong = moved.press("Move it", at="2001-06-01T10:00")
+    wrong = moved.press("Reschedule", at="2001-06-01T10:00")
     assert wrong.status == 422
     assert "at least 5 minutes in the future" in wrong.text
-    again = moved.follow("Write it again")
-    assert (again.field("Text").text, again.field("Post it at")["value"]) == ("Later", "2030-06-01T10:00")
+    again = moved.follow("Edit and post again")
+    assert (again.field("Text").text, again.field("Post at")["value"]) == ("Later", "2030-06-01T10:00")
     done = again.press("Post", text="Later, and better")
     assert "Later, and better" in done.text
     (plan,) = here.run(waiting(here.network.store, ivy.id, Cursor(limit=9))).posts
     assert isinstance(plan, ScheduledPost)
-    assert "Nothing waits" in done.press("Cancel it").text
+    assert "No scheduled posts" in done.press("Cancel post").text
     # Nobody else's.
     member(here, "jim")
     other = visitor(here, "jim")
@@ -255,12 +255,12 @@ def test_scheduled_post_that_could_not_be_published_says_why(here: World) -> Non
     page = browser.open("/scheduled")
     assert "Not published: This has 400 characters; the maximum is 300." in page.text
     notices = browser.open("/notifications")
-    assert "A scheduled post of yours could not be published" in notices.text
+    assert "Your scheduled post could not be published" in notices.text
     assert "This has 400 characters; the maximum is 300." in notices.text
-    moved = page.press("Move it", at="2030-06-01T10:00", zone="UTC")
+    moved = page.press("Reschedule", at="2030-06-01T10:00", zone="UTC")
     assert "Not published" not in moved.text
     assert "could not be published" not in browser.open("/notifications").text
-    moved.press("Cancel it")
+    moved.press("Cancel post")
 
 
 def test_the_form_begins_as_the_member_wants_it(here: World) -> None:
@@ -283,7 +283,7 @@ def test_strangers_log_in_first_and_a_form_without_its_token_is_refused(here: Wo
     member(here, "leo")
     answer = visitor(here, "leo").post("/compose", [("text", "No token")])
     assert answer.status == 403
-    assert "too old" in answer.text
+    assert "has expired" in answer.text
 
 
 def test_files_are_taken_from_members_alone(here: World) -> None:
@@ -304,7 +304,7 @@ def test_files_that_come_with_a_post_count_as_those_that_come_by_themselves() ->
         browser = visitor(slow, "quy")
         page = browser.open("/compose").press("Post", files=files(*(f"{n}.jpg" for n in range(5))), text="Five")
         assert page.status == 422
-        assert page.text.count("You sent many files. Please wait some minutes.") == 2
+        assert page.text.count("You uploaded many files. Please wait a few minutes.") == 2
         assert len(media_of_member(slow, quy)) == 3
 
 
@@ -315,7 +315,7 @@ def media_of_member(here: World, owner: Member) -> list[Assoc]:
 def test_another_members_file_is_not_shown_and_not_posted(here: World) -> None:
     mia, ned = member(here, "mia"), member(here, "ned")
     browser = visitor(here, "mia")
-    browser.open("/compose").press("Post", files=files("one.jpg"), text="Mine").press("Post without")
+    browser.open("/compose").press("Post", files=files("one.jpg"), text="Mine").press("Post without descriptions")
     (theirs,) = media_of(here, newest(here, mia))
     other = visitor(here, "ned")
     assert other.open(f"/compose/files/{theirs.id}").status == 404
@@ -323,7 +323,7 @@ def test_another_members_file_is_not_shown_and_not_posted(here: World) -> None:
     fields = [("form_token", token), ("text", "Not mine"), ("pictures[][id]", str(theirs.id)), ("do", "anyway")]
     answer = other.post("/compose", fields)
     assert answer.status == 422
-    assert "What this belongs to is gone" in answer.text
+    assert "A picture, or the post you are replying to, no longer exists" in answer.text
     assert here.run(here.network.store.assoc_range(ned.id, POSTED, Cursor(limit=1))) == []
 
 
@@ -332,7 +332,7 @@ def test_a_draft_whose_file_is_gone_says_so(here: World) -> None:
     browser = visitor(here, "ole")
     token = browser.open("/compose").form_token
     fields = [("form_token", token), ("text", "Old"), ("pictures[][id]", "123456789"), ("do", "add")]
-    assert "files that stand in no post are kept for a day" in browser.post("/compose", fields).text
+    assert "files that are not in a post are kept for one day only" in browser.post("/compose", fields).text
 
 
 def test_a_script_gets_the_card_of_a_file_or_the_reason(here: World) -> None:

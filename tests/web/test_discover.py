@@ -55,7 +55,7 @@ def test_a_tag_is_followed_and_unfollowed_on_its_page(here: World) -> None:
     assert "Following" in page.text
     assert page.one('nav.tabs a[aria-current="page"]').get_text(strip=True) == "#boats"
     assert "nowhere" in browser.open("/").text
-    assert page.press("Stop following #boats").html.select("nav.tabs") == []
+    assert page.press("Unfollow #boats").html.select("nav.tabs") == []
 
 
 def test_what_moderators_denied_has_posts_and_nothing_of_the_cloud(here: World) -> None:
@@ -75,7 +75,7 @@ def test_what_is_no_tag_is_not_found_and_an_unused_one_invites(here: World) -> N
     assert visitor(here).open("/tags/%20").status == 404
     page = visitor(here).open("/tags/nobody")
     assert page.status == 200
-    assert "Yours could be the first" in page.text
+    assert "Be the first to comment" in page.text
 
 
 def test_nearby_shows_what_lies_in_the_circle_with_a_map(here: World) -> None:
@@ -86,16 +86,16 @@ def test_nearby_shows_what_lies_in_the_circle_with_a_map(here: World) -> None:
     assert page.one("svg.map a.spot")["href"] == f"#{page.posts[0]['id']}"
     far = page.follow("100 km")
     assert far.path == "/explore/nearby?at=45.4%2C12.3&km=100"
-    assert "Nothing from around here yet" in visitor(here).open("/explore/nearby?at=-45,170").text
+    assert "No posts near here yet" in visitor(here).open("/explore/nearby?at=-45,170").text
 
 
 def test_nearby_asks_for_a_place_and_says_what_is_wrong_with_one(here: World) -> None:
     browser = visitor(here)
     page = browser.open("/explore/nearby")
-    assert "Your browser is asked only when you press it" in page.text
-    assert len(page.press("Look", at="45.43; 12.33").posts) == 3
+    assert "Your location is rounded to a kilometer" in page.text
+    assert len(page.press("Show posts", at="45.43; 12.33").posts) == 3
     for typed in ("home", "95,12", "12", "nan,nan"):
-        wrong = page.press("Look", at=typed)
+        wrong = page.press("Show posts", at=typed)
         assert (wrong.status, wrong.one("#at")["value"]) == (422, typed)
         assert "latitude and longitude" in wrong.text
     assert browser.open("/explore/nearby?at=1,1&km=5000").status == 422
@@ -103,14 +103,14 @@ def test_nearby_asks_for_a_place_and_says_what_is_wrong_with_one(here: World) ->
 
 def test_a_post_with_a_place_leads_to_what_is_nearby(here: World) -> None:
     page = visitor(here).open("/@ben?show=posts")
-    assert "Rome" in page.follow("where it was made").text
+    assert "Rome" in page.follow("place").text
 
 
 def test_people_come_by_followers_and_by_what_they_did_lately(here: World) -> None:
     browser = visitor(here)
     names = [one.get_text(strip=True) for one in browser.open("/explore/people").html.select(".handle")]
     assert names[0] == "@ann"
-    lately = browser.open("/explore/people").follow("Posted lately")
+    lately = browser.open("/explore/people").follow("Recently active")
     assert lately.one(".handle").get_text(strip=True) == "@ben"
     assert {one.get_text(strip=True) for one in browser.open("/explore/people?order=new").html.select(".handle")} == {
         "@ann",
@@ -137,7 +137,7 @@ def test_where_pages_are_closed_strangers_see_the_front_page_alone() -> None:
         ):
             assert stranger.open(path).path.startswith("/login?to="), path
         app_context = stranger.open("/")
-        assert "Join" in app_context.text
+        assert "Sign up" in app_context.text
         assert "Low tide" not in app_context.answer.text
         assert str(post.id) not in stranger.open("/signup").answer.text
         kept = [visitor(closed, "ann").open(path).answer.headers for path in ("/@ann.atom", f"/embed/@ann/{post.id}")]

@@ -51,8 +51,8 @@ def test_a_post_is_edited_with_its_pictures_removed_added_described_and_put_in_a
     page = visitor(here, "ann").open(f"/posts/{post.id}/edit")
     assert page.field("Text").text == "Low tide"
     page = page.press("Remove", card(page, 0))
-    page = page.press("Move this one earlier", card(page, 1))
-    page = page.press("Send them", files=[("files[]", ("new.png", picture()))])
+    page = page.press("Move forward", card(page, 1))
+    page = page.press("Upload", files=[("files[]", ("new.png", picture()))])
     fields = page.html.find_all("textarea", attrs={"name": "pictures[][description]"})
     assert [field.text for field in fields] == ["third", "second", ""]
     fields[2].string = "fourth"
@@ -64,7 +64,7 @@ def test_a_post_is_edited_with_its_pictures_removed_added_described_and_put_in_a
     assert (now.text, now.sensitive, described) == ("High tide", True, ["third", "second", "fourth"])
     history = done.follow("edited")
     assert history.texts("thumbs") == ["added removed"]
-    assert "Its pictures are covered now." in history.text
+    assert "Media marked as sensitive." in history.text
     assert [one.name for one in history.html.find_all(["ins", "del"])] == ["del", "ins"]
 
 
@@ -82,7 +82,7 @@ def test_an_edit_makes_a_post_narrower_and_offers_nothing_wider(here: World) -> 
     fields = [("form_token", again.form_token), ("text", "Low tide"), ("visibility", "public"), ("do", "post")]
     refused = browser.post(f"/posts/{post.id}/edit", fields)
     assert refused.status == 422
-    assert "An edit can only narrow it" in refused.text
+    assert "An edit can only reduce the visibility" in refused.text
 
 
 def test_a_poll_stays_in_an_edit_unless_it_asks_something_else(here: World) -> None:
@@ -99,21 +99,21 @@ def test_a_poll_stays_in_an_edit_unless_it_asks_something_else(here: World) -> N
     assert after is not None
     assert [one.title for one in after.options] == ["Yes", "No", "Perhaps"]
     assert abs(after.expires_at - before.expires_at) < 2_000
-    assert "Its poll asks: Yes, No, Perhaps" in browser.open(f"/posts/{post.id}/history").text
+    assert "Poll options: Yes, No, Perhaps" in browser.open(f"/posts/{post.id}/history").text
 
 
 def test_a_refused_edit_comes_back_with_what_was_typed(here: World) -> None:
     post = with_pictures(here, "dan")
     page = visitor(here, "dan").open(f"/posts/{post.id}/edit").press("Save", text="  ", spoiler="Wet")
     assert page.status == 422
-    assert "Write something, or add a picture." in page.text
-    assert page.field("What it warns of")["value"] == "Wet"
+    assert "Write something or add a picture." in page.text
+    assert page.field("Content warning")["value"] == "Wet"
     assert stored(here, post.id).text == "Low tide"
 
 
 def test_a_post_that_was_never_edited_has_no_history_to_show(here: World) -> None:
     post = with_pictures(here, "eve")
-    assert "It was never edited" in visitor(here).open(f"/@eve/{post.id}/history").text
+    assert "Never edited" in visitor(here).open(f"/@eve/{post.id}/history").text
     assert visitor(here).open(f"/@ann/{post.id}/history").status == 404
 
 
@@ -129,7 +129,7 @@ def test_a_post_is_deleted_after_a_question(here: World) -> None:
 def test_a_post_is_written_again_with_its_text_and_pictures_and_goes_when_the_new_one_is_posted(here: World) -> None:
     post = with_pictures(here, "gus", "A boat")
     browser = visitor(here, "gus")
-    page = browser.open(f"/posts/{post.id}/delete").follow("Delete and write again")
+    page = browser.open(f"/posts/{post.id}/delete").follow("Delete and redraft")
     assert (page.field("Text").text, len(page.texts("picture"))) == ("Low tide", 1)
     # Until then nothing is lost.
     assert browser.open(f"/@gus/{post.id}").status == 200
@@ -192,6 +192,6 @@ def test_the_history_of_a_post_that_was_rewritten_over_and_over_is_shown_soon(he
     page = visitor(here).open(f"/@ivo/{post.id}/history")
     assert time.process_time() - began < 5
     assert len(page.html.select(".wording")) == MOST_WORDINGS
-    assert "As it is now" in page.text
-    assert "As it was at first" not in page.text
+    assert "Current version" in page.text
+    assert "Original version" not in page.text
     assert "Older wordings are not shown here" in page.text

@@ -47,7 +47,7 @@ def test_a_word_is_muted_in_a_line_and_posts_with_it_are_folded(here: World, ann
     here.run(posts.create(here.writes, ben.id, Draft(text="Football all day")))
     here.settle()
     page = ann.open("/settings/filters")
-    assert "None so far" in page.text
+    assert "No filters yet" in page.text
     page = page.press("Mute", words="football", lasts="604800")
     assert "Saved." in page.text
     (one,) = held(here)
@@ -95,17 +95,17 @@ def test_a_filter_is_made_changed_and_deleted(here: World, ann: Visitor) -> None
     page = page.follow("Spoilers")
     page = page.press("Save")
     assert held(here)[0].expires_at == after.expires_at
-    page.follow("Spoilers").press("Delete this filter")
+    page.follow("Spoilers").press("Delete filter")
     assert held(here) == []
 
 
 def test_what_is_wrong_with_a_filter_stands_beside_its_field(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/filters/new").press("Save", title=" ", words="cats", contexts=["home"])
     assert page.status == 422
-    assert "Please give it a name." in str(page.html.find(id="title-wrong"))
+    assert "Enter a name." in str(page.html.find(id="title-wrong"))
     assert page.field("Words and phrases").text.strip() == "cats"
     page = page.press("Save", title="Cats", contexts=[])
-    assert "at least one place" in str(page.html.find(id="contexts-wrong"))
+    assert "at least one location" in str(page.html.find(id="contexts-wrong"))
     page = page.press("Save", title="Cats", contexts=["home"], words="c" * 201)
     assert "the maximum is 200" in str(page.html.find(id="words-wrong"))
     page = page.press("Save", words="\n".join(f"word {n}" for n in range(101)))
@@ -126,8 +126,8 @@ def test_posts_in_a_filter_are_shown_and_taken_out(here: World, ann: Visitor) ->
     here.run(posts.delete(here.writes, cyd.id, gone.id))
     page = ann.open(f"/settings/filters/{made.id}")
     assert page.links("cyd: This again")[0]["href"] == f"/@cyd/{shown.id}"
-    assert "A post that is gone" in page.text
-    page = page.press("Take it out")
+    assert "Deleted post" in page.text
+    page = page.press("Remove")
     assert [one.post_id for one in held(here)[0].posts] == [gone.id]
     assert page.path == f"/settings/filters/{made.id}"
 
@@ -148,5 +148,5 @@ def test_a_post_that_several_shared_stands_once_or_each_time(here: World, ann: V
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None
     assert not found.folds_shares
-    assert not page.field("Show a post once").has_attr("checked")
+    assert not page.field("Group repeated shares").has_attr("checked")
     page.press("Save", folds_shares="true")

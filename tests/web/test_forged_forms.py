@@ -171,7 +171,7 @@ def test_forged_form_is_refused_without_effect(
         ([], {"X-Form-Token": other, "HX-Request": "true"}),
     ):
         answer = hal.post(path, [*fields, *forged], files, multipart=bool(files), headers=headers)
-        assert (answer.status, "too old" in answer.answer.text) == (403, True), (
+        assert (answer.status, "has expired" in answer.answer.text) == (403, True), (
             forged,
             headers,
             answer.answer.text[:500],

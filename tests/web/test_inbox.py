@@ -77,9 +77,9 @@ def test_they_are_dismissed_one_by_one_and_all_together(here: World) -> None:
     share = page.html.select("li.share")[0]
     page = page.press("Dismiss", share)
     assert len(notices(page)) == 1
-    page = page.press("Yes, dismiss all")
+    page = page.press("Dismiss all")
     assert page.path == "/notifications"
-    assert "Nothing yet" in page.text
+    assert "No notifications yet" in page.text
 
 
 def test_a_script_that_dismisses_one_gets_an_empty_answer(here: World) -> None:
@@ -105,9 +105,9 @@ def test_mentions_and_answers_are_shown_whole(here: World) -> None:
     here.settle()
     page = visitor(here, "lea").open("/notifications?kind=mentions")
     assert [line.removeprefix("New: ").rsplit(" ", 1)[0] for line in notices(page)] == [
-        "max wrote to you",
+        "max sent you a message",
         "max mentions you",
-        "max answers you",
+        "max replied to you",
     ]
     assert "Tell it to" in page.post("Tell it to").text
     assert page.press("Like", page.post("I am")).status == 200
@@ -121,14 +121,14 @@ def test_requests_to_follow_are_answered_in_place(here: World) -> None:
     here.settle()
     browser = visitor(here, "ned")
     page = browser.open("/notifications")
-    assert "pit asks to follow you" in page.text
-    page = page.press("Let them follow", page.html.select("li.request")[0])
+    assert "pit requested to follow you" in page.text
+    page = page.press("Accept", page.html.select("li.request")[0])
     assert page.path == "/notifications"
     page = browser.open("/requests")
     assert "olga" in page.text
     assert "pit" not in page.text
-    page = page.press("Do not")
-    assert "Nobody asks to follow you" in page.text
+    page = page.press("Reject")
+    assert "No follow requests" in page.text
     followers = browser.open("/@ned/followers").text
     assert "pit" in followers
     assert "olga" not in followers
@@ -150,7 +150,7 @@ def test_people_whom_the_policy_holds_back_wait_in_a_list_of_their_own(here: Wor
     page = inside.press("Accept")
     assert "sue" not in page.text
     page = page.press("Dismiss")
-    assert "Nobody is filtered" in page.text
+    assert "No filtered notifications" in page.text
     assert "sue mentions you" in browser.open("/notifications").text
     assert browser.open(f"/notifications/requests/{ray.id}").status == 404
 
@@ -161,7 +161,7 @@ def test_a_report_that_was_closed_is_told(here: World) -> None:
     filed = here.run(reports.file(here.writes, tom.id, una.id, Complaint(post_ids=(bad.id,))))
     here.run(reports.resolve(here.writes, filed.id, una.id, upheld=True))
     here.settle()
-    assert "Your report was found right" in visitor(here, "tom").open("/notifications").text
+    assert "Your report was upheld" in visitor(here, "tom").open("/notifications").text
 
 
 def test_what_is_for_members_leads_strangers_to_the_form_to_log_in(here: World) -> None:
@@ -192,9 +192,9 @@ def test_a_conversation_is_read_answered_and_put_away(here: World) -> None:
     ]
     refused = theirs.press("Send", text="   ")
     assert refused.status == 422
-    assert "write something first" in refused.text
+    assert "Write a message first" in refused.text
     assert "unread" in inside.press("Mark as unread").text
-    assert "No messages yet" in browser.open(f"/conversations/{first.id}").press("Take off the list").text
+    assert "No messages yet" in browser.open(f"/conversations/{first.id}").press("Archive conversation").text
 
 
 def test_a_message_that_is_too_long_is_refused_and_stays_in_the_field(here: World) -> None:

@@ -32,7 +32,7 @@ def test_saved_and_liked_posts_have_pages_with_the_last_first(here: World) -> No
     first, second = posted(here, ben, "first"), posted(here, ben, "second")
     browser = visitor(here, "ann")
     assert "Nothing saved yet" in browser.open("/saved").text
-    assert "Nothing liked yet" in browser.open("/saved").follow("Liked").text
+    assert "No likes yet" in browser.open("/saved").follow("Liked").text
     for post in (second, first):
         here.run(reactions.mark(here.writes, ann.id, post.id, BOOKMARK))
         here.run(reactions.like(here.writes, ann.id, post.id))
@@ -62,8 +62,8 @@ def test_a_list_is_made_filled_read_changed_and_deleted(here: World) -> None:
     page = browser.open("/lists")
     assert "No lists yet" in page.text
     page = page.press("Choose people", title="Sailors", exclusive="true")
-    assert "Change Sailors" in page.title
-    page = page.press("Put on fay")
+    assert "Edit Sailors" in page.title
+    page = page.press("Add fay")
     assert [
         row.get_text(" ", strip=True).split()[0] for row in page.html.select("#main section[aria-labelledby=on] li")
     ] == ["fay"]
@@ -74,12 +74,12 @@ def test_a_list_is_made_filled_read_changed_and_deleted(here: World) -> None:
     assert tabs(feed)[:4] == ["Latest", "For you", "Catch up", "Sailors"]
     assert said(browser.open("/")) == ["from gil"]
     edit = feed.follow("People and settings")
-    assert edit.field("Show these people").has_attr("checked")
-    changed = edit.press("Keep", title="Seamen", replies="none")
+    assert edit.field("Hide these people").has_attr("checked")
+    changed = edit.press("Save", title="Seamen", replies="none")
     assert tabs(changed)[3] == "Seamen"
-    emptied = changed.follow("People and settings").press("Take off fay")
-    assert "Nobody yet" in emptied.text
-    gone = emptied.press("Yes, delete it")
+    emptied = changed.follow("People and settings").press("Remove fay")
+    assert "This list is empty" in emptied.text
+    gone = emptied.press("Delete")
     assert "No lists yet" in gone.text
 
 
@@ -96,7 +96,7 @@ def test_members_of_a_list_are_found_among_those_whom_one_follows(here: World) -
     asked = browser.open(f"{found.path.split('?')[0]}?q=ki", **{"HX-Request": "true"})
     assert "kit" in asked.answer.text
     assert "<html" not in asked.answer.text
-    assert "Nobody whom you follow is called so" in page.press("Search", q="zzz").text
+    assert "No one you follow matches" in page.press("Search", q="zzz").text
 
 
 def test_a_list_without_a_name_is_refused_and_what_was_chosen_stays(here: World) -> None:
@@ -138,4 +138,4 @@ def test_home_has_five_lists_and_the_tags_that_one_follows_as_tabs(here: World) 
     assert "list 5" in tabs(browser.open("/lists").follow("list 5"))
     page = browser.open("/lists")
     assert "#dawn" in page.text
-    assert "#dawn" not in page.press("Stop following #dawn").text
+    assert "#dawn" not in page.press("Unfollow #dawn").text

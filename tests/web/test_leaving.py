@@ -25,22 +25,22 @@ def test_one_leaves_with_the_password_and_comes_back_with_it(here: World) -> Non
     ann, other = visitor(here, "ann"), visitor(here, "ann")
     page = ann.open("/settings/account")
     assert "after 30 days" in page.text
-    assert page.press("Delete the account", password=PASSWORD).status == 422
-    wrong = page.press("Delete the account", password="not it", sure="on")
-    assert (wrong.status, "This is not your password." in wrong.text) == (422, True)
-    gone = page.press("Delete the account", password=PASSWORD, sure="on")
+    assert page.press("Delete account", password=PASSWORD).status == 422
+    wrong = page.press("Delete account", password="not it", sure="on")
+    assert (wrong.status, "Incorrect password." in wrong.text) == (422, True)
+    gone = page.press("Delete account", password=PASSWORD, sure="on")
     assert (gone.status, gone.path.startswith("/goodbye/")) == (200, True)
     assert "The account ann is hidden" in gone.text
     assert other.open("/settings").path.startswith("/login")
     assert visitor(here).open("/@ann").status in (404, 410)
     # Whoever logs in is asked whether they want to come back.
     asked = visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD)
-    assert (asked.status, "You asked for this account to be deleted" in asked.text) == (403, True)
-    assert asked.press("Keep the account", username="ann", password="not it").status == 422
-    back = asked.press("Keep the account", username="ann", password=PASSWORD)
+    assert (asked.status, "This account is scheduled for deletion" in asked.text) == (403, True)
+    assert asked.press("Keep my account", username="ann", password="not it").status == 422
+    back = asked.press("Keep my account", username="ann", password=PASSWORD)
     assert (back.status, back.path) == (200, "/")
     assert visitor(here).open("/@ann").status == 200
-    assert asked.press("Keep the account", username="ann", password=PASSWORD).status == 403
+    assert asked.press("Keep my account", username="ann", password=PASSWORD).status == 403
 
 
 def test_moderators_see_who_has_left_and_may_keep_them_out(here: World) -> None:
@@ -52,24 +52,24 @@ def test_moderators_see_who_has_left_and_may_keep_them_out(here: World) -> None:
     here.run(moderation.set_role(here.writes, mod.id, Role.MODERATOR))
     here.run(account_deletions.dismiss(here.writes, ann.id, 30))
     page = visitor(here, "moe").open(f"/moderation/members/{ann.id}")
-    assert "has left" in page.text
-    assert "End the suspension" not in page.text
-    assert "locked out" in page.press("Lock out").text
-    late = visitor(here).open("/comeback").press("Keep the account", username="ann", password=PASSWORD)
+    assert "account deleted" in page.text
+    assert "Unsuspend" not in page.text
+    assert "login disabled" in page.press("Disable login").text
+    late = visitor(here).open("/comeback").press("Keep my account", username="ann", password=PASSWORD)
     assert late.status == 403
 
 
 def test_a_receipt_says_what_was_deleted_and_is_for_who_has_it(here: World) -> None:
     ann = visitor(here, "ann")
-    gone = ann.open("/settings/account").press("Delete the account", password=PASSWORD, sure="on")
+    gone = ann.open("/settings/account").press("Delete account", password=PASSWORD, sure="on")
     text = gone.path.removeprefix("/goodbye/")
     departure = here.run(account_deletions.receipt(here.writes, text))
     here.run(account_deletions.carry_out(here.writes, departure))
     done = visitor(here).open(gone.path)
-    assert "Everything of ann is deleted" in done.text
+    assert "All data of ann was deleted" in done.text
     assert done.answer.headers["X-Robots-Tag"] == "noindex"
     assert visitor(here).open(f"/goodbye/{text.swapcase()}").status == 404
-    late = visitor(here).open("/comeback").press("Keep the account", username="ann", password=PASSWORD)
+    late = visitor(here).open("/comeback").press("Keep my account", username="ann", password=PASSWORD)
     assert late.status == 422
 
 

@@ -38,7 +38,7 @@ def test_a_profile_shows_totals_tags_recommendations_and_followers_one_knows(her
     here.settle()
     page = visitor(here, "cyd").open("/@ann")
     numbers = [" ".join(one.get_text(" ").split()) for one in page.html.select(".numbers li")]
-    assert numbers == ["1 post", "2 followers", "1 followed", "2 likes received", "1 share received"]
+    assert numbers == ["1 post", "2 followers", "1 following", "2 likes received", "1 share received"]
     assert "Followed by ben, whom you know" in page.text
     assert handles(page.follow("Followed by ben")) == ["ben"]
     assert [link["href"] for link in page.links("#dawn")][:1] == ["/tags/dawn"]
@@ -61,8 +61,8 @@ def test_followers_come_in_pages_of_25_with_buttons_to_follow(here: World) -> No
     assert handles(page.follow("More people")) == ["fan01", "fan00"]
     followed = page.press("Follow fan26")
     assert followed.path == "/@dee/followers"
-    assert "Stop following fan26" in followed.text
-    assert "follows nobody yet" in page.follow("Following").text
+    assert "Unfollow fan26" in followed.text
+    assert "isn't following anyone yet" in page.follow("Following").text
 
 
 def test_connections_that_are_private_are_for_oneself(here: World) -> None:
@@ -80,23 +80,23 @@ def test_a_locked_member_is_asked_and_says_who_is_for_followers(here: World) -> 
     member(here, "hal")
     here.run(members.update_profile(here.writes, gil.id, ProfileChange(locked=True)))
     page = visitor(here, "hal").open("/@gil")
-    assert "chooses who may follow" in page.text
-    assert "Requested" in page.press("Ask to follow").text
+    assert "approves followers" in page.text
+    assert "Requested" in page.press("Request to follow").text
 
 
 def test_muting_is_for_a_while_and_undone_with_a_word(here: World) -> None:
     member(here, "ida")
     member(here, "jon")
     browser = visitor(here, "ida")
-    page = browser.open("/@jon").follow("More about this member")
+    page = browser.open("/@jon").follow("More options")
     done = page.press("Mute jon", seconds="86400")
-    assert "You mute jon. They are not told." in done.text
-    assert "You mute jon until " in done.text
+    assert "You muted jon. They won't be notified." in done.text
+    assert "Muted until " in done.text
     assert "muted" in browser.open("/@jon").text
     undone = done.press("Undo")
-    assert "You hear from jon again" in undone.text
+    assert "You unmuted jon" in undone.text
     forever = undone.press("Mute jon")
-    assert "until you undo it" in forever.text
+    assert "indefinitely" in forever.text
 
 
 def test_blocking_empties_the_profile_and_is_undone(here: World) -> None:
@@ -105,11 +105,11 @@ def test_blocking_empties_the_profile_and_is_undone(here: World) -> None:
     posted(here, lea, "a secret pier", 1)
     browser = visitor(here, "kim")
     done = browser.open("/@lea/more").press("Block lea")
-    assert "Neither of you sees the other" in done.text
+    assert "Neither of you can see" in done.text
     profile = browser.open("/@lea")
-    assert "You block lea" in profile.text
+    assert "You blocked lea" in profile.text
     assert not profile.html.select(".grid a")
-    assert "You and lea see each other again" in done.press("Undo").text
+    assert "You unblocked lea" in done.press("Undo").text
     assert browser.open("/@lea").html.select(".grid a")
 
 
@@ -121,22 +121,22 @@ def test_notes_terms_lists_and_recommendations_are_kept(here: World) -> None:
     browser = visitor(here, "max")
     for title in ("Sailors", "Cooks"):
         browser.open("/lists").press("Choose people", title=title)
-    page = browser.open("/@ned/more").press("Keep the note", note="owes me a boat")
+    page = browser.open("/@ned/more").press("Save note", note="owes me a boat")
     assert "owes me a boat" in browser.open("/@ned").text
-    page = page.press("Keep", page.one('form[action$="/terms"]'), notify="true", shares=())
+    page = page.press("Save", page.one('form[action$="/terms"]'), notify="true", shares=())
     assert page.field("Notify me").has_attr("checked")
-    assert not page.field("Show what they share").has_attr("checked")
+    assert not page.field("Show their shares").has_attr("checked")
     lists = [str(one["value"]) for one in page.html.select('input[name="lists[]"]')]
-    page = page.press("Keep", page.one('form[action$="/lists"]'), lists=lists)
+    page = page.press("Save", page.one('form[action$="/lists"]'), lists=lists)
     assert len(page.html.select('input[name="lists[]"][checked]')) == 2
-    page = page.press("Keep", page.one('form[action$="/lists"]'), lists=lists[:1])
+    page = page.press("Save", page.one('form[action$="/lists"]'), lists=lists[:1])
     assert len(page.html.select('input[name="lists[]"][checked]')) == 1
-    page = page.press("Show on my profile")
+    page = page.press("Feature on profile")
     assert browser.open("/@max").one(".names a")["href"] == "/@ned"
-    page = page.press("Take from my profile")
-    page = page.press("Remove as a follower")
-    assert "ned follows you no longer" in page.text
-    too_long = page.press("Keep the note", note="x" * 2_001)
+    page = page.press("Don't feature on profile")
+    page = page.press("Remove follower")
+    assert "ned no longer follows you" in page.text
+    too_long = page.press("Save note", note="x" * 2_001)
     assert too_long.status == 422
     assert too_long.one("#note").text == "x" * 2_001
     assert browser.open("/@max/more").status == 403
@@ -171,27 +171,27 @@ def test_an_album_is_made_filled_put_in_order_and_deleted(here: World) -> None:
     assert "Photos for Tides" in page.title
     values = [str(box["value"]) for box in page.html.select('input[name="photos[]"]')]
     assert len(values) == 3
-    album = page.press("Add to the album", photos=[values[2], values[0]])
+    album = page.press("Add to album", photos=[values[2], values[0]])
     assert "Low and high" in album.text
     assert "2 photos" in album.text
     shown = [link["href"] for link in album.html.select(".wall a")]
     assert shown == [f"/@quin/{first.id}", f"/@quin/{second.id}"]
     again = album.follow("Add photos")
     assert len(again.html.select('input[name="photos[]"]')) == 1
-    edit = album.follow("Change")
-    moved = edit.press("Later", edit.html.select(".arrange li")[0])
+    edit = album.follow("Edit")
+    moved = edit.press("Move back", edit.html.select(".arrange li")[0])
     assert [one["data-media"] for one in moved.html.select(".arrange li")] == [
         one["data-media"] for one in edit.html.select(".arrange li")
     ][::-1]
-    kept = moved.press("Keep", title="Ebb and flow", description="")
+    kept = moved.press("Save", title="Ebb and flow", description="")
     assert kept.one("h1").get_text(strip=True) == "Ebb and flow"
-    refused = kept.follow("Change").press("Keep", title="  ")
+    refused = kept.follow("Edit").press("Save", title="  ")
     assert (refused.status, refused.one("#title")["aria-invalid"]) == (422, "true")
-    smaller = kept.follow("Change").press("Take out", kept.follow("Change").html.select(".arrange li")[0])
+    smaller = kept.follow("Edit").press("Remove", kept.follow("Edit").html.select(".arrange li")[0])
     assert len(smaller.html.select(".arrange li")) == 1
     covers = browser.open("/@quin/albums")
     assert "1 photo" in covers.text
-    gone = smaller.press("Yes, delete it")
+    gone = smaller.press("Delete")
     assert gone.path == "/@quin/albums"
     assert "Ebb and flow" not in gone.text
 
@@ -200,14 +200,14 @@ def test_a_script_puts_an_album_in_order_by_hand(here: World) -> None:
     ray = member(here, "ray")
     post = posted(here, ray, "three", 3)
     browser = visitor(here, "ray")
-    browser.open(f"/posts/{post.id}/albums").press("Make it", title="Three")
-    edit = browser.open("/@ray/albums").follow("Three").follow("Change")
+    browser.open(f"/posts/{post.id}/albums").press("Create", title="Three")
+    edit = browser.open("/@ray/albums").follow("Three").follow("Edit")
     ids = [str(one["data-media"]) for one in edit.html.select(".arrange li")]
     token = str(edit.one("input[name=form_token]")["value"])
     path = str(edit.one(".arrange")["data-order"])
     fields = [("form_token", token), *(("media[]", id_) for id_ in reversed(ids))]
     assert browser.post(path, fields, headers={"HX-Request": "true"}).status == 204
-    edit = browser.open("/@ray/albums").follow("Three").follow("Change")
+    edit = browser.open("/@ray/albums").follow("Three").follow("Edit")
     assert [one["data-media"] for one in edit.html.select(".arrange li")] == ids[::-1]
 
 
@@ -215,15 +215,15 @@ def test_photos_of_a_post_come_to_albums_and_leave_them(here: World) -> None:
     sue = member(here, "sue")
     post = posted(here, sue, "two", 2)
     browser = visitor(here, "sue")
-    page = browser.open(f"/posts/{post.id}/more").follow("Put into an album")
+    page = browser.open(f"/posts/{post.id}/more").follow("Add to album")
     boxes = [str(box["value"]) for box in page.html.select('input[name="media[]"]')]
-    page = page.press("Make it", title="Half", media=boxes[:1])
+    page = page.press("Create", title="Half", media=boxes[:1])
     assert "1 photo" in page.text
-    page = page.press("Put in Half")
+    page = page.press("Add Half")
     assert "2 photos" in page.text
-    page = page.press("Take out of Half")
+    page = page.press("Remove from Half")
     assert "0 photos" in page.text
-    refused = page.press("Make it", title="x" * 200)
+    refused = page.press("Create", title="x" * 200)
     assert refused.status == 422
 
 
@@ -233,7 +233,7 @@ def test_albums_of_others_show_what_one_may_see_and_are_theirs_to_change(here: W
     open_one, quiet = posted(here, tom, "open", 1), posted(here, tom, "quiet", 1, visibility=Visibility.FOLLOWERS)
     browser, other = visitor(here, "tom"), visitor(here, "una")
     for post, title in ((open_one, "Open"), (quiet, "Quiet")):
-        browser.open(f"/posts/{post.id}/albums").press("Make it", title=title)
+        browser.open(f"/posts/{post.id}/albums").press("Create", title=title)
     paths = {
         found_in(link, "b").text: str(link["href"]) for link in browser.open("/@tom/albums").html.select(".album-cover")
     }
@@ -241,7 +241,7 @@ def test_albums_of_others_show_what_one_may_see_and_are_theirs_to_change(here: W
     assert [found_in(link, "b").text for link in page.html.select(".album-cover")] == ["Open"]
     assert not page.html.select("form input[name=title]")
     assert other.open(paths["Open"]).html.select(".wall a")
-    assert not other.open(paths["Open"]).links("Change")
+    assert not other.open(paths["Open"]).links("Edit")
     assert [other.open(path).status for path in (paths["Quiet"], f"{paths['Open']}/edit", f"{paths['Open']}/add")] == [
         404,
         404,
@@ -249,7 +249,7 @@ def test_albums_of_others_show_what_one_may_see_and_are_theirs_to_change(here: W
     ]
     assert visitor(here).open(f"{paths['Open'].replace('@tom', '@una')}").status == 404
     assert other.open(f"/posts/{open_one.id}/albums").status == 404
-    assert "No albums here" in browser.open("/@una/albums").text
+    assert "No albums yet" in browser.open("/@una/albums").text
 
 
 def test_a_suspended_member_is_gone_on_every_page(here: World) -> None:

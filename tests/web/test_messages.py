@@ -60,7 +60,7 @@ def from_the_list_of_messages(here: World, ann: Visitor) -> Page:
 
 
 def from_a_profile(here: World, ann: Visitor) -> Page:
-    return ann.open("/@ben/more").follow("Write to ben").press("Send", text=TEXT)
+    return ann.open("/@ben/more").follow("Message ben").press("Send", text=TEXT)
 
 
 def from_a_conversation(here: World, ann: Visitor) -> Page:
@@ -83,7 +83,7 @@ def from_the_link_to_the_long_form_below_a_message(here: World, ann: Visitor) ->
 def from_an_answer_to_a_message(here: World, ann: Visitor) -> Page:
     talk = direct(here, "ann", "@ben hello")
     direct(here, "ben", "@ann yes?", talk.id)
-    return ann.open(f"/@ann/{talk.id}").follow("Answer").press("Post", text=f"@ben {TEXT}")
+    return ann.open(f"/@ann/{talk.id}").follow("Reply").press("Post", text=f"@ben {TEXT}")
 
 
 def from_a_message_that_is_deleted_and_written_again(here: World, ann: Visitor) -> Page:
@@ -173,13 +173,13 @@ def test_a_message_whose_text_has_the_name_of_a_recipient_in_an_address_reaches_
 @pytest.mark.parametrize(
     ("recipients", "text", "says"),
     [
-        ("", "Hello", "Name at least one recipient."),
+        ("", "Hello", "Add at least one recipient."),
         ("ben unknown", "Hello", "There is no member @unknown."),
         ("ben !!", "Hello", "“!!” is not a user name."),
         ("ben;cyd", "Hello", "“ben;cyd” is not a user name."),
         ("ben@elsewhere.example", "Hello", "“ben@elsewhere.example” is not a user name."),
-        (" ".join(f"m{n}" for n in range(51)), "Hello", "A message has at most 50 recipients."),
-        ("ben", " ", "Write something, or add a picture."),
+        (" ".join(f"m{n}" for n in range(51)), "Hello", "A message can have at most 50 recipients."),
+        ("ben", " ", "Write something or add a picture."),
     ],
 )
 def test_a_message_that_cannot_be_sent_comes_back_with_the_reason(

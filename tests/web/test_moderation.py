@@ -40,14 +40,14 @@ def test_a_report_stands_in_the_queue_with_its_context_and_is_upheld(here: World
     assert "No advertising" in page.text
     report = page.follow("ben")
     assert "Buy my boat" in report.text
-    hidden = report.press("Hide this post")
-    assert "Show this post again" in hidden.text
+    hidden = report.press("Hide post")
+    assert "Unhide post" in hidden.text
     assert visitor(here).open(f"/@ben/{post}").status == 404
     done = hidden.press("Uphold")
     assert "Upheld" in done.text
     assert "Again and again" not in chief.open("/moderation").text
     assert "Again and again" in chief.open("/moderation?show=closed").text
-    assert "Open again" in done.press("Open it again").text
+    assert "Report reopened" in done.press("Reopen report").text
 
 
 def test_several_reports_are_dismissed_at_once(here: World) -> None:
@@ -57,7 +57,7 @@ def test_several_reports_are_dismissed_at_once(here: World) -> None:
     page = chief.open("/moderation")
     ids = [box["value"] for box in page.html.find_all("input", attrs={"name": "ids[]"})]
     done = page.press("Dismiss", ids=ids[:2])
-    assert "Dismissed" in done.text
+    assert "Report dismissed" in done.text
     assert "Bad 1" not in done.text
     assert "Bad 2" not in done.text
 
@@ -71,8 +71,8 @@ def test_what_is_done_about_a_member_is_told_and_can_be_undone(here: World) -> N
     gone = page.press("Suspend", why="spam")
     assert "@eve is suspended: the profile and 1 posts" in gone.text
     assert visitor(here).open("/@eve").status == 410
-    back = gone.press("End the suspension")
-    assert "@eve is back" in back.text
+    back = gone.press("Unsuspend")
+    assert "@eve is no longer suspended" in back.text
     here.settle()
     assert visitor(here).open("/@eve").status == 200
 
@@ -110,4 +110,4 @@ def test_a_queue_without_reports_says_so() -> None:
     with world() as empty:
         boss = member(empty, "boss")
         empty.run(moderation.set_role(empty.writes, boss.id, Role.MODERATOR))
-        assert "Nothing to see to" in visitor(empty, "boss").open("/moderation").text
+        assert "No open reports" in visitor(empty, "boss").open("/moderation").text

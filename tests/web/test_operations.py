@@ -17,7 +17,7 @@ from shoal.graph.contract import Store
 from tests.api.world import World, world
 from tests.web.visitor import Visitor, member, visitor
 
-PUSHED, POPULAR = "Pushed into home timelines", "Members and tags too popular to push"
+PUSHED, POPULAR = "Fan-out writes", "High fan-out members and tags"
 
 
 def tile(operator: Visitor, name: str) -> list[str]:
@@ -51,9 +51,9 @@ def test_what_is_pushed_stands_beside_what_is_pulled() -> None:
         assert int(tile(operator, PUSHED)[0]) == before + 1
         post(here, dan, "@ann for you alone", Visibility.DIRECT)
         assert int(tile(operator, PUSHED)[0]) == before + 2
-        assert tile(operator, POPULAR) == ["1", "lists of theirs read for home pages: 0"]
+        assert tile(operator, POPULAR) == ["1", "lists merged into home pages: 0"]
         assert "to everybody" in operator.open("/").text
-        assert tile(operator, POPULAR) == ["1", "lists of theirs read for home pages: 1"]
+        assert tile(operator, POPULAR) == ["1", "lists merged into home pages: 1"]
 
 
 def test_the_whole_network_is_read_for_the_data_sources_once_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,4 +87,4 @@ def test_engines_stand_with_their_figures_and_one_that_is_away_is_said_to_be(tmp
         here.show(here.app_parts.reads.tags)
         (away,) = visitor(here, "ann").open("/ops").html.select(".engine-cards .away")
         assert "own.db.search" in away.text
-        assert "It does not answer." in away.text
+        assert "Not responding." in away.text

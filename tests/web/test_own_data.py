@@ -38,14 +38,12 @@ def ann(here: World) -> Visitor:
 
 def test_whom_one_follows_elsewhere_is_found_and_followed(here: World, ann: Visitor) -> None:
     listed = "Account address,Show boosts\nbenphotos@pixelfed.example,true\ncyd@other.example,true\nnobody@other.example,true\n"
-    page = ann.open("/settings/contacts").press(
-        "Look for them", files={"file": ("following_accounts.csv", listed.encode())}
-    )
-    assert "3 accounts were looked for." in page.text
+    page = ann.open("/settings/contacts").press("Search", files={"file": ("following_accounts.csv", listed.encode())})
+    assert "Searched for 3 accounts." in page.text
     assert sorted(one.has_attr("checked") for one in page.html.select("main li input")) == [False, True]
-    assert "Says to be benphotos@pixelfed.example elsewhere" in page.text
-    assert "may be somebody else" in page.text
-    page = page.press("Follow the chosen")
+    assert "Says they are benphotos@pixelfed.example on another network" in page.text
+    assert "possibly someone else" in page.text
+    page = page.press("Follow selected")
     assert "Saved." in page.text
     me, ben = (here.run(members.find(here.writes, name)) for name in ("ann", "ben"))
     assert me is not None
@@ -53,20 +51,20 @@ def test_whom_one_follows_elsewhere_is_found_and_followed(here: World, ann: Visi
     followees = here.run(here.graph.assoc_get(me.id, (FOLLOWS,), (ben.id,)))[FOLLOWS]
     assert list(followees) == [ben.id]
     page = ann.open("/settings/contacts").press(
-        "Look for them", handles="benphotos@pixelfed.example\nhttps://nowhere.example/@x"
+        "Search", handles="benphotos@pixelfed.example\nhttps://nowhere.example/@x"
     )
-    assert "You follow them already" in page.text
+    assert "Already following" in page.text
     assert not page.html.select("main li input")
 
 
 def test_a_list_without_anybody_and_a_file_that_is_none_say_so(ann: Visitor) -> None:
     page = ann.open("/settings/contacts")
-    none = page.press("Look for them", handles="nobody@other.example")
-    assert "None of them is here yet" in none.text
-    empty = page.press("Look for them")
-    assert (empty.status, "choose a file" in str(empty.html.find(id="file-wrong"))) == (422, True)
-    wrong = page.press("Look for them", files={"file": ("x.bin", bytes(range(256)))})
-    assert (wrong.status, "can be read" in wrong.text) == (422, True)
+    none = page.press("Search", handles="nobody@other.example")
+    assert "No matches" in none.text
+    empty = page.press("Search")
+    assert (empty.status, "Choose a file" in str(empty.html.find(id="file-wrong"))) == (422, True)
+    wrong = page.press("Search", files={"file": ("x.bin", bytes(range(256)))})
+    assert (wrong.status, "nknown follow list format" in wrong.text) == (422, True)
 
 
 def test_an_archive_has_all_that_is_ones_own(here: World, ann: Visitor) -> None:
@@ -77,7 +75,7 @@ def test_an_archive_has_all_that_is_ones_own(here: World, ann: Visitor) -> None:
     here.settle()
     page = ann.open("/settings").follow("Your data")
     assert "1 post" in page.text
-    sent = page.press("Download it").answer
+    sent = page.press("Download").answer
     assert sent.headers["content-type"] == "application/zip"
     assert sent.headers["content-disposition"].startswith('attachment; filename="ann-')
     assert sent.headers["cache-control"] == "private, no-store"
@@ -85,7 +83,7 @@ def test_an_archive_has_all_that_is_ones_own(here: World, ann: Visitor) -> None:
         assert archive.testzip() is None
         assert [post["text"] for post in json.loads(archive.read("posts.json"))] == ["Take me along"]
         assert len([name for name in archive.namelist() if name.startswith("media/")]) == 1
-    assert page.press("Download it").status == 200
+    assert page.press("Download").status == 200
 
 
 def test_an_archive_is_for_its_member_alone(here: World, ann: Visitor) -> None:
@@ -99,9 +97,9 @@ def test_a_second_archive_waits_until_the_first_is_sent(
     me = here.run(members.find(here.writes, "ann"))
     assert me is not None
     monkeypatch.setattr("shoal.web.archives._under_way", {me.id})
-    page = ann.open("/settings/archive").press("Download it")
+    page = ann.open("/settings/archive").press("Download")
     assert (page.status, page.answer.headers["retry-after"]) == (503, "60")
-    assert "being sent already" in page.text
+    assert "already being uploaded" in page.text
 
 
 def test_two_archives_that_are_asked_for_at_once_are_sent_one_after_the_other(here: World) -> None:
@@ -114,4 +112,4 @@ def test_two_archives_that_are_asked_for_at_once_are_sent_one_after_the_other(he
         return [answer.status_code for answer in await asyncio.gather(*asked)]
 
     assert sorted(here.run(both())) == [200, 503]
-    assert browser.open("/settings/archive").press("Download it").status == 200
+    assert browser.open("/settings/archive").press("Download").status == 200

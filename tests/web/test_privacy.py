@@ -77,7 +77,7 @@ def _logs_out(here: World, browser: Visitor) -> Page:
 
 
 def _deletes_the_account(here: World, browser: Visitor) -> Page:
-    return browser.open("/settings/account").press("Delete the account", password=PASSWORD, sure="on")
+    return browser.open("/settings/account").press("Delete account", password=PASSWORD, sure="on")
 
 
 def _ends_the_own_session(here: World, browser: Visitor) -> Page:

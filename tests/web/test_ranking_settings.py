@@ -85,12 +85,12 @@ def test_a_preset_is_looked_at_before_it_is_taken(here: World, ann: Visitor) -> 
     page = page.press("Save")
     assert ("Saved." in page.text, chosen(here)) == (True, PRESETS["fresh"])
     assert "Not saved yet" not in page.text
-    page = page.press("Back to the usual")
+    page = page.press("Reset to default")
     assert (chosen(here), tuple(weights(page).values())) == (None, BALANCED.row())
 
 
 def test_without_scripts_a_button_shows_what_would_stand_first(here: World, ann: Visitor) -> None:
-    page = ann.open("/settings/ranking").press("Try it", reactions="-10", velocity="-10", freshness="0", quality="0")
+    page = ann.open("/settings/ranking").press("Preview", reactions="-10", velocity="-10", freshness="0", quality="0")
     assert (page.status, first(page)[-1]) == (200, "Wave number 0")
     assert "3 places down" in page.text
     assert weights(page)["reactions"] == -10.0
@@ -117,40 +117,40 @@ def test_a_number_out_of_its_bounds_is_refused_in_words(here: World, ann: Visito
 
 
 def test_ranking_is_turned_off_and_on_again(here: World, ann: Visitor) -> None:
-    page = ann.open("/settings/ranking").press("Turn it off")
+    page = ann.open("/settings/ranking").press("Turn off")
     assert "Ranking is off" in page.text
     assert not page.html.select(".preview-card")
     assert "newest first" in ann.open("/for-you").text
-    assert "Ranking is on" in page.press("Turn it on").text
+    assert "Ranking is on" in page.press("Turn on").text
 
 
 def test_a_link_to_a_recipe_is_looked_at_in_the_settings(here: World, ann: Visitor) -> None:
     link = recipe_link("https://elsewhere.example", Recipe(weights=Weights(tags=7.25), near_km=80.0))
-    page = ann.open("/settings/ranking").press("Look at it", link=link)
+    page = ann.open("/settings/ranking").press("Open", link=link)
     assert (weights(page)["tags"], chosen(here)) == (7.25, None)
     assert page.html.find(id="tags")["step"] == "any"  # type: ignore[index]
-    wrong = ann.open("/settings/ranking").press("Look at it", link="https://elsewhere.example/nothing")
+    wrong = ann.open("/settings/ranking").press("Open", link="https://elsewhere.example/nothing")
     assert (wrong.status, "Numbers by their names" in wrong.text) == (422, True)
 
 
 def test_the_page_of_a_recipe_says_what_it_does_and_members_take_it(here: World, ann: Visitor) -> None:
     page = ann.open("/recipe?friends=8&seen=-6&half_life_hours=12&exploration=0.25&author_most=1")
-    assert "People you follow usually 2 8" in page.text
+    assert "People you follow default: 2 8" in page.text
     assert "\N{MINUS SIGN}6" in page.text
-    for words in ("half as new after 12 hours", "half as near at 25 km", "25 % of the places", "at most 1 are by"):
+    for words in ("down to half after 12 hours", "down to half at 25 km", "25 % of the feed", "At most 1 of 10 posts"):
         assert words in page.text
-    taken = page.press("Take this recipe")
+    taken = page.press("Use this recipe")
     recipe = Recipe(weights=Weights(friends=8.0, seen=-6.0), half_life_hours=12.0, exploration=0.25, author_most=1)
     assert (taken.path, chosen(here)) == ("/for-you", recipe)
     again = ann.open(recipe_link(BASE, recipe).removeprefix(BASE))
-    assert "This is how your feed is ranked." in again.text
-    assert "Take this recipe" not in again.text
+    assert "You are using this recipe." in again.text
+    assert "Use this recipe" not in again.text
 
 
 def test_a_preset_is_named_and_strangers_log_in_to_take_a_recipe(here: World) -> None:
     page = visitor(here).open(recipe_link(BASE, PRESETS["friends_first"]).removeprefix(BASE))
     assert "the preset “Friends first”" in page.text
-    assert page.follow("Log in to take it").path.startswith("/login?to=%2Frecipe%3F")
+    assert page.follow("Log in to use this recipe").path.startswith("/login?to=%2Frecipe%3F")
 
 
 @pytest.mark.parametrize("query", ["", "nonsense", "reactions=x", "reactions=11", "reactions=1&reactions=2", "who=1"])

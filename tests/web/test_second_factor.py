@@ -37,7 +37,7 @@ def turned_on(ann: Visitor) -> tuple[str, list[str]]:
     """Turn it on by the page, and return the key and the recovery codes. The code of the step before this one is used."""
     page = ann.open(PATH)
     key = key_on(page)
-    done = page.press("Turn it on", code=code_of(key, -1), current_password=PASSWORD)
+    done = page.press("Turn on", code=code_of(key, -1), current_password=PASSWORD)
     assert (done.status, done.answer.headers["Cache-Control"]) == (200, "no-store"), done.text
     return key, [one.text for one in done.html.select(".recovery-codes code")]
 
@@ -47,14 +47,14 @@ def test_it_is_turned_on_and_asked_for(here: World) -> None:
     page = ann.open(PATH)
     key = key_on(page)
     assert (page.answer.headers["Cache-Control"], page.one(".qr-code svg") is not None) == ("no-store", True)
-    wrong = page.press("Turn it on", code="000000", current_password=PASSWORD)
-    assert (wrong.status, "not the code that the app shows now" in wrong.text, key_on(wrong)) == (422, True, key)
-    wrong = page.press("Turn it on", code=code_of(key, -1), current_password="not it")
-    assert (wrong.status, "This is not your password." in wrong.text, key_on(wrong)) == (422, True, key)
-    done = wrong.press("Turn it on", code=code_of(key, -1), current_password=PASSWORD)
+    wrong = page.press("Turn on", code="000000", current_password=PASSWORD)
+    assert (wrong.status, "Incorrect code" in wrong.text, key_on(wrong)) == (422, True, key)
+    wrong = page.press("Turn on", code=code_of(key, -1), current_password="not it")
+    assert (wrong.status, "Incorrect password." in wrong.text, key_on(wrong)) == (422, True, key)
+    done = wrong.press("Turn on", code=code_of(key, -1), current_password=PASSWORD)
     codes = [one.text for one in done.html.select(".recovery-codes code")]
     assert len(codes) == 10
-    on = done.follow("I have kept them")
+    on = done.follow("I saved them")
     assert "10 recovery codes are left." in on.text
     assert not any(code in on.answer.text for code in codes)
     # Another browser needs both, and goes where it wanted.
@@ -68,7 +68,7 @@ def test_it_is_turned_on_and_asked_for(here: World) -> None:
     assert other.open("/live").status in {401, 404}
     assert other.open("/settings/email").path.startswith("/login"), "the password alone opens nothing"
     refused = asked.press("Log in", code="000000")
-    assert (refused.status, "This is not the code" in refused.text) == (422, True)
+    assert (refused.status, "Incorrect code" in refused.text) == (422, True)
     inside = refused.press("Log in", code=code_of(key))
     assert (inside.status, inside.path) == (200, "/settings/email")
     assert other.open("/login/code").path == "/", "who is logged in has no business there"
@@ -81,13 +81,15 @@ def test_a_recovery_code_lets_one_in_and_new_ones_end_the_old(here: World) -> No
     assert asked.press("Log in", code=codes[0]).path == "/"
     page = ann.open(PATH)
     assert "9 recovery codes are left." in page.text
-    wrong = page.press("Make new ones", renewal_code=codes[0])
-    assert (wrong.status, "not the code" in wrong.text) == (422, True)
-    fresh = [one.text for one in page.press("Make new ones", renewal_code=codes[1]).html.select(".recovery-codes code")]
+    wrong = page.press("Create new codes", renewal_code=codes[0])
+    assert (wrong.status, "Incorrect code" in wrong.text) == (422, True)
+    fresh = [
+        one.text for one in page.press("Create new codes", renewal_code=codes[1]).html.select(".recovery-codes code")
+    ]
     assert len(set(fresh) - set(codes)) == 10
-    off = ann.open(PATH).press("Turn it off", code=codes[2], current_password=PASSWORD)
+    off = ann.open(PATH).press("Turn off", code=codes[2], current_password=PASSWORD)
     assert off.status == 422
-    off = ann.open(PATH).press("Turn it off", code=fresh[0], current_password=PASSWORD)
+    off = ann.open(PATH).press("Turn off", code=fresh[0], current_password=PASSWORD)
     assert (off.path, "Saved." in off.text) == (f"{PATH}?saved=1", True)
     assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
 
@@ -99,16 +101,16 @@ def test_a_forgotten_password_and_coming_back_lead_to_the_code() -> None:
         _, codes = turned_on(ann)
         here.settle()
         office.take()
-        visitor(here).open("/forgotten").press("Send me the mail", username="ann")
+        visitor(here).open("/forgotten").press("Send e-mail", username="ann")
         here.settle()
         (mail,) = office.take()
-        asked = visitor(here).open(mail.path).press("Set the password", password="high tide at noon")
+        asked = visitor(here).open(mail.path).press("Set password", password="high tide at noon")
         assert asked.path.startswith("/login/code")
         assert asked.press("Log in", code=codes[0]).path == "/"
         found = here.run(members.find(here.network.writes, "ann"))
         assert found is not None
         here.run(account_deletions.leave(here.network.writes, found.id, "high tide at noon"))
-        back = visitor(here).open("/comeback").press("Keep", username="ann", password="high tide at noon")
+        back = visitor(here).open("/comeback").press("Keep my account", username="ann", password="high tide at noon")
         assert back.path.startswith("/login/code"), back.text
 
 
@@ -118,7 +120,7 @@ def test_the_page_for_a_code_is_for_who_has_shown_a_password(here: World) -> Non
     stranger = visitor(here)
     assert stranger.open("/login/code?to=/saved").path == "/login?to=%2Fsaved"
     asked = stranger.open("/login").press("Log in", username="ann", password=PASSWORD)
-    again = asked.follow("Begin again").press("Log in", username="ann", password=PASSWORD)
+    again = asked.follow("Start over").press("Log in", username="ann", password=PASSWORD)
     assert again.path.startswith("/login/code")
     _, codes = turned_on(visitor(here, "ben"))
     stranger.open("/login").press("Log in", username="ben", password=PASSWORD)
@@ -177,8 +179,8 @@ def test_codes_are_counted_as_passwords_are() -> None:
         assert 0 < int(answers[-1].answer.headers["Retry-After"]) <= 86_400
         assert "Too many wrong passwords" in answers[-1].text
         assert page.press("Log in", code=codes[0]).status == 429
-        assert browser.open(PATH).press("Make new ones", renewal_code=codes[0]).status == 429
-        assert browser.open(PATH).press("Turn it off", code=codes[0], current_password=PASSWORD).status == 429
+        assert browser.open(PATH).press("Create new codes", renewal_code=codes[0]).status == 429
+        assert browser.open(PATH).press("Turn off", code=codes[0], current_password=PASSWORD).status == 429
 
 
 def test_moderators_need_one_where_the_network_says_so() -> None:
@@ -198,7 +200,7 @@ def test_moderators_need_one_where_the_network_says_so() -> None:
         assert strict.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 200
         for path in ("/moderation", "/ops"):
             sent = browser.open(path)
-            assert (sent.path, "need a second factor here" in sent.text) == (f"{PATH}?needed=1", True)
+            assert (sent.path, "need two-factor authentication" in sent.text) == (f"{PATH}?needed=1", True)
         turned_on(browser)
         assert strict.ask("GET", "/api/v1/admin/reports", token).status_code == 401, "it has shown no code"
         token = strict.token(app.id, ann.id, STAFF_SCOPES)
@@ -207,7 +209,7 @@ def test_moderators_need_one_where_the_network_says_so() -> None:
         for path in ("/moderation", "/ops"):
             assert browser.open(path).path == path
         page = browser.open(PATH)
-        assert ("cannot be turned off" in page.text, page.html.find("button", string="Turn it off")) == (True, None)
+        assert ("can't turn this off" in page.text, page.html.find("button", string="Turn off")) == (True, None)
         strict.run(second_factor.reset(strict.network.writes, ann.id))
         assert browser.open("/moderation").path == f"{PATH}?needed=1"
 
@@ -217,5 +219,5 @@ def test_what_a_demo_lends_to_everybody_is_not_locked(here: World) -> None:
     assert ann is not None
     here.app = build(replace(here.app_parts, demo_member=ann.id))
     page = visitor(here, "ann").open(PATH)
-    refused = page.press("Turn it on", code=code_of(key_on(page), -1), current_password=PASSWORD)
-    assert (refused.status, "shut the others out" in refused.text) == (403, True)
+    refused = page.press("Turn on", code=code_of(key_on(page), -1), current_password=PASSWORD)
+    assert (refused.status, "disabled for the shared demo account" in refused.text) == (403, True)

@@ -74,7 +74,7 @@ def test_log_in_for_a_script_returns_to_the_page_that_sent_the_request(
 def test_a_profile_for_strangers_has_a_follow_button_that_names_a_request_where_one_is_needed(here: World) -> None:
     locked = member(here, "cyd")
     here.run(members.update_profile(here.writes, locked.id, ProfileChange(locked=True)))
-    assert "Ask to follow" in visitor(here).open("/@cyd").one(".profile .follow").text
+    assert "Request to follow" in visitor(here).open("/@cyd").one(".profile .follow").text
     assert visitor(here, "cyd").open("/@cyd").html.select(".profile .follow") == []
 
 
@@ -87,6 +87,6 @@ def test_join_is_on_every_page_for_strangers_where_registrations_are_open(
         post = closed.run(posts.create(closed.writes, ann.id, Draft(text="Low #tide", visibility=Visibility.PUBLIC)))
         for path in ("/", "/explore", "/about", "/login", "/@ann", f"/@ann/{post.id}", "/tags/tide", "/nothing/here"):
             page = visitor(closed).open(path)
-            joins = [link["href"] for link in page.links("Join") if link.find_parent("nav", class_="places")]
+            joins = [link["href"] for link in page.links("Sign up") if link.find_parent("nav", class_="places")]
             assert joins == expected, path
-        assert visitor(closed, "ann").open("/explore").links("Join") == []
+        assert visitor(closed, "ann").open("/explore").links("Sign up") == []

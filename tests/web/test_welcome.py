@@ -41,7 +41,7 @@ def test_a_newcomer_picks_tags_follows_people_and_comes_to_a_home_that_is_not_em
     assert {f"@{name}" in page.text for name in ("ann", "ben", "cyd")} == {True}
     assert "#dawn" in page.text
     assert len(page.html.select(".three")[0].find_all("img")) == 3
-    page = page.press("Follow all of them")
+    page = page.press("Follow all")
     assert page.path == "/welcome/profile"
     page = page.press("Continue", display_name="Dee", note="Walks at #dawn", files={"avatar": ("a.png", picture())})
     assert page.path == "/welcome/first"
@@ -50,7 +50,7 @@ def test_a_newcomer_picks_tags_follows_people_and_comes_to_a_home_that_is_not_em
     assert (found.display_name, found.note, bool(found.avatar)) == ("Dee", "Walks at #dawn", True)
     assert page.links("New post")[0]["href"] == "/compose"
     here.settle()
-    assert len(page.follow("To my home").posts) == 12
+    assert len(page.follow("Go to Home").posts) == 12
 
 
 def test_all_of_it_can_be_left_out_and_then_home_shows_what_many_like(here: World) -> None:
@@ -58,7 +58,7 @@ def test_all_of_it_can_be_left_out_and_then_home_shows_what_many_like(here: Worl
     page = visitor(here, "eve").open("/welcome/interests").follow("Not now")
     assert page.path == "/welcome/people"
     page = page.follow("Continue").follow("Not now")
-    assert page.follow("See what is here").path == "/for-you"
+    assert page.follow("Start exploring").path == "/for-you"
     home = visitor(here, "eve").open("/")
     assert len(home.html.select(".wall .photo")) == 12
     assert home.links("Find people")[0]["href"] == "/welcome/people"
@@ -93,7 +93,7 @@ def test_somebody_who_is_not_wanted_is_not_suggested_again(here: World) -> None:
     member(here, "fay")
     page = visitor(here, "fay").open("/welcome/people")
     assert "@ben" in page.text
-    page = page.press("Do not suggest ben")
+    page = page.press("Dismiss suggestion of ben")
     assert ("@ben" in page.text, "@ann" in page.text) == (False, True)
 
 
@@ -112,7 +112,7 @@ def test_where_there_is_nothing_yet_each_step_says_so() -> None:
         member(empty, "ann")
         page = visitor(empty, "ann").open("/welcome/interests")
         assert "No tags yet" in page.text
-        assert "Nobody to suggest yet" in page.follow("Not now").text
+        assert "No suggestions yet" in page.follow("Not now").text
 
 
 @pytest.mark.parametrize("path", ["/welcome", "/welcome/people", "/welcome/profile", "/welcome/first"])

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 _MOST_OPERATIONS = 16
 _PROGRESS_SECONDS = 0.2
-_INTERNAL = "the server met an error of its own; its log says which"
+_INTERNAL = "an internal error occurred; see the server's log"
 _UNKNOWN = "the server does not know this operation: it is of another version, so restart it"
 _BUSY = "another check, import or replay is under way: wait for it"
 

@@ -41,7 +41,7 @@ REASONS: Mapping[Omission, str] = {
     Omission.NO_ROOM: "no room for more media",
     Omission.EMPTY: "neither a text nor a photo is left",
     Omission.FUTURE: "dated in the future",
-    Omission.TWICE: "in the archive twice",
+    Omission.TWICE: "duplicates",
     Omission.MALFORMED: "not of the form that they should have",
     Omission.TOO_MANY: "more than are taken",
     Omission.DELETED: "taken in before, and deleted here since",

@@ -133,7 +133,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
         departure = await find_object(writes.graph, Departure, member.departure_id)
         if departure is None:
             check_welcome(member)
-            raise NotAllowed("This account is not to be deleted")
+            raise NotAllowed("This account is not scheduled for deletion")
         if departure.begun_at:
             raise NotAllowed(_BEGUN)
         if member.disabled:

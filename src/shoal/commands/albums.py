@@ -155,9 +155,7 @@ async def _held(writes: Writes, album_id: int) -> list[Assoc]:
 
 def _wanted(post: Post, media_ids: Sequence[int]) -> list[int]:
     if post.visibility is Visibility.DIRECT:
-        raise InvalidInput(
-            "photos of posts that are only for those they mention cannot be in an album", field="status_id"
-        )
+        raise InvalidInput("photos of direct messages cannot be added to an album", field="status_id")
     if not post.media:
         raise InvalidInput("this post has no photos", field="status_id")
     wanted = list(dict.fromkeys(media_ids or post.media))

@@ -124,7 +124,7 @@ class Pressure:
             return None
         self.refused += 1
         return Unavailable(
-            f"what follows from earlier posts is {seconds:.0f} seconds behind; try again in a moment",
+            f"deliveries are {seconds:.0f} seconds behind; try again in a moment",
             retry_after=_RETRY_SECONDS,
         )
 

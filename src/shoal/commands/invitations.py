@@ -61,7 +61,7 @@ async def create(
     """
     owner = await access_member(writes.graph, member_id)
     if not may_invite(writes.inviters, owner):
-        raise NotAllowed("You cannot invite others here")
+        raise NotAllowed("You cannot invite people to this server")
     _check(owner, uses, seconds)
     shard = shard_of(member_id)
 
@@ -104,14 +104,14 @@ def is_for_staff(writes: Writes, *, uses: int, seconds: int) -> bool:
 def _check(owner: Member, uses: int, seconds: int) -> None:
     staff = owner.role is not Role.NONE
     if not uses and not staff:
-        raise InvalidInput("only moderators and admins invite any number of people", field="max_uses")
+        raise InvalidInput("only moderators and admins can create unlimited invitations", field="max_uses")
     if not seconds and not staff:
-        raise InvalidInput("only moderators and admins make invitations without an end", field="expires_in")
+        raise InvalidInput("only moderators and admins can create invitations that never expire", field="expires_in")
     if not 0 <= uses <= MOST_USES:
         raise InvalidInput(f"an invitation is for 1 to {MOST_USES} people", field="max_uses")
     if seconds and not LEAST_SECONDS <= seconds <= MOST_SECONDS:
         days = MOST_SECONDS // 86_400
-        raise InvalidInput(f"an invitation is good for an hour to {days} days", field="expires_in")
+        raise InvalidInput(f"an invitation is valid for an hour to {days} days", field="expires_in")
 
 
 async def of_member(writes: Writes, member_id: int) -> list[Invitation]:
@@ -251,7 +251,7 @@ async def _offer(writes: Writes, code: str) -> Offer:
         raise InvalidInput(_UNKNOWN, field=_FIELD)
     inviter = await find_object(writes.graph, Member, invitation.owner_id)
     if inviter is None or not may_invite(writes.inviters, inviter) or invitation.is_over(writes.new_id.now()):
-        raise InvalidInput("This invitation is over", field=_FIELD)
+        raise InvalidInput("This invitation has expired", field=_FIELD)
     (settled,) = await _settled(writes, [invitation])
     return Offer(settled, inviter)
 

@@ -107,7 +107,7 @@ def check_room(writes: Writes, owner: Member, more: int) -> None:
     used, most = owner.media_bytes, writes.limits.member_bytes
     if used + more > most:
         raise Unfit(
-            f"Your media take {in_words(used)} of the {in_words(most)} that a member may store. Delete some of them first",
+            f"Your media use {in_words(used)} of your {in_words(most)} of storage. Delete some first",
             field="file",
         )
 

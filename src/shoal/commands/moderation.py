@@ -106,7 +106,7 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
         login = await login_of(writes.graph, member)
         by = login.confirm_by if login else 0
         if unconfirmed_at and not (member.unconfirmed and by <= unconfirmed_at):
-            raise NotAllowed("This member does not wait for approval")
+            raise NotAllowed("This member is not pending approval")
         # Any client may fail to log in under this name, so the entries may exceed one commit.
         while await end_addresses(writes, member_id):
             pass
@@ -129,7 +129,7 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
 async def _access_pending(writes: Writes, member_id: int) -> Member:
     member = await get_object(writes.graph, Member, member_id)
     if not member.pending:
-        raise NotAllowed("This member does not wait for approval")
+        raise NotAllowed("This member is not pending approval")
     return member
 
 
@@ -184,9 +184,9 @@ async def _become(writes: Writes, member_id: int, verb: AuditVerb, **changes: An
         if after == before:
             return before
         if after.pending and not after.suspended:
-            raise NotAllowed("This member waits for approval: approve or reject them")
+            raise NotAllowed("This member is pending approval: approve or reject them")
         if after.departure_id and not after.suspended:
-            raise NotAllowed("This member asked for their account to be deleted: only they can come back")
+            raise NotAllowed("This member requested the deletion of their account: only they can cancel it")
         after = replace(after, version=before.version + 1)
         batch = await _batch(writes, before, after)
         roles = {} if after.role is before.role else {"role": after.role.value, "was": before.role.value}

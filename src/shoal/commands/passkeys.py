@@ -78,7 +78,7 @@ async def add(
         if any(one.credential == passkey.credential for one in login.passkeys):
             raise InvalidInput("This device has a passkey for this account already", field="answer")
         if len(login.passkeys) >= MOST:
-            raise NotAllowed("You have as many passkeys as there can be: remove one first")
+            raise NotAllowed("You have the maximum number of passkeys: remove one first")
         authentication.use_up_challenge(writes, batch, found.challenge)
         return replace(login, passkeys=(*login.passkeys, passkey))
 
@@ -112,7 +112,9 @@ async def remove(writes: Writes, member_id: int, id_: str, password: str, code: 
         before = _passkey(login.passkeys, id_)
         left = tuple(one for one in login.passkeys if one is not before)
         if not left and login.second is not None and not login.second.key:
-            raise NotAllowed("This passkey is your second factor: add another one first, or turn the second factor off")
+            raise NotAllowed(
+                "This passkey is your second factor: add another one first or turn off two-factor authentication"
+            )
         return replace(login, passkeys=left)
 
     await _change(writes, member_id, removed, AuditVerb.PASSKEY_REMOVED, name)

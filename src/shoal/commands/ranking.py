@@ -166,9 +166,9 @@ async def tap_post(writes: Writes, member_id: int, post_id: int, step: int, tag:
     # Posts from Shoal 0.2 may still have tags in a former canonical form.
     if tag and (tag := check_tag(tag)) not in map(canonical_tag, post.tags):
         allowed = ", ".join(post.tags) or "none, as it has no tags"
-        raise InvalidInput(f"tag: one of those of the post: {allowed}", field="tag")
+        raise InvalidInput(f"tag: must be a tag of the post: {allowed}", field="tag")
     if not tag and post.author_id == member_id:
-        raise InvalidInput("tag: one of those of the post, as your own posts are not ranked for you", field="tag")
+        raise InvalidInput("tag: must be a tag of the post, because your own posts are not ranked for you", field="tag")
     if tag:
         return Tapped(post, tag, *await tap_tag(writes, member_id, tag, step))
     return Tapped(post, tag, *await tap_author(writes, member_id, post.author_id, step))

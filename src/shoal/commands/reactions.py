@@ -249,7 +249,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
     if any(place.emoji == emoji for place in chosen):
         return
     if len(chosen) >= writes.limits.emoji_of_member:
-        raise InvalidInput(f"You cannot put more than {writes.limits.emoji_of_member} emoji on a post", field="emoji")
+        raise InvalidInput(f"You can react to a post with at most {writes.limits.emoji_of_member} emoji", field="emoji")
     place = await _place(writes, post, emoji)
     batch = Batch(shard_of(member_id))
     claim(batch)

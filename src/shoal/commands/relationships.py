@@ -97,8 +97,7 @@ async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, othe
     async def attempt(claim: Claim) -> None:
         if await _room(writes, member_id) <= 0:
             raise InvalidInput(
-                "You cannot follow more people than this: at most "
-                f"{writes.limits.follows}, or a tenth more than follow you"
+                f"You can follow at most {writes.limits.follows} people, or 10 percent more than follow you"
             )
         await _begin_follow(writes, member_id, atype, other_id, terms, None, claim)
 

@@ -26,8 +26,8 @@ from shoal.graph.contract import Batch
 from shoal.graph.member_lookup import login_of
 
 _WRONG_CODE = "code: this is not the code of the app now, nor a recovery code that is left"
-_ON = "The second factor is on already"
-_OFF = "The second factor is off"
+_ON = "Two-factor authentication is already on"
+_OFF = "Two-factor authentication is off"
 
 
 async def turn_on(

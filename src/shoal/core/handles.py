@@ -153,7 +153,7 @@ _HEADERS = ("account address", "account", "address", "acct", "handle", "username
 _MOST_COLUMNS = 50
 _X_PREFIX = re.compile(rb"window\.YTD\.[a-z_]{1,40}\.part[0-9]{1,6}\s*=\s*")
 _UNKNOWN = (
-    "file: no follow list that can be read; send following_accounts.csv of Mastodon, following.json of Pixelfed or Instagram,"
+    "file: unknown follow list format; upload following_accounts.csv of Mastodon, following.json of Pixelfed or Instagram,"
     " following.js of X, follows of Bluesky as JSON, or a list of handles as CSV or JSON"
 )
 

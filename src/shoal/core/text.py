@@ -268,7 +268,7 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
     text = with_line_ends(text)
     wrong = _NOT_TEXT.search(text)
     if wrong:
-        raise InvalidInput(f"{field} has a character that is not text: U+{ord(wrong[0]):04X}", field=field)
+        raise InvalidInput(f"{field} contains a character that is not allowed: U+{ord(wrong[0]):04X}", field=field)
     composed = normalized("NFC", text)
     # Some marks become two marks in this form, and the result must pass this check again.
     if _has_many_marks(text) or _has_many_marks(composed):

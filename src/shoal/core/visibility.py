@@ -144,6 +144,7 @@ def narrowed(post: Post, to: Visibility | None) -> Visibility:
         return post.visibility
     if to not in narrower(post.visibility):
         raise InvalidInput(
-            f"visibility: an edit can only narrow it, and this post is {post.visibility} already", field="visibility"
+            f"visibility: an edit can only reduce the visibility, and this post is {post.visibility} already",
+            field="visibility",
         )
     return to

@@ -92,7 +92,7 @@ _WHOLE = {
     "write": "act for you: post, like, share, follow, and change your profile and settings",
     "follow": "follow, mute and block for you, and see whom you follow, mute and block",
     "push": "send you notifications",
-    "profile": "see your name and your picture",
+    "profile": "see your name and profile picture",
     "admin:read": "read everything that your role lets you read about all members",
     "admin:write": "do everything that your role lets you do to all members",
     "read:search": "search for you",
@@ -116,7 +116,7 @@ def _words(scope: str) -> str:
         return words
     head, _, area = scope.rpartition(":")
     if head.startswith("admin:"):
-        return f"{_VERBS[head.removeprefix('admin:')]}, as your role lets you, {area.replace('_', ' ')} of the network"
+        return f"{_VERBS[head.removeprefix('admin:')]} {area.replace('_', ' ')} of the network, if your role allows it"
     return f"{_VERBS[head]} {AREAS[area]}"
 
 

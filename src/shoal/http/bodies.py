@@ -124,7 +124,7 @@ class Budget:
                     self._waiting.remove((size, turn))
                 self._pass_on()
             if isinstance(error, TimeoutError):
-                raise Unavailable("The server has too many uploads in hand", retry_after=_AGAIN_SECONDS) from None
+                raise Unavailable("The server is processing too many uploads", retry_after=_AGAIN_SECONDS) from None
             raise
         return size
 
@@ -188,7 +188,7 @@ class UploadTurns:
             raise self._too_many() from None
 
     def _too_many(self) -> TooMany:
-        return TooMany(f"At most {self._each} uploads are taken at a time", retry_after=_AGAIN_SECONDS)
+        return TooMany(f"At most {self._each} uploads can run at the same time", retry_after=_AGAIN_SECONDS)
 
 
 class Upload:

@@ -59,13 +59,13 @@ def trial(stationery: Stationery, to: str, language: str) -> Letter:
     words = words_in(language if language in LANGUAGES else "en")
     _, facts = words.text, {"title": stationery.title, "url": stationery.base_url}
     said = _Said(
-        _("Mail from %(title)s arrives") % facts,
-        [_("This is a test that whoever runs %(title)s asked for.") % facts],
+        _("Test e-mail from %(title)s") % facts,
+        [_("An administrator of %(title)s sent this test e-mail.") % facts],
         _("Open %(title)s") % facts,
         "/",
         (),
     )
-    return _letter(stationery, words, to, said, _("This mail is from %(url)s.") % facts)
+    return _letter(stationery, words, to, said, _("This e-mail was sent by %(url)s.") % facts)
 
 
 def _letter(stationery: Stationery, words: Translated, to: str, said: _Said, foot: str) -> Letter:
@@ -76,7 +76,7 @@ def _letter(stationery: Stationery, words: Translated, to: str, said: _Said, foo
 
 
 def _foot(words: Translated, about: About, stationery: Stationery) -> str:
-    said = words.text("This mail is about the account @%(name)s on %(title)s, %(url)s. Nobody reads replies to it.")
+    said = words.text("This e-mail is about the account @%(name)s on %(title)s, %(url)s. Replies are not read.")
     return said % {"name": about.name, "title": stationery.title, "url": stationery.base_url}
 
 
@@ -87,22 +87,25 @@ def _said(words: Translated, about: About, title: str) -> _Said:
         "title": title,
         "when": words.full(about.at),
         "address": about.address,
-        "place": about.place or _("a network that we do not know"),
+        "place": about.place or _("an unknown network"),
         "passkey": about.passkey,
     }
 
     def said(subject: str, before: Sequence[str], button: str, path: str, *after: str) -> _Said:
         return _Said(subject % facts, [line % facts for line in before], button, path, [line % facts for line in after])
 
-    nothing = _("If it was you, there is nothing to do.")
+    nothing = _("If this was you, no action is needed.")
     match about.kind:
         case MailKind.RESET:
             return said(
                 _("A new password for @%(name)s"),
-                [_("Somebody, probably you, asked for a new password for @%(name)s on %(title)s.")],
+                [_("Someone, probably you, requested a new password for @%(name)s on %(title)s.")],
                 _("Choose a new password"),
                 f"/reset/{about.proof}",
-                _("The link works once, within an hour. If it was not you, do nothing: your password stays as it is."),
+                _(
+                    "The link works once and expires in an hour. If this was not you, ignore this e-mail; your"
+                    " password does not change."
+                ),
             )
         case MailKind.CONFIRM:
             return said(
@@ -110,83 +113,86 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 [_("Welcome to %(title)s! Please confirm that this address belongs to you, @%(name)s.")],
                 _("Confirm this address"),
                 f"/confirm/{about.proof}",
-                _("The link works for 7 days. If you did not sign up, do nothing."),
+                _("The link expires in 7 days. If you did not sign up, ignore this e-mail."),
             )
         case MailKind.CHANGE:
             return said(
-                _("The new address of @%(name)s"),
-                [_("You asked that mail for @%(name)s on %(title)s should go to this address.")],
+                _("Confirm the new address of @%(name)s"),
+                [_("You asked us to use this address for @%(name)s on %(title)s.")],
                 _("Use this address"),
                 f"/confirm/{about.proof}",
-                _("The link works for a day. Until it is opened, the address that you have stays."),
-                _("If it was not you, do nothing."),
+                _("The link expires in a day. Until you open it, your current address stays in use."),
+                _("If this was not you, ignore this e-mail."),
             )
         case MailKind.UNDO:
             return said(
                 _("The address of @%(name)s was changed"),
-                [_("Since %(when)s, mail for @%(name)s on %(title)s goes to %(address)s."), nothing],
-                _("It was not me: bring this address back"),
+                [_("On %(when)s, the e-mail address of @%(name)s on %(title)s was changed to %(address)s."), nothing],
+                _("This wasn't me: restore this address"),
                 f"/undo/{about.proof}",
                 _(
-                    "The link works for 7 days. It logs everybody out and removes all passkeys, and you get a mail with a link to"
-                    " choose a new password."
+                    "The link expires in 7 days. It logs out all sessions and removes all passkeys, and we send you a"
+                    " link to choose"
+                    " a new password."
                 ),
             )
         case MailKind.RENEWED:
             return said(
                 _("The password of @%(name)s was changed"),
                 [
-                    _("The password of @%(name)s on %(title)s was changed on %(when)s, and everybody was logged out."),
+                    _(
+                        "The password of @%(name)s on %(title)s was changed on %(when)s, and all sessions were logged out."
+                    ),
                     nothing,
                 ],
-                _("It was not me: choose a new password"),
+                _("This wasn't me: choose a new password"),
                 "/forgotten",
-                _(
-                    "If there are passkeys, they log in as before: see in the settings, under Passkeys, whether all of them are"
-                    " yours."
-                ),
+                _("Passkeys still work. Check under Passkeys in your settings that all of them are yours."),
             )
         case MailKind.APPROVED:
             return said(
                 _("Welcome to %(title)s"),
-                [_("You are let in: the account @%(name)s on %(title)s is yours from now on.")],
+                [_("Your account @%(name)s on %(title)s was approved.")],
                 _("Log in"),
                 "/login",
             )
         case MailKind.NEW_PLACE:
             return said(
-                _("@%(name)s was used from a new place"),
+                _("New login to @%(name)s"),
                 [
-                    _("Somebody logged in as @%(name)s on %(title)s on %(when)s, from %(place)s for the first time."),
+                    _("Someone logged in to @%(name)s on %(title)s on %(when)s, for the first time from %(place)s."),
                     nothing,
                 ],
-                _("It was not me: change the password"),
+                _("This wasn't me: change the password"),
                 "/settings/password",
-                _("Changing the password logs out everybody else."),
+                _("Changing the password logs out all other sessions."),
             )
         case MailKind.SECOND_ON:
             return said(
-                _("@%(name)s has a second factor"),
+                _("Two-factor authentication is on for @%(name)s"),
                 [
                     _(
-                        "Since %(when)s, logging in as @%(name)s on %(title)s takes a code or a passkey besides the password."
+                        "Since %(when)s, logging in to @%(name)s on %(title)s requires a code or a passkey in addition"
+                        " to the password."
                     ),
-                    _("Keep the recovery codes in a safe place: they let you in without the app or the passkey."),
+                    _(
+                        "Keep your recovery codes in a safe place. You can log in with them without the app or the passkey."
+                    ),
                 ],
-                _("See how you log in"),
+                _("Review login settings"),
                 "/settings/second_factor",
                 _(
-                    "If it was not you, somebody has your password. If a mail told you of another address, its link ends this too;"
-                    " otherwise write to whoever runs %(title)s."
+                    "If this was not you, someone knows your password. If you also got an e-mail about a changed address, its link"
+                    " reverts this too; otherwise contact the administrator of %(title)s."
                 ),
             )
         case MailKind.SECOND_OFF:
             return said(
-                _("@%(name)s has no second factor any more"),
-                [_("Since %(when)s, the password alone lets somebody in as @%(name)s on %(title)s."), nothing],
-                _("It was not me: change the password"),
+                _("Two-factor authentication is off for @%(name)s"),
+                [_("Since %(when)s, logging in to @%(name)s on %(title)s requires only the password."), nothing],
+                _("This wasn't me: change the password"),
                 "/settings/password",
-                _("Changing the password logs out everybody else."),
+                _("Changing the password logs out all other sessions."),
             )
         case _:
             return _about_passkeys(words, about.kind, said, nothing)
@@ -196,35 +202,37 @@ def _about_passkeys(words: Translated, kind: MailKind, said: Callable[..., _Said
     _ = words.text
     if kind is MailKind.PASSKEY_ADDED:
         return said(
-            _("@%(name)s has a new passkey"),
+            _("New passkey for @%(name)s"),
             [
-                _("Since %(when)s, the passkey “%(passkey)s” logs in as @%(name)s on %(title)s, without the password."),
+                _(
+                    "On %(when)s, the passkey “%(passkey)s” was added to @%(name)s on %(title)s. It logs in without the password."
+                ),
                 nothing,
             ],
-            _("It was not me: remove the passkey"),
+            _("This wasn't me: remove the passkey"),
             "/settings/passkeys",
-            _("Then change the password: whoever added the passkey has it."),
+            _("Then change your password, because the person who added the passkey knows it."),
         )
     if kind is MailKind.PASSKEY_REMOVED:
         return said(
             _("A passkey of @%(name)s was removed"),
             [
-                _("Since %(when)s, the passkey “%(passkey)s” does not log in as @%(name)s on %(title)s any more."),
+                _("On %(when)s, the passkey “%(passkey)s” was removed from @%(name)s on %(title)s."),
                 nothing,
             ],
-            _("It was not me: change the password"),
+            _("This wasn't me: change the password"),
             "/settings/password",
-            _("Changing the password logs out everybody else."),
+            _("Changing the password logs out all other sessions."),
         )
     return said(
-        _("A copy of a passkey of @%(name)s was refused"),
+        _("A copied passkey of @%(name)s was rejected"),
         [
-            _("On %(when)s, a copy of the passkey “%(passkey)s” of @%(name)s on %(title)s was used, and refused."),
-            _("The device counts its signatures, and the count did not grow: that happens when a key was copied."),
+            _("On %(when)s, a login with a copy of the passkey “%(passkey)s” of @%(name)s on %(title)s was rejected."),
+            _("The device counts its signatures, and the count did not increase, which happens if a key was copied."),
         ],
         _("Remove the passkey"),
         "/settings/passkeys",
-        _("Then add a new one on the device that you have."),
+        _("Then add a new one on your device."),
     )
 
 

@@ -58,10 +58,10 @@ def needs_approval(context: Context, *, invited: bool = False, proven: bool = Tr
     """
     app_context = context.app
     if not (app_context.settings.registrations or invited):
-        raise NotAllowed("This server takes no new members")
+        raise NotAllowed("This server does not accept new members")
     severity = app_context.ip_guard.severity(context.request.scope)
     if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
-        raise NotAllowed("This server takes no new members from your network")
+        raise NotAllowed("This server does not accept new members from your network")
     unproven = app_context.settings.signup_work > 0 and not proven
     return ((app_context.settings.approval or unproven) and not invited) or severity is not None
 

@@ -125,7 +125,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     def check(self, limits: ClipLimits) -> None:
         """Raise `InvalidInput` or `TooLarge` for a clip that is not accepted."""
         if not self.width and self.sound is None:
-            raise InvalidInput("this file has neither a picture nor a sound")
+            raise InvalidInput("this file has neither video nor audio")
         if self.duration > limits.max_duration:
             raise TooLarge(
                 f"a clip of {self.duration:.0f} seconds is too long: at most {limits.max_duration:g} are taken"
@@ -153,7 +153,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """Raise `InvalidInput` if this conversion ends well before its source should: the source is truncated."""
         if self.duration < _WHOLE * source.duration - _SLACK_SECONDS:
             raise InvalidInput(
-                f"this file is cut short: it ends after {self.duration:.1f} of {source.duration:.1f} seconds"
+                f"this file is incomplete: it ends after {self.duration:.1f} of {source.duration:.1f} seconds"
             )
 
 
@@ -275,7 +275,7 @@ async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
             start_new_session=True,
         )
     except OSError as error:
-        raise Unavailable("clips cannot be worked on right now") from error
+        raise Unavailable("video and audio cannot be processed right now") from error
     try:
         said, complaint = await process.communicate()
     except asyncio.CancelledError:
@@ -299,7 +299,7 @@ def _reason(status: int, complaint: bytes, limits: ClipLimits) -> InvalidInput:
     if _NO_MEMORY.search(complaint):
         return InvalidInput(f"converting this file takes more than {mebibytes(limits.memory)} of memory")
     if status in _OUT_OF_TIME or b"received signal 24" in complaint:
-        return InvalidInput(f"this clip took longer than {limits.seconds:g} seconds of work")
+        return InvalidInput(f"converting this clip took longer than {limits.seconds:g} seconds")
     return InvalidInput("this file is damaged: it cannot be read")
 
 
@@ -356,14 +356,14 @@ class Clips:
     async def _made_in_time(self, folder: Path, source: Path) -> MadeClip:
         clip = await asyncio.to_thread(_kind_of_file, source)
         if clip is None:
-            raise InvalidInput("this file is neither a video nor a sound")
+            raise InvalidInput("this file is neither video nor audio")
         try:
             async with asyncio.timeout(self.limits.seconds):
                 facts = await self._checked(source, clip)
                 make = self._film if facts.width else self._sound
                 return await make(folder, source, clip, facts)
         except TimeoutError as error:
-            raise InvalidInput(f"this clip took longer than {self.limits.seconds:g} seconds of work") from error
+            raise InvalidInput(f"converting this clip took longer than {self.limits.seconds:g} seconds") from error
 
     async def _film(self, folder: Path, source: Path, clip: Clip, facts: Facts) -> MadeClip:
         to, poster = folder / "made.mp4", folder / "poster.png"

@@ -117,7 +117,7 @@ class FairTurns:
         if self._free:
             return
         if self.waiting >= self._most_waiting or len(self._queues.get(member, ())) >= self._most_of_one:
-            raise Unavailable("too many pictures are waiting to be decoded: try again in a few seconds")
+            raise Unavailable("too many pictures are being processed: try again in a few seconds")
 
     async def _take(self, member: str) -> None:
         if self._free:

@@ -190,7 +190,7 @@ class MediaLibrary:
     async def place_clip(self, original_key: str) -> PlacedClip:
         """Convert a stored upload, and store the result. Doing so twice gives equal keys."""
         if self.clips is None:
-            raise Unavailable("this machine has no programs for clips")
+            raise Unavailable("this server cannot process video or audio")
         stem = original_key.removesuffix(SUFFIXES[RAW]).rpartition("-")[0]
         async with self.clips.made(partial(self._store.fetch, original_key)) as made:
             poster = await self._poster_of(stem, made)

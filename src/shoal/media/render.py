@@ -347,7 +347,7 @@ def _damage_named() -> Iterator[None]:
     except Exception as error:
         if "out of memory" in str(error):
             raise MemoryError from error
-        raise InvalidInput("this picture is cut short or damaged: it cannot be decoded") from error
+        raise InvalidInput("this picture is incomplete or damaged and cannot be decoded") from error
 
 
 def _opened(data: bytes, limits: UploadLimits) -> Image.Image:
@@ -377,7 +377,7 @@ def _ended(data: bytes) -> bytes:
             image.draft(None, (image.width // 8, image.height // 8))
         seen.add(sha256(image.tobytes()).digest())
     if len(seen) > 1:
-        raise InvalidInput("this picture is cut short or damaged: it cannot be decoded")
+        raise InvalidInput("this picture is incomplete or damaged and cannot be decoded")
     return data + _END_OF_JPEG
 
 

@@ -102,7 +102,7 @@ DELIVERIES = (
     DescribedMetric(
         "shoal_pulled_lists_total", "counter", (), "Lists of members and tags too popular to push, read for home pages"
     ),
-    DescribedMetric("shoal_loud_sources", "gauge", (), "Members and tags too popular to push"),
+    DescribedMetric("shoal_loud_sources", "gauge", (), "High fan-out members and tags"),
     DescribedMetric("shoal_search_behind_seconds", "gauge", (), "Age of the oldest change that search lacks"),
     DescribedMetric("shoal_search_written_total", "counter", (), "Objects looked at for the search index"),
     DescribedMetric("shoal_tag_merges_total", "counter", (), "Versions of the tag cloud written here"),

@@ -25,7 +25,7 @@ KEY_BYTES, SECRET_BYTES = 65, 16
 MAX_SUBSCRIPTIONS = 50
 """Maximum subscriptions of a member; the oldest is replaced."""
 
-PushPolicy = Literal["all", "followed", "follower", "none"]
+PushPolicy = Literal["all", "following", "follower", "none"]
 """Whose notifications are sent: all, of followed members, of followers, or none."""
 
 
@@ -97,14 +97,14 @@ WIRE_KINDS: Mapping[Kind, str] = {
 _TITLES: Mapping[Kind, str] = {
     Kind.MENTION: "%(names)s mentions you",
     Kind.POST: "%(names)s posted",
-    Kind.REACTION: "%(names)s put %(emoji)s on your post",
-    Kind.EDIT: "%(names)s changed a post that you shared",
-    Kind.POLL: "A poll that you voted in is over",
-    Kind.REQUEST: "%(names)s asks to follow you",
+    Kind.REACTION: "%(names)s reacted with %(emoji)s to your post",
+    Kind.EDIT: "%(names)s edited a post you shared",
+    Kind.POLL: "A poll you voted in has ended",
+    Kind.REQUEST: "%(names)s requested to follow you",
     Kind.REGISTRATION: "%(names)s joined",
-    Kind.REPORT: "%(names)s reported somebody",
-    Kind.VERDICT: "A report of yours was closed",
-    Kind.UNPUBLISHED: "A scheduled post of yours could not be published",
+    Kind.REPORT: "%(names)s reported someone",
+    Kind.VERDICT: "Your report was closed",
+    Kind.UNPUBLISHED: "Your scheduled post could not be published",
 }
 # Web pages use these messages too, for one and for many, so the catalogues share them.
 _OF_ONE: Mapping[Kind, tuple[str, str]] = {
@@ -112,7 +112,7 @@ _OF_ONE: Mapping[Kind, tuple[str, str]] = {
     Kind.SHARE: ("%(names)s shared your post", "%(names)s shared your post"),
     Kind.FOLLOW: ("%(names)s follows you", "%(names)s follow you"),
 }
-_OWN_POLL = "A poll of yours is over"
+_OWN_POLL = "Your poll has ended"
 _EXCERPT = 140
 
 

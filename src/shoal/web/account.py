@@ -67,10 +67,10 @@ async def ask(ctx: PageContext, asked: Forgotten) -> Response:
         await login_attempts.count_mail(ctx.anonymous, asked.username)
         await credentials.forgot(ctx.writes, asked.username, ctx.words.code)
     except InvalidInput:
-        return await _forgotten(ctx, asked.username, ctx.words.text("Please fill this in."))
+        return await _forgotten(ctx, asked.username, ctx.words.text("This field is required."))
     except TooMany as error:
         wrong = ctx.words.text(
-            "Several mails were asked for already. Please look in your spam folder, and try again in an hour."
+            "Several e-mails were already requested. Check your spam folder and try again in an hour."
         )
         return _rate_limited(await _forgotten(ctx, asked.username, wrong), error)
     return ctx.go("/forgotten", sent=1)
@@ -122,7 +122,7 @@ async def _reset(ctx: PageContext, proof: str, wrong: str = "") -> Response:
         member = (await credentials.proven(ctx.writes, proof, MailKind.RESET)).member
     except Gone:
         return await _over(ctx)
-    title = ctx.words.text("A new password")
+    title = ctx.words.text("New password")
     return await page(ctx, "reset", title=title, proof=proof, name=member.name, wrong=wrong)
 
 
@@ -137,7 +137,7 @@ async def confirm(ctx: PageContext, asked: ProofForm) -> Response:
     try:
         member = await credentials.confirm(ctx.writes, asked.proof)
     except Taken:
-        return await _over(ctx, _("Somebody else has this address by now."))
+        return await _over(ctx, _("This address now belongs to another account."))
     except NotAllowed as error:
         return await _over(ctx, told(ctx.words, error))
     except Gone:
@@ -151,7 +151,7 @@ async def confirm(ctx: PageContext, asked: ProofForm) -> Response:
 
 
 async def undo_form(ctx: PageContext, query: ProofPath) -> Response:
-    return await _button(ctx, query.proof, "undo", ctx.words.text("Bring the address back"), MailKind.UNDO)
+    return await _button(ctx, query.proof, "undo", ctx.words.text("Restore the address"), MailKind.UNDO)
 
 
 async def undo(ctx: PageContext, asked: ProofForm) -> Response:
@@ -163,9 +163,9 @@ async def undo(ctx: PageContext, asked: ProofForm) -> Response:
     except (Gone, Taken):
         return await _over(ctx)
     said = _(
-        "Your address is back, and everybody is logged out. A mail with a link to choose a new password is on its way."
+        "Your address was restored and all sessions were logged out. We sent you an e-mail with a link to choose a new password."
     )
-    response = await page(ctx, "mail_done", title=_("It is yours again"), said=said, way="")
+    response = await page(ctx, "mail_done", title=_("Address restored"), said=said, way="")
     if ctx.viewer is not None and await sessions.of_browser(ctx.writes, ctx.browser.login) is None:
         ctx.browser.log_out(response)
     return response
@@ -184,8 +184,8 @@ async def _button(ctx: PageContext, proof: str, action: str, title: str, *kinds:
 
 async def _over(ctx: PageContext, why: str = "") -> Response:
     _ = ctx.words.text
-    said = why or _("It was used before, or its time is over. A new mail brings a new one.")
-    return await page(ctx, "mail_over", status=410, title=_("This link is over"), said=said)
+    said = why or _("It was already used or has expired. Request a new e-mail to get a new link.")
+    return await page(ctx, "mail_over", status=410, title=_("This link has expired"), said=said)
 
 
 class PasswordForm(Form, frozen=True, kw_only=True):
@@ -204,7 +204,7 @@ async def save(ctx: PageContext, asked: PasswordForm) -> Response:
         await login_attempts.change_password(ctx.anonymous, member.id, asked.current_password, asked.new_password)
     except InvalidInput as error:
         known = {
-            "current_password": ctx.words.text("This is not your password."),
+            "current_password": ctx.words.text("Incorrect password."),
             "new_password": password_length(ctx),
         }
         return await show_password(ctx, wrong=wrong_of(ctx.words, error, **known))
@@ -260,8 +260,8 @@ async def change(ctx: PageContext, asked: EmailForm) -> Response:
         )
     except InvalidInput as error:
         known = {
-            "password": _("This is not your password."),
-            "email": _("This is no e-mail address. One looks like name@example.org."),
+            "password": _("Incorrect password."),
+            "email": _("Enter a valid e-mail address, such as name@example.org."),
         }
         return await show_email(ctx, wrong=wrong_of(ctx.words, error, **known), typed=asked.email)
     except NotAllowed as error:
@@ -288,7 +288,7 @@ async def again(ctx: PageContext, asked: Form) -> Response:
 
 
 async def _too_many_mails(ctx: PageContext, error: TooManyMails, typed: str = "") -> Response:
-    wrong = {"email": ctx.words.text("Several mails were sent already. Please try again in an hour.")}
+    wrong = {"email": ctx.words.text("Several e-mails were already sent. Try again in an hour.")}
     return _rate_limited(await show_email(ctx, wrong=wrong, typed=typed), error)
 
 
@@ -302,7 +302,7 @@ def _address(text: str) -> str:
 
 def password_length(ctx: PageContext) -> str:
     words, limits = ctx.words, ctx.limits
-    text = words.text("A password has %(least)s to %(most)s characters.")
+    text = words.text("Use %(least)s to %(most)s characters.")
     return text % {"least": limits.password_least, "most": words.number(limits.password_most)}
 
 

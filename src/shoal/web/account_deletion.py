@@ -37,11 +37,11 @@ async def leave(ctx: PageContext, asked: LeaveForm) -> Response:
     """Deactivate the account and schedule its deletion. The browser is logged out and redirected to the receipt."""
     member, _ = ctx.checked(asked), ctx.words.text
     if not asked.sure:
-        return await show(ctx, wrong={"sure": _("Tick this, if you mean it.")})
+        return await show(ctx, wrong={"sure": _("Check this box to confirm.")})
     try:
         told = await login_attempts.leave(ctx.anonymous, member.id, asked.password)
     except InvalidInput:
-        return await show(ctx, wrong={"password": _("This is not your password.")})
+        return await show(ctx, wrong={"password": _("Incorrect password.")})
     except TooMany as error:
         refusal = password_refusal(ctx.words, error)
         return refusal.on(await show(ctx, wrong={"password": refusal.words}))
@@ -55,15 +55,15 @@ def _counts(words: Translated, departure: Departure) -> list[tuple[str, str]]:
     _ = words.text
     kinds = {
         "posts": _("Posts and comments"),
-        "media": _("Pictures, videos and sounds"),
+        "media": _("Pictures, video and audio"),
         "shares": _("Shares"),
         "likes": _("Likes"),
         "bookmarks": _("Saved posts"),
-        "reactions": _("Emoji on posts"),
+        "reactions": _("Emoji reactions"),
         "votes": _("Votes in polls"),
         "followers": _("Followers"),
-        "follows": _("Members followed"),
-        "tags": _("Tags followed"),
+        "follows": _("Followed members"),
+        "tags": _("Followed tags"),
         "albums": _("Albums"),
         "lists": _("Lists"),
         "filters": _("Filters"),
@@ -71,8 +71,8 @@ def _counts(words: Translated, departure: Departure) -> list[tuple[str, str]]:
         "scheduled": _("Scheduled posts"),
         "conversations": _("Conversations"),
         "notifications": _("Notifications"),
-        "blocks": _("Members blocked"),
-        "mutes": _("Members muted"),
+        "blocks": _("Blocked members"),
+        "mutes": _("Muted members"),
         "notes": _("Notes about members"),
     }
     counts = [(label, words.number(n)) for kind, label in kinds.items() if (n := departure.counts.get(kind, 0))]
@@ -114,7 +114,7 @@ async def come_back(ctx: PageContext, asked: ComeBack) -> Response:
 
 
 async def ask(ctx: PageContext, name: str = "", wrong: str = "", status: int = 0) -> Response:
-    title = ctx.words.text("Keep the account")
+    title = ctx.words.text("Keep my account")
     return await page(ctx, "come_back", status=status, title=title, name=name, wrong=wrong)
 
 

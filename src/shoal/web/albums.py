@@ -196,7 +196,7 @@ async def edit(
     return await page(
         ctx,
         "album_edit",
-        title=ctx.words.text("Change %(title)s") % {"title": isolated(album.title)},
+        title=ctx.words.text("Edit %(title)s") % {"title": isolated(album.title)},
         album=album,
         typed=(asked.title, asked.description) if asked else (album.title, album.description),
         wrong=told(ctx.words, wrong),

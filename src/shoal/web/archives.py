@@ -105,7 +105,7 @@ def _importing(words: Translated, state: ArchiveState) -> ImportingView | None:
         return ImportingView(
             words.counted("%(n)s post was found so far.", "%(n)s posts were found so far.", state.done), 0
         )
-    return ImportingView(_("It begins in a moment."), 0)
+    return ImportingView(_("Starting soon."), 0)
 
 
 def _report(words: Translated, report: ArchiveReport) -> ArchiveReportView:
@@ -121,7 +121,9 @@ def _report(words: Translated, report: ArchiveReport) -> ArchiveReportView:
         network=network % {"network": report.kind.network, "account": report.account},
         period=period,
         amounts=_amounts(words, amounts),
-        there=words.counted("%(n)s post was here already.", "%(n)s posts were here already.", there) if there else "",
+        there=words.counted("%(n)s post was already imported.", "%(n)s posts were already imported.", there)
+        if there
+        else "",
         samples=tuple(
             SampleView(
                 words.day(one.written),
@@ -140,7 +142,10 @@ def _amounts(words: Translated, amounts: Amounts) -> tuple[str, ...]:
     counted = words.counted
     texts = (
         (amounts.posts, counted("%(n)s post", "%(n)s posts", amounts.posts)),
-        (amounts.comments, counted("%(n)s comment in threads", "%(n)s comments in threads", amounts.comments)),
+        (
+            amounts.comments,
+            counted("%(n)s reply to your own posts", "%(n)s replies to your own posts", amounts.comments),
+        ),
         (amounts.photos, counted("%(n)s photo", "%(n)s photos", amounts.photos)),
         (amounts.follows, counted("%(n)s member to follow", "%(n)s members to follow", amounts.follows)),
     )
@@ -160,26 +165,26 @@ def _omitted(words: Translated, one: Omitted) -> OmittedView:
 def _reasons(words: Translated) -> dict[Omission, str]:
     _ = words.text
     return {
-        Omission.BOOST: _("shared, and written by somebody else"),
-        Omission.REPLY: _("answers to other people"),
-        Omission.THREAD: _("answers to posts that are left out"),
+        Omission.BOOST: _("shares of other people's posts"),
+        Omission.REPLY: _("replies to other people"),
+        Omission.THREAD: _("replies to skipped posts"),
         Omission.DIRECT: _("direct messages"),
         Omission.STORY: _("stories"),
-        Omission.ARCHIVED: _("archived there, so hidden"),
-        Omission.VIDEO: _("videos and sounds, which cannot be taken in yet"),
+        Omission.ARCHIVED: _("archived on the other network"),
+        Omission.VIDEO: _("video and audio, which cannot be imported yet"),
         Omission.MISSING: _("not in the archive"),
-        Omission.UNREADABLE: _("no pictures that can be shown here, or too large"),
-        Omission.NO_ROOM: _("more than you may store here"),
-        Omission.EMPTY: _("neither a text nor a photo is left of it"),
+        Omission.UNREADABLE: _("unsupported or too large pictures"),
+        Omission.NO_ROOM: _("over your storage limit"),
+        Omission.EMPTY: _("no text or photo left"),
         Omission.FUTURE: _("dated in the future"),
-        Omission.TWICE: _("in the archive twice"),
+        Omission.TWICE: _("duplicates"),
         Omission.MALFORMED: _("cannot be read"),
-        Omission.TOO_MANY: _("more than are taken in"),
-        Omission.DELETED: _("taken in before, and deleted by you since"),
-        Omission.ELSEWHERE: _("not here, as far as we know"),
-        Omission.UNSURE: _("somebody here has the name, and may be somebody else: see Find friends"),
+        Omission.TOO_MANY: _("over the import limit"),
+        Omission.DELETED: _("imported earlier and deleted by you"),
+        Omission.ELSEWHERE: _("not found on this network"),
+        Omission.UNSURE: _("possible match by name only: see Find friends"),
         Omission.UNMATCHED: _("the post it belongs to is not in the archive"),
-        Omission.NOBODY: _("the archive does not say who it is"),
+        Omission.NOBODY: _("not identified in the archive"),
         Omission.REFUSED: _("refused by this server"),
     }
 
@@ -187,16 +192,18 @@ def _reasons(words: Translated) -> dict[Omission, str]:
 def _notes(words: Translated, report: ArchiveReport) -> tuple[str, ...]:
     counted = words.counted
     texts = (
-        (report.polls, counted("%(n)s poll becomes text.", "%(n)s polls become text.", report.polls)),
+        (report.polls, counted("%(n)s poll is converted to text.", "%(n)s polls are converted to text.", report.polls)),
         (
             report.cut,
-            counted("%(n)s text is cut: it is too long.", "%(n)s texts are cut: they are too long.", report.cut),
+            counted(
+                "%(n)s text is too long and is shortened.", "%(n)s texts are too long and are shortened.", report.cut
+            ),
         ),
         (
             report.continued,
             counted(
-                "%(n)s post has its further photos in comments.",
-                "%(n)s posts have their further photos in comments.",
+                "Additional photos of %(n)s post become comments.",
+                "Additional photos of %(n)s posts become comments.",
                 report.continued,
             ),
         ),
@@ -245,7 +252,7 @@ async def send(ctx: PageContext, asked: ArchiveForm) -> Response:
     """Store the archive and start its analysis."""
     member, file = ctx.checked(asked), asked.file
     if file is None:
-        return await show_import(ctx, wrong={"file": ctx.words.text("Please choose a file.")})
+        return await show_import(ctx, wrong={"file": ctx.words.text("Choose a file.")})
     name = file.filename.replace("\\", "/").rpartition("/")[2][:_NAME]
     try:
         await asyncio.to_thread(_archives(ctx).put, member.id, name, file.size, file.copy_to)
@@ -276,7 +283,7 @@ async def discard(ctx: PageContext, asked: Form) -> Response:
 def _archives(ctx: PageContext) -> ArchiveShelf:
     archives = ctx.app.archives
     if archives is None or not archives.most_bytes:
-        raise NotFound("Archives are not taken in here")
+        raise NotFound("This server does not import archives")
     return archives
 
 
@@ -301,9 +308,7 @@ async def download(ctx: PageContext, asked: Form) -> Response:
     """Stream all data of the member as a zip file, built while it is sent."""
     member, _ = ctx.checked(asked), ctx.words.text
     if member.id in _under_way or len(_under_way) >= _AT_ONCE:
-        raise Unavailable(
-            _("An archive is being sent already. Please try again in a minute."), retry_after=_RETRY_SECONDS
-        )
+        raise Unavailable(_("An archive is already being uploaded. Try again in a minute."), retry_after=_RETRY_SECONDS)
     # Reserve the slot now, not when the first piece is read: another request could come in between.
     _under_way.add(member.id)
     try:

@@ -57,7 +57,7 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
             return PasswordRefusal(f"{many} {again}", 429, {"Retry-After": str(math.ceil(seconds))}, locked)
         case NotAllowed():
             return PasswordRefusal(told(words, error), 403)
-    return PasswordRefusal(_("The name or the password is wrong. Please try again."))
+    return PasswordRefusal(_("Incorrect user name or password. Try again."))
 
 
 async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = False) -> Response:
@@ -89,12 +89,14 @@ async def code_refusal(ctx: PageContext, member: Member, code: str) -> PasswordR
         return password_refusal(ctx.words, error)
     _ = ctx.words.text
     if is_answer(code):
-        return PasswordRefusal(_("This passkey is none of this account, or it took too long. Please try again."))
-    return PasswordRefusal(_("This is not the code that the app shows now, nor a recovery code that is left."))
+        return PasswordRefusal(_("This passkey does not belong to this account, or the request timed out. Try again."))
+    return PasswordRefusal(_("Incorrect code. Enter the current code of your app or an unused recovery code."))
 
 
 def passkey_refusal(words: Translated, error: Unauthenticated | NotAllowed | TooMany) -> PasswordRefusal:
     """Return the response to an unknown passkey, to a member who may not log in, or to too many attempts."""
     if isinstance(error, NotAllowed | TooMany):
         return password_refusal(words, error)
-    return PasswordRefusal(words.text("This passkey opens no account here, or it took too long. Please try again."))
+    return PasswordRefusal(
+        words.text("This passkey does not match an account on this server, or the request timed out. Try again.")
+    )

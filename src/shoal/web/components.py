@@ -113,7 +113,7 @@ def _photo(n: int, width: int, height: int) -> Media:
 
 _RELATIONS = {
     "a stranger": STRANGER,
-    "followed": Relation(following=True),
+    "following": Relation(following=True),
     "asked": Relation(requested=True),
     "a follower": Relation(followed_by=True),
     "blocked": Relation(blocking=True),

@@ -107,7 +107,7 @@ def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
     drafts = f"shoal:draft:{member.id}"
     if edits:
         action, back = f"/posts/{edits.id}/edit", ctx.url(f"/@{member.name}/{edits.id}")
-        heading, button, draft = _("Edit the post"), _("Save"), ""
+        heading, button, draft = _("Edit post"), _("Save"), ""
     elif shown.recipients is not None:
         action, back = "/conversations/new", ctx.url("/conversations")
         heading, button, draft = _("New message"), _("Send"), f"{drafts}:message"
@@ -148,23 +148,23 @@ def visibility_words(words: Translated) -> dict[Visibility, tuple[str, str, str]
     _ = words.text
     return {
         Visibility.PUBLIC: (
-            _("Everybody"),
-            _("Anybody can see it; it stands in public lists, under its tags and in search."),
+            _("Public"),
+            _("Anyone can see it, and it appears in public timelines, tags and search."),
             "globe",
         ),
         Visibility.UNLISTED: (
             _("Unlisted"),
-            _("Anybody can see it on your profile, but it stands in no public list."),
+            _("Anyone can see it on your profile, but it does not appear in public timelines."),
             "link",
         ),
         Visibility.FOLLOWERS: (
             _("Followers"),
-            _("Only those who follow you, and those whom it names, can see it."),
+            _("Only your followers and the people you mention can see it."),
             "users",
         ),
         Visibility.DIRECT: (
-            _("Those it names"),
-            _("Only those whom it names with @ can see it; if it names nobody, only you."),
+            _("Only people you mention"),
+            _("Only the people you mention with @ can see it."),
             "mail",
         ),
     }
@@ -175,14 +175,14 @@ def _languages(words: Translated, chosen: str) -> tuple[SheetChoice, ...]:
     codes = _LANGUAGES.split()
     known = [*codes, *([chosen] if chosen and chosen not in codes else [])]
     found = sorted((str(names.get(code, code)), code) for code in known)
-    none = SheetChoice("", words.text("not said"), not chosen)
+    none = SheetChoice("", words.text("not specified"), not chosen)
     return (none, *(SheetChoice(code, name, code == chosen) for name, code in found))
 
 
 def _durations(ctx: PageContext, chosen: int, edits: Post | None) -> tuple[SheetChoice, ...]:
     words, limits = ctx.words, ctx.limits
     fits = [one for one in _DURATIONS if limits.poll_least_seconds <= one <= limits.poll_most_seconds]
-    kept = [SheetChoice("0", words.text("as it is"), chosen == 0)] if edits and edits.poll_id else []
+    kept = [SheetChoice("0", words.text("unchanged"), chosen == 0)] if edits and edits.poll_id else []
     usual = chosen or (0 if kept else _DAY)
     return (*kept, *(SheetChoice(str(one), _span_words(words, one), one == usual) for one in fits))
 
@@ -199,9 +199,9 @@ def _takes(ctx: PageContext) -> str:
     settings, words, media = ctx.settings, ctx.words, ctx.app.media
     kinds = [kind.removeprefix("image/").upper().replace("WEBP", "WebP") for kind in media.accepted_types]
     text = (
-        words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB, or one video or sound of %(clip)s MB.")
+        words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB each, or one video or audio file of %(clip)s MB.")
         if media.clips
-        else words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB.")
+        else words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB each.")
     )
     return text % {
         "n": words.number(ctx.limits.media),
@@ -214,11 +214,11 @@ def _takes(ctx: PageContext) -> str:
 def _place_words(words: Translated, precision: PlacePrecision) -> str:
     _ = words.text
     return {
-        PlacePrecision.EXACT: _("It is kept as exactly as you give it."),
-        PlacePrecision.M100: _("It is kept to about 100 metres."),
-        PlacePrecision.KM: _("It is kept to about a kilometre."),
-        PlacePrecision.KM10: _("It is kept to about ten kilometres."),
-        PlacePrecision.NONE: _("Your settings say that no places are kept: this one will not be."),
+        PlacePrecision.EXACT: _("Stored exactly as you enter it."),
+        PlacePrecision.M100: _("Rounded to about 100 meters."),
+        PlacePrecision.KM: _("Rounded to about one kilometer."),
+        PlacePrecision.KM10: _("Rounded to about ten kilometers."),
+        PlacePrecision.NONE: _("Your settings do not store places, so this one is discarded."),
     }[precision]
 
 
@@ -227,8 +227,8 @@ def _lacking(words: Translated, cards: Sequence[PictureCard]) -> str:
     if not number:
         return ""
     return words.counted(
-        "One of the pictures has no description. Whoever cannot see it will not know what it shows.",
-        "%(n)s of the pictures have no description. Whoever cannot see them will not know what they show.",
+        "One picture has no description. Add one for people who can't see it.",
+        "%(n)s pictures have no description. Add them for people who can't see.",
         number,
     )
 
@@ -323,8 +323,10 @@ async def sheet(ctx: PageContext, member: Member, shown: SheetState) -> Response
 
 def _lost(ctx: PageContext, said: Writing, there: set[int]) -> Sequence[Refused]:
     """Return a refusal for each picture that no longer exists: files without a post are deleted after a day."""
-    words = ctx.words.text("It was deleted: files that stand in no post are kept for a day. Please add it again.")
-    name = ctx.words.text("A picture")
+    words = ctx.words.text(
+        "This file was deleted, because files that are not in a post are kept for one day only. Add it again."
+    )
+    name = ctx.words.text("Picture")
     return [Refused(name, words) for one in said.pictures if one.id not in there]
 
 
@@ -390,9 +392,9 @@ def wrong_of(ctx: PageContext, error: ShoalError) -> dict[str, str]:
     _, field = ctx.words.text, error.field or "" if isinstance(error, InvalidInput) else ""
     part = _FIELDS.get(field, field)
     if str(error) == "Text can't be blank":
-        return {"text": _("Write something, or add a picture.")}
+        return {"text": _("Write something or add a picture.")}
     if isinstance(error, NotFound):
-        return {"": _("What this belongs to is gone: a picture, or the post that it answers.")}
+        return {"": _("A picture, or the post you are replying to, no longer exists.")}
     return {part if part in _PARTS else "": form_errors.told(ctx.words, error)}
 
 

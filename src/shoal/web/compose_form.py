@@ -171,8 +171,8 @@ def arranged(said: Writing) -> Writing:
         return said
     at, pictures = ids.index(number), list(said.pictures)
     moved = pictures.pop(at)
-    if verb in {"up", "down"}:
-        pictures.insert(max(0, at + (1 if verb == "down" else -1)), moved)
+    if verb in {"up", "vertical"}:
+        pictures.insert(max(0, at + (1 if verb == "vertical" else -1)), moved)
     elif verb != "remove":
         return said
     return replace(said, pictures=tuple(pictures))

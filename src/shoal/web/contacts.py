@@ -32,13 +32,13 @@ class ContactView(NamedTuple):
 def _match(ctx: PageContext, found: ContactMatch) -> ContactView:
     _ = ctx.words.text
     if found.following:
-        words = _("You follow them already")
+        words = _("Already following")
     elif found.requested:
-        words = _("You have asked to follow them")
+        words = _("Follow requested")
     elif found.match == "name":
-        words = _("Has the name of %(account)s, and may be somebody else")
+        words = _("Same name as %(account)s, possibly someone else")
     else:
-        words = _("Says to be %(account)s elsewhere")
+        words = _("Says they are %(account)s on another network")
     face, known = face_of(ctx, found.profile.member), found.following or found.requested
     return ContactView(face, words % {"account": found.given}, found.match != "name", known)
 
@@ -67,13 +67,13 @@ async def look(ctx: PageContext, asked: FollowListForm) -> Response:
     except InvalidInput as error:
         return await show(ctx, wrong=wrong_of(ctx.words, error), handles=asked.handles)
     words = ctx.words
-    unreadable = words.counted("%(n)s entry names nobody.", "%(n)s entries name nobody.", found.unreadable)
+    unreadable = words.counted("%(n)s entry is not an account.", "%(n)s entries are not accounts.", found.unreadable)
     return await settings_page(
         ctx,
         "contacts",
         template="contacts_found",
         matches=[_match(ctx, one) for one in found.matches],
-        asked=words.counted("%(n)s account was looked for.", "%(n)s accounts were looked for.", found.asked),
+        asked=words.counted("Searched for %(n)s account.", "Searched for %(n)s accounts.", found.asked),
         unreadable=unreadable if found.unreadable else "",
         more=found.more,
     )
@@ -93,7 +93,7 @@ async def _found(ctx: PageContext, asked: FollowListForm) -> ContactsFound:
         return await followees_in_archive(reads, viewer, archive)
     handles = [line.strip() for line in asked.handles.replace(",", "\n").splitlines() if line.strip()]
     if not handles:
-        raise InvalidInput(ctx.words.text("Please choose a file, or type some addresses."), field="file")
+        raise InvalidInput(ctx.words.text("Choose a file or enter some addresses."), field="file")
     return await followees_by_handle(reads, viewer, handles[: MOST_HANDLES + 1])
 
 

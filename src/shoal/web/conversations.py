@@ -147,7 +147,7 @@ async def answer(ctx: PageContext, asked: MessageForm) -> Response:
     member = ctx.checked(asked)
     found = await feed.one(ctx.reads, member.id, asked.id)
     if is_blank(asked.text):
-        wrong = ctx.words.text("There is nothing to send yet: write something first.")
+        wrong = ctx.words.text("Write a message first.")
         return await _one(ctx, found, asked.text, wrong)
     names = [one.member.name for one in found.people if one.member.id != member.id]
     text = addressed(asked.text.strip(), names, ctx.writes.domain)
@@ -265,10 +265,10 @@ def _names(ctx: PageContext, recipients: str) -> list[str]:
             case _:
                 raise InvalidInput(_("“%(word)s” is not a user name.") % {"word": word}, field="recipients")
     if not found:
-        raise InvalidInput(_("Name at least one recipient."), field="recipients")
+        raise InvalidInput(_("Add at least one recipient."), field="recipients")
     if len(found) > MAX_MENTIONS:
         most = ctx.words.number(MAX_MENTIONS)
-        raise InvalidInput(_("A message has at most %(n)s recipients.") % {"n": most}, field="recipients")
+        raise InvalidInput(_("A message can have at most %(n)s recipients.") % {"n": most}, field="recipients")
     return list(found)
 
 

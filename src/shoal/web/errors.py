@@ -44,29 +44,29 @@ def _trouble(words: Translated, reply: Reply, request_id: str) -> Trouble:
         case 401:
             return Trouble(401, _("Please log in"), said, _("This page is for members."))
         case 403:
-            return Trouble(403, _("This is not open to you"), said, _("Go back, or to the start page."))
+            return Trouble(403, _("You don't have access to this page"), said, _("Go back or go to Home."))
         case 404:
-            hint = _("It may have been deleted, or the address has a typing error.")
-            return Trouble(404, _("There is nothing here"), "", hint, search=True)
+            hint = _("It may have been deleted, or the address may be mistyped.")
+            return Trouble(404, _("Page not found"), "", hint, search=True)
         case 410:
-            return Trouble(410, _("This is gone"), said, _("It was here, and it will not come back."))
+            return Trouble(410, _("This was deleted"), said, _("It was permanently deleted."))
         case 405:
-            return Trouble(405, _("This cannot be opened so"), said, _("Go back and try the button again."))
+            return Trouble(405, _("This page cannot be opened directly"), said, _("Go back and use the button again."))
         case 413:
-            return Trouble(413, _("This is too large"), said, _("Try again with less or with smaller files."))
+            return Trouble(413, _("Too large"), said, _("Try again with fewer or smaller files."))
         case 429:
             hint = words.counted(
                 "Please wait %(n)s second and try again.", "Please wait %(n)s seconds and try again.", int(seconds)
             )
-            return Trouble(429, _("That was a lot at once"), "", hint)
+            return Trouble(429, _("Too many requests"), "", hint)
         case 503:
-            hint = _("A part of the network is away. Reading may go on; try again in a moment.")
-            return Trouble(503, _("One moment"), said, hint)
+            hint = _("Part of the network is unavailable. Reading may still work; try again in a moment.")
+            return Trouble(503, _("Temporarily unavailable"), said, hint)
         case 507:
-            hint = _("Nothing was stored. Please tell whoever runs this network.")
-            return Trouble(507, _("No room left"), said, hint)
+            hint = _("Nothing was saved. Please contact the administrator.")
+            return Trouble(507, _("Storage is full"), said, hint)
         case status if status >= 500:
-            hint = _("It was not your fault. If it happens again, tell whoever runs this network the number below.")
+            hint = _("This is a problem on our side. If it happens again, send the administrator the number below.")
             return Trouble(status, _("Something went wrong"), "", hint, request_id)
     return Trouble(reply.status, _("This did not work"), said, _("Go back and try again."))
 

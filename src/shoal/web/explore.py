@@ -35,7 +35,7 @@ _MOST = 2_000
 
 
 class DirectoryPageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    order: Literal["followed", "active", "new"] = "followed"
+    order: Literal["following", "active", "new"] = "following"
     offset: Annotated[int, Meta(ge=0, le=_MOST)] = 0
 
 
@@ -53,7 +53,7 @@ async def people(ctx: PageContext, query: DirectoryPageQuery) -> Response:
 async def _found(ctx: PageContext, query: DirectoryPageQuery) -> tuple[list[Profile], bool]:
     reads, last = ctx.reads, query.offset + _SIZE > _MOST
     try:
-        if query.order == "followed":
+        if query.order == "following":
             return await _most_followed(ctx, query.offset, _SIZE)
         found = await members.directory_page(reads, ctx.viewer_id, query.order, _SIZE, query.offset)
     except Unavailable:

@@ -45,7 +45,7 @@ async def more(ctx: PageContext, asked: MoreQuery) -> Response:
     }
     if ctx.partial:
         return part(ctx, "choices", **views)
-    return await page(ctx, "choices", title=ctx.words.text("More about this post"), **views)
+    return await page(ctx, "choices", title=ctx.words.text("More options"), **views)
 
 
 async def say(ctx: PageContext, asked: Feedback) -> Response:
@@ -70,8 +70,8 @@ def _taps(ctx: PageContext, taps: int) -> Taps:
     """Return the icon and text for a number of taps; negative numbers are taps for less."""
     counted = ctx.words.counted
     if taps > 0:
-        return Taps("thumbs-up", counted("asked for more", "asked for more, %(n)s times", taps))
-    return Taps("thumbs-down", counted("asked for less", "asked for less, %(n)s times", -taps))
+        return Taps("thumbs-up", counted("more", "more, %(n)s times", taps))
+    return Taps("thumbs-down", counted("less", "less, %(n)s times", -taps))
 
 
 class ForgetForm(Form, frozen=True, kw_only=True):

@@ -42,7 +42,7 @@ class FilterRow(NamedTuple):
 def _row(ctx: PageContext, one: Filter) -> FilterRow:
     _, words = ctx.words.text, ctx.words
     over = bool(one.expires_at) and one.expires_at <= ctx.now_ms
-    until = _("ended %(when)s") if over else _("until %(when)s")
+    until = _("expired %(when)s") if over else _("until %(when)s")
     named = ", ".join(keyword.keyword for keyword in one.keywords[:5])
     more = len(one.keywords) - 5
     held = words.counted("%(n)s post", "%(n)s posts", len(one.posts))
@@ -77,9 +77,9 @@ def _contexts(ctx: PageContext) -> list[tuple[str, str]]:
 def _actions(ctx: PageContext) -> list[tuple[str, str, str]]:
     _ = ctx.words.text
     return [
-        (FilterAction.WARN, _("Fold it"), _("It stands there in a line that says why, and can be opened")),
-        (FilterAction.BLUR, _("Cover its pictures"), _("The text stays")),
-        (FilterAction.HIDE, _("Leave it out"), _("As if it were not there")),
+        (FilterAction.WARN, _("Hide behind a notice"), _("A line shows which filter applies; click to show the post")),
+        (FilterAction.BLUR, _("Hide media"), _("The text stays visible")),
+        (FilterAction.HIDE, _("Hide completely"), _("The post does not appear at all")),
     ]
 
 
@@ -87,7 +87,7 @@ def _durations(ctx: PageContext, *, kept: bool) -> list[tuple[str, str]]:
     """Return the choices of a duration in seconds. For an existing filter (`kept`), the first keeps the current expiry."""
     _ = ctx.words.text
     times = [(f"{seconds}", format_timedelta(seconds, locale=ctx.words.code)) for seconds in _LASTING]
-    return [*([("keep", _("As it is"))] if kept else []), ("0", _("For ever")), *times]
+    return [*([("keep", _("Unchanged"))] if kept else []), ("0", _("Never expires")), *times]
 
 
 class HeldPost(NamedTuple):
@@ -105,9 +105,9 @@ async def _held_posts(ctx: PageContext, posts: Sequence[FilterPost]) -> list[Hel
     visible = {entry.id: post_of(ctx, entry) for entry in entries}
     for one in posts:
         if (post := visible.get(one.post_id)) is None:
-            found.append(HeldPost(one.id, "", _("A post that is gone")))
+            found.append(HeldPost(one.id, "", _("Deleted post")))
         else:
-            excerpt = post.excerpt or _("A post without words")
+            excerpt = post.excerpt or _("Post without text")
             found.append(HeldPost(one.id, post.path, f"{post.author.shown}: {excerpt}"))
     return found
 
@@ -257,7 +257,7 @@ def _named(ctx: PageContext, error: InvalidInput) -> dict[str, str]:
     """Return the errors by the names of the form's fields, which differ from the field names of the commands."""
     _, wrong = ctx.words.text, wrong_of(ctx.words, error)
     names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
-    blank = {"title": _("Please give it a name."), "context": _("Please choose at least one place.")}
+    blank = {"title": _("Enter a name."), "context": _("Choose at least one location.")}
     blanks = isinstance(error.field, str) and str(error).endswith(("can't be blank", "context supplied"))
     return {names.get(field, field): blank.get(field, said) if blanks else said for field, said in wrong.items()}
 

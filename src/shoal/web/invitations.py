@@ -57,15 +57,15 @@ def _uses(ctx: PageContext, one: Invitation) -> str:
             "%(used)s of %(n)s person has joined", "%(used)s of %(n)s people have joined", one.most, used=used
         )
     if not one.used:
-        return words.text("Nobody has joined so far")
+        return words.text("No one has joined yet")
     return words.counted("%(n)s person has joined", "%(n)s people have joined", one.used)
 
 
 def _until(ctx: PageContext, one: Invitation) -> str:
     _ = ctx.words.text
     if not one.expires_at:
-        return _("without an end")
-    text = _("ended %(when)s") if one.is_over(ctx.now_ms) else _("until %(when)s")
+        return _("never expires")
+    text = _("expired %(when)s") if one.is_over(ctx.now_ms) else _("until %(when)s")
     return text % {"when": ctx.words.full(one.expires_at)}
 
 
@@ -73,14 +73,14 @@ def _uses_choices(ctx: PageContext) -> list[tuple[str, str]]:
     """Return the choices for the number of uses, each with its label. Only staff may choose unlimited (0)."""
     words = ctx.words
     some = [(f"{n}", words.counted("%(n)s person", "%(n)s people", n)) for n in _USES]
-    return [*some, *_for_staff(ctx, words.text("As many as come"))]
+    return [*some, *_for_staff(ctx, words.text("Unlimited"))]
 
 
 def _seconds_choices(ctx: PageContext) -> list[tuple[str, str]]:
     """Return the choices for the lifetime in seconds, each with its label. Only staff may choose unlimited (0)."""
     code = ctx.words.code
     times = [(f"{n}", format_timedelta(n, locale=code, threshold=1.2)) for n in _SECONDS]
-    return [*times, *_for_staff(ctx, ctx.words.text("Without an end"))]
+    return [*times, *_for_staff(ctx, ctx.words.text("Never"))]
 
 
 def _for_staff(ctx: PageContext, words: str) -> list[tuple[str, str]]:

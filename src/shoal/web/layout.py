@@ -106,13 +106,13 @@ def _places(ctx: PageContext, unread: str) -> tuple[NavLink, ...]:
     explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search")))
     if viewer is None:
         places = [
-            NavLink("/", "house", _("Front page"), at == "/"),
+            NavLink("/", "house", _("Home"), at == "/"),
             explore,
             NavLink("/about", "info", _("About"), at == "/about"),
             NavLink("/login", "log-in", _("Log in"), at == "/login"),
         ]
         if ctx.settings.registrations:
-            places.append(NavLink("/signup", "user-plus", _("Join"), at == "/signup"))
+            places.append(NavLink("/signup", "user-plus", _("Sign up"), at == "/signup"))
         return tuple(places)
 
     def link(path: str, icon: str, words: str, badge: str = "", *, main: bool = False) -> NavLink:

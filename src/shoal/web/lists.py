@@ -117,7 +117,7 @@ async def timeline(ctx: PageContext, path: ListPath) -> Response:
         shown=_list_view(ctx, shown),
         tab=tab,
         tabs=[] if ctx.partial else await home_tabs(ctx, tab),
-        end=ctx.words.text("That is all that those on this list have posted."),
+        end=ctx.words.text("You've seen all posts of this list."),
     )
 
 
@@ -171,7 +171,7 @@ async def _edit(
     return await page(
         ctx,
         "list_edit",
-        title=ctx.words.text("Change %(title)s") % {"title": isolated(view.title)},
+        title=ctx.words.text("Edit %(title)s") % {"title": isolated(view.title)},
         shown=view,
         members=there,
         found=await _found(ctx, q, {one.id for one in there}),

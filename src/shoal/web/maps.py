@@ -240,7 +240,7 @@ async def nearby(ctx: PageContext, query: NearbyPageQuery) -> Response:
     try:
         around = _disk(query.at, query.km)
     except InvalidInput:
-        wrong = ctx.words.text("This is no place: write latitude and longitude in degrees, as in 45.44, 12.32.")
+        wrong = ctx.words.text("Enter latitude and longitude in degrees, such as 45.44, 12.32.")
         return await page(ctx, "nearby_ask", title=title, at=query.at, wrong=wrong)
     reads = ctx.reads
     found = await feed.nearby_page(reads, ctx.viewer_id, around, query.cursor())
@@ -257,7 +257,7 @@ async def nearby(ctx: PageContext, query: NearbyPageQuery) -> Response:
         radii=_RADII,
         name=place_words(ctx, Place(around.latitude, around.longitude)),
         map=None if ctx.partial else map_of(ctx, entries, "p"),
-        end=ctx.words.text("That is all from around here."),
+        end=ctx.words.text("No more posts from around here."),
     )
 
 

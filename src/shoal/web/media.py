@@ -53,9 +53,9 @@ def _card(ctx: PageContext, media: Media, said: FileOfPost | None = None) -> Pic
     _, said = ctx.words.text, said or picture_of(media)
     is_picture = media.kind is MediaKind.IMAGE
     what, describe = {
-        MediaKind.IMAGE: (_("Picture"), _("What is to be seen, for those who cannot see it")),
-        MediaKind.AUDIO: (_("Sound"), _("What is to be heard, for those who cannot hear it")),
-    }.get(media.kind, (_("Video"), _("What happens in it, for those who cannot see or hear it")))
+        MediaKind.IMAGE: (_("Picture"), _("Describe this photo for people who can't see it")),
+        MediaKind.AUDIO: (_("Audio"), _("Describe this audio for people who can't hear it")),
+    }.get(media.kind, (_("Video"), _("Describe this video for people who can't see or hear it")))
     return PictureCard(
         media.id, photo_of(ctx, media), what, describe, said.description, said.across, said.down, is_picture
     )
@@ -137,7 +137,7 @@ async def _count(ctx: PageContext, member: Member) -> None:
     """Count a file against the upload limit. Raises `TooMany`."""
     window = await ctx.app.limiter.take(RateKey("media", member.id))
     if window is not None and window.wait:
-        raise TooMany(ctx.words.text("You sent many files. Please wait some minutes."), retry_after=window.wait)
+        raise TooMany(ctx.words.text("You uploaded many files. Please wait a few minutes."), retry_after=window.wait)
 
 
 async def own_files(ctx: PageContext, member: Member, ids: Sequence[int]) -> list[Media]:

@@ -126,9 +126,9 @@ def _categories(ctx: PageContext) -> dict[str, str]:
     _ = ctx.words.text
     return {
         "spam": _("Spam"),
-        "legal": _("Against the law"),
-        "violation": _("Against a rule"),
-        "other": _("Something else"),
+        "legal": _("Illegal content"),
+        "violation": _("Rule violation"),
+        "other": _("Other"),
     }
 
 
@@ -189,54 +189,54 @@ def _standing(ctx: PageContext, profile: Profile, login: Login | None, inviter: 
 def _states(ctx: PageContext, member: Member) -> Iterable[str]:
     _ = ctx.words.text
     if member.pending:
-        yield _("waits for approval")
+        yield _("pending approval")
     elif member.departure_id:
-        yield _("has left")
+        yield _("account deleted")
     elif member.suspended:
         yield _("suspended")
     if member.silenced:
         yield _("limited")
     if member.sensitized:
-        yield _("pictures covered")
+        yield _("media marked as sensitive")
     if member.disabled:
-        yield _("locked out")
+        yield _("login disabled")
 
 
 def _acts(ctx: PageContext, member: Member) -> Iterable[tuple[str, str, str]]:
     """Yield the actions available for a member, and the actions that undo one, mildest first."""
     _ = ctx.words.text
     if member.pending:
-        yield "approve", _("Let in"), _("They can log in and post from now on.")
-        yield "reject", _("Turn away"), _("The account is deleted; its name and address are free again.")
+        yield "approve", _("Approve"), _("They can log in and post.")
+        yield "reject", _("Reject"), _("The account is deleted, and its name and address can be used again.")
         return
     pairs = (
         (
             member.sensitized,
             "sensitize",
-            _("Cover pictures"),
-            _("All their pictures are shown only when asked for."),
-            _("Uncover pictures"),
+            _("Mark media as sensitive"),
+            _("All their media are hidden behind a warning."),
+            _("Unmark media as sensitive"),
         ),
         (
             member.silenced,
             "silence",
             _("Limit"),
-            _("Only their followers see their posts in lists, and they are in no trends."),
-            _("End the limit"),
+            _("Only their followers see their posts in timelines, and they cannot trend."),
+            _("Undo limit"),
         ),
         (
             member.disabled,
             "disable",
-            _("Lock out"),
-            _("They cannot log in. What they posted stays."),
-            _("Let them log in"),
+            _("Disable login"),
+            _("They cannot log in. Their posts remain visible."),
+            _("Enable login"),
         ),
         (
             member.suspended,
             "suspend",
             _("Suspend"),
-            _("They and all their posts and files are out of sight. It can be undone."),
-            _("End the suspension"),
+            _("Their profile, posts and files are hidden. You can undo this."),
+            _("Unsuspend"),
         ),
     )
     for on, name, words, sentence, back in pairs:
@@ -252,26 +252,30 @@ def _receipt(ctx: PageContext, done: str, standing: MemberStanding | None = None
     name = f"@{standing.face.name}" if standing else ""
     posts = standing.posts if standing else "0"
     said = {
-        "uphold": _("Upheld. Its posts stay out of public lists, and who reported it is told."),
-        "dismiss": _("Dismissed. Its posts are back in public lists, and who reported it is told."),
-        "reopen": _("Open again."),
-        "take": _("You see to it now; others see that."),
-        "leave": _("Nobody sees to it now."),
-        "sensitize": _("The pictures of all %(posts)s posts of %(name)s are covered, and those to come."),
-        "unsensitize": _("Pictures of %(name)s are shown as they mark them themselves."),
-        "silence": _(
-            "%(name)s is limited: %(posts)s posts are out of public and tag lists, search and trends, except for followers."
+        "uphold": _("Report upheld. The posts stay hidden from public timelines, and the reporter is notified."),
+        "dismiss": _(
+            "Report dismissed. The posts are visible in public timelines again, and the reporter is notified."
         ),
-        "unsilence": _("%(name)s is in public lists again, with %(posts)s posts."),
-        "disable": _("%(name)s is locked out: all sessions and apps have ended. The %(posts)s posts stay."),
+        "reopen": _("Report reopened."),
+        "take": _("Report assigned to you."),
+        "leave": _("Report unassigned."),
+        "sensitize": _("Media of all %(posts)s posts of %(name)s are marked as sensitive, including future ones."),
+        "unsensitize": _("Media of %(name)s are no longer marked as sensitive by moderators."),
+        "silence": _(
+            "%(name)s is limited: %(posts)s posts are hidden from public timelines, tags, search and trends, except for followers."
+        ),
+        "unsilence": _("%(name)s is no longer limited: %(posts)s posts are public again."),
+        "disable": _(
+            "Login disabled for %(name)s: all sessions and apps were logged out. The %(posts)s posts remain visible."
+        ),
         "undisable": _("%(name)s can log in again."),
         "suspend": _(
-            "%(name)s is suspended: the profile and %(posts)s posts are out of sight now, their files within a minute."
+            "%(name)s is suspended: the profile and %(posts)s posts are hidden now, their files within a minute."
         ),
-        "unsuspend": _("%(name)s is back, with %(posts)s posts and their files."),
-        "approve": _("%(name)s is let in."),
-        "hide": _("The post is out of everybody's sight but its author's."),
-        "reveal": _("The post is shown again."),
+        "unsuspend": _("%(name)s is no longer suspended: %(posts)s posts and their files are visible again."),
+        "approve": _("%(name)s was approved."),
+        "hide": _("The post is now visible only to its author."),
+        "reveal": _("The post is visible again."),
     }.get(done, "")
     return said % {"name": name, "posts": posts} if said else ""
 

@@ -56,11 +56,11 @@ _ONE_OR_MORE = {
 _ONE = {
     Kind.MENTION: "%(names)s mentions you",
     Kind.POST: "%(names)s posted",
-    Kind.EDIT: "%(names)s changed a post that you shared",
-    Kind.REQUEST: "%(names)s asks to follow you",
+    Kind.EDIT: "%(names)s edited a post you shared",
+    Kind.REQUEST: "%(names)s requested to follow you",
     Kind.REGISTRATION: "%(names)s joined",
-    Kind.REPORT: "%(names)s reported somebody",
-    Kind.UNPUBLISHED: "A scheduled post of yours could not be published",
+    Kind.REPORT: "%(names)s reported someone",
+    Kind.UNPUBLISHED: "Your scheduled post could not be published",
 }
 
 
@@ -128,20 +128,20 @@ def _words(ctx: PageContext, newest: Notification, people: Sequence[Profile]) ->
     if kind in _ONE_OR_MORE:
         return words.plural(*_ONE_OR_MORE[kind], len(people)) % names
     if kind is Kind.REACTION:
-        return words.text("%(names)s put %(emoji)s on your post") % {**names, "emoji": newest.notice.emoji}
+        return words.text("%(names)s reacted with %(emoji)s to your post") % {**names, "emoji": newest.notice.emoji}
     if kind is Kind.POLL:
         own = newest.entry is not None and newest.entry.post.author_id == ctx.viewer_id
-        return words.text("A poll of yours is over") if own else words.text("A poll that you voted in is over")
+        return words.text("Your poll has ended") if own else words.text("A poll you voted in has ended")
     if kind is Kind.VERDICT:
         if newest.report is not None and newest.report.upheld:
-            return words.text("Your report was found right")
-        return words.text("Your report was looked at, and nothing was found against the rules")
+            return words.text("Your report was upheld")
+        return words.text("Your report was reviewed, and no violation was found")
     if kind is Kind.MENTION and newest.entry is not None:
         post = newest.entry.post
         if post.visibility is Visibility.DIRECT:
-            return words.text("%(names)s wrote to you") % names
+            return words.text("%(names)s sent you a message") % names
         if post.parent_author_id == ctx.viewer_id:
-            return words.text("%(names)s answers you") % names
+            return words.text("%(names)s replied to you") % names
     return words.text(_ONE[kind]) % names
 
 
@@ -155,7 +155,7 @@ def _about(ctx: PageContext, newest: Notification) -> tuple[str, str]:
     if kind is Kind.UNPUBLISHED and newest.scheduled is not None:
         return refusal_of(ctx, newest.scheduled), ctx.url("/scheduled")
     if kind is Kind.VERDICT:
-        return ctx.words.text("It was about %(name)s.") % {"name": target} if target else "", ""
+        return ctx.words.text("It concerned %(name)s.") % {"name": target} if target else "", ""
     return "", ""
 
 
@@ -317,11 +317,14 @@ class PushForm(Form, frozen=True, kw_only=True):
 async def show(ctx: PageContext, query: SettingsQuery) -> Response:
     _, policy = ctx.words.text, ctx.member.notices
     words = {
-        "not_following": (_("From people whom you do not follow"), ""),
-        "not_followers": (_("From people who do not follow you"), _("Or have for less than three days")),
-        "new_accounts": (_("From new members"), _("Who joined in the last thirty days, and whom you do not follow")),
-        "private_mentions": (_("Direct messages that nobody asked for"), _("From people whom you do not follow")),
-        "limited_accounts": (_("From people whom moderators have quietened"), _("And whom you do not follow")),
+        "not_following": (_("From people you don't follow"), ""),
+        "not_followers": (
+            _("From people not following you"),
+            _("Including people who have been following you for fewer than 3 days"),
+        ),
+        "new_accounts": (_("From new accounts"), _("Created within the past 30 days")),
+        "private_mentions": (_("Unsolicited private mentions"), _("From people you don't follow")),
+        "limited_accounts": (_("From limited accounts"), _("Limited by moderators, and not followed by you")),
     }
     treatments = (
         (Treatment.ACCEPT, _("Show")),

@@ -222,13 +222,13 @@ def _page(
 
 
 def _alone(ctx: PageContext, template: str, status: int = 200, **views: object) -> Response:
-    response = framed(ctx, bare_shell(ctx, ctx.words.text("Let an app in")), template, status=status, **views)
+    response = framed(ctx, bare_shell(ctx, ctx.words.text("Authorize app")), template, status=status, **views)
     response.headers["Content-Security-Policy"] = _SCRIPTED if template in _ASKING else _POLICY
     return response
 
 
 def _too_old(ctx: PageContext) -> str:
-    return ctx.words.text("This page is too old, or your browser keeps no cookies. Please try again.")
+    return ctx.words.text("This page has expired, or your browser blocks cookies. Try again.")
 
 
 def _answer(asked: AuthorizeRequest, **answer: str) -> SentBack:

@@ -181,7 +181,7 @@ async def first(ctx: PageContext, _params: None) -> Response:
     return await page(
         ctx,
         "welcome_first",
-        title=ctx.words.text("A first photo"),
+        title=ctx.words.text("First photo"),
         steps=_steps(ctx, "first"),
         wall=wall_of(ctx, entries),
         follows=await _follows(ctx, member),

@@ -29,23 +29,23 @@ from shoal.web.request_context import Form, PageContext
 
 _NAMES: Mapping[VitalName, str] = {
     "stored_bytes": "Stored",
-    "log_bytes": "Log not yet merged",
-    "disk_free_bytes": "Free on its disk",
+    "log_bytes": "Write-ahead log",
+    "disk_free_bytes": "Free disk space",
     "memory_bytes": "Memory",
-    "memory_most_bytes": "Memory, at most",
+    "memory_most_bytes": "Memory limit",
     "items": "Entries",
     "connections": "Connections",
-    "connections_most": "Connections, at most",
+    "connections_most": "Connection limit",
     "commits": "Commits",
     "deadlocks": "Deadlocks",
-    "evicted": "Entries pushed out",
-    "operations_per_second": "Commands a second",
-    "cache_hits": "Found in memory",
+    "evicted": "Evicted entries",
+    "operations_per_second": "Commands per second",
+    "cache_hits": "Cache hits",
     "longest_transaction_seconds": "Longest transaction",
-    "replica_behind_seconds": "Replica behind by",
+    "replica_behind_seconds": "Replication lag",
     "jobs_waiting": "Jobs waiting",
-    "jobs_delayed": "Jobs for later",
-    "jobs_set_aside": "Jobs set aside",
+    "jobs_delayed": "Delayed jobs",
+    "jobs_set_aside": "Parked jobs",
     "workers": "Workers",
 }
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -159,14 +159,14 @@ async def _operations(ctx: PageContext) -> Operations:
         charts=(
             _chart(
                 ctx,
-                words.text("Requests in ten seconds"),
+                words.text("Requests per 10 seconds"),
                 [slot.number for slot in history],
                 [slot.failed + slot.refused for slot in history],
                 "",
             ),
             _chart(
                 ctx,
-                words.text("Milliseconds: half of the requests, and 99 of 100"),
+                words.text("Latency in milliseconds: median and 99th percentile"),
                 [slot.p50 for slot in history],
                 [slot.p99 for slot in history],
                 "ms",
@@ -212,44 +212,46 @@ def _figures(ctx: PageContext, work: Work | None, loud: int | None, history: Seq
     refused = sum(slot.refused for slot in history)
     latest = next((slot for slot in reversed(history[:-1]) if slot.number), history[-1])
     found = [
-        Figure(_("Requests in ten minutes"), words.number(asked)),
-        Figure(_("Half of them in"), _ms(words, latest.p50), _("99 of 100 in %(ms)s") % {"ms": _ms(words, latest.p99)}),
-        Figure(_("Failed"), words.number(failed), _("answers 500 and above"), wrong=failed > 0),
-        Figure(_("Refused"), words.number(refused), _("too many at once, or too late"), wrong=refused > asked / 100),
+        Figure(_("Requests in 10 minutes"), words.number(asked)),
+        Figure(
+            _("Median latency"), _ms(words, latest.p50), _("99th percentile: %(ms)s") % {"ms": _ms(words, latest.p99)}
+        ),
+        Figure(_("Failed"), words.number(failed), _("status 500 and above"), wrong=failed > 0),
+        Figure(_("Refused"), words.number(refused), _("overload or timeout"), wrong=refused > asked / 100),
     ]
     if work is not None:
         oldest = work.oldest_seconds or 0.0
         late = f"{words.decimal(oldest, '.1f')} s"
         behind = work.most_seconds > 0 and oldest > work.most_seconds / 3
         found += [
-            Figure(_("Deliveries behind by"), late, _("the oldest event that is not done"), wrong=behind),
-            Figure(_("Events waiting"), words.number(work.waiting)),
+            Figure(_("Delivery lag"), late, _("age of the oldest unprocessed event"), wrong=behind),
+            Figure(_("Pending events"), words.number(work.waiting)),
             Figure(
-                _("Posts refused as too late"),
+                _("Posts refused due to lag"),
                 words.number(app_context.writes.pressure.refused),
                 wrong=app_context.writes.pressure.refused > 0,
             ),
-            Figure(_("Jobs set aside"), words.number(len(work.buried)), wrong=bool(work.buried)),
+            Figure(_("Parked jobs"), words.number(len(work.buried)), wrong=bool(work.buried)),
         ]
     found += _pushes(ctx, loud)
     timelines = app_context.reads.timelines
     if isinstance(timelines, MemoryTimelines):
         held = len(timelines) * timelines.length * _ENTRY_BYTES
-        found.append(Figure(_("Warm home timelines"), words.number(len(timelines)), _size(words, held)))
+        found.append(Figure(_("Materialized home timelines"), words.number(len(timelines)), _size(words, held)))
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
     found += [
-        Figure(_("Listening now"), words.number(app_context.streams.number)),
-        Figure(_("Memory of this process, at most"), _size(words, used)),
+        Figure(_("Open streams"), words.number(app_context.streams.number)),
+        Figure(_("Peak memory of this process"), _size(words, used)),
     ]
     return found
 
 
 def _pushes(ctx: PageContext, loud: int | None) -> list[Figure]:
     _, words, tally = ctx.words.text, ctx.words, ctx.reads.tally
-    found = [Figure(_("Pushed into home timelines"), words.number(tally.pushed), _("entries, by this process"))]
+    found = [Figure(_("Fan-out writes"), words.number(tally.pushed), _("entries, by this process"))]
     if loud is not None:
-        said = _("lists of theirs read for home pages: %(n)s") % {"n": words.number(tally.pulled)}
-        found.append(Figure(_("Members and tags too popular to push"), words.number(loud), said))
+        said = _("lists merged into home pages: %(n)s") % {"n": words.number(tally.pulled)}
+        found.append(Figure(_("High fan-out members and tags"), words.number(loud), said))
     return found
 
 
@@ -276,7 +278,7 @@ def _chart(ctx: PageContext, title: str, columns: Sequence[float], line: Sequenc
 
 def _slow(ctx: PageContext) -> list[SlowRow]:
     _, words = ctx.words.text, ctx.words
-    names = (_("let in"), _("answered"), _("sent"))
+    names = (_("admitted"), _("answered"), _("sent"))
     return [
         SlowRow(
             ctx.when(one.at_ms),
@@ -379,7 +381,7 @@ async def show(ctx: PageContext, query: OpsQuery) -> Response:
     found = await _operations(ctx)
     if ctx.partial:
         return part(ctx, "operations", ops=found)
-    told = ctx.words.text("They are given another chance.") if query.done else ""
+    told = ctx.words.text("The jobs are being retried.") if query.done else ""
     return await page(ctx, "ops", title=ctx.words.text("Operations"), ops=found, told=told)
 
 

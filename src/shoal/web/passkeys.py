@@ -149,9 +149,7 @@ async def remove(ctx: PageContext, asked: RemovePasskeyForm) -> Response:
 
 def _check_not_shared(ctx: PageContext) -> None:
     if ctx.member.id == ctx.app.demo_member:
-        raise NotAllowed(
-            ctx.words.text("Everybody logs in as this member here: a passkey would be one visitor's alone.")
-        )
+        raise NotAllowed(ctx.words.text("Passkeys are disabled for the shared demo account."))
 
 
 async def _row(ctx: PageContext, id_: str) -> PasskeyRow:
@@ -167,8 +165,8 @@ async def _refused(
     _ = ctx.words.text
     if isinstance(error, InvalidInput):
         known = {
-            "current_password": _("This is not your password."),
-            "code": _("This is neither a code that counts now, nor the answer of a passkey of yours."),
+            "current_password": _("Incorrect password."),
+            "code": _("Incorrect code or passkey."),
         }
         found = wrong_of(ctx.words, error, **known)
         if "answer" in found:

@@ -126,7 +126,7 @@ async def comments(ctx: PageContext, path: IdQuery) -> Response:
         next_of(ctx, f"/posts/{entry.post.id}/comments", found.next),
         title=ctx.words.text("Comments"),
         about=post_of(ctx, entry),
-        end=ctx.words.text("These are all comments."),
+        end=ctx.words.text("No more comments."),
     )
 
 
@@ -156,7 +156,7 @@ async def likes(ctx: PageContext, path: LikesPath) -> Response:
     return await page(
         ctx,
         "likes",
-        title=words.text("Who likes and shares it"),
+        title=words.text("Likes and shares"),
         post=post_of(ctx, entry),
         people=persons,
         next=following,

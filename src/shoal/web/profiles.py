@@ -80,7 +80,7 @@ def _numbers(ctx: PageContext, profile: Profile, received: Received) -> Iterator
     yield number("post", "posts", profile.posts)
     yield number("follower", "followers", profile.followers, f"{path}/followers" if shows else "")
     if shows:
-        yield number("followed", "followed", profile.following, f"{path}/following")
+        yield number("following", "following", profile.following, f"{path}/following")
     if received.likes:
         yield number("like received", "likes received", received.likes)
     if received.shares:
@@ -94,11 +94,11 @@ def _marks(ctx: PageContext, member: Member, relation: Relation) -> Iterator[str
     if relation.followed_by:
         yield _("follows you")
     if relation.requested_by:
-        yield _("asks to follow you")
+        yield _("requested to follow you")
     if relation.muting:
         yield _("muted")
     if member.locked:
-        yield _("chooses followers")
+        yield _("approves followers")
 
 
 def _known(ctx: PageContext, known: Sequence[Profile]) -> str:

@@ -60,11 +60,11 @@ async def worker(context: Context, _params: None) -> object:
 
 async def offline(ctx: PageContext, _params: None) -> Response:
     """Show the page that the service worker serves without a network connection."""
-    return framed(ctx, bare_shell(ctx, ctx.words.text("No network")), "offline")
+    return framed(ctx, bare_shell(ctx, ctx.words.text("Offline")), "offline")
 
 
 async def keys(ctx: PageContext, _params: None) -> Response:
-    return framed(ctx, bare_shell(ctx, ctx.words.text("Keyboard")), "keys")
+    return framed(ctx, bare_shell(ctx, ctx.words.text("Keyboard shortcuts")), "keys")
 
 
 ROUTES = (

@@ -22,18 +22,18 @@ _FULL_BAR = 4.0
 _PERSONAL = frozenset({"tags", "author", "nearby", "friends", "common", "rising", "velocity"})
 """Terms that are about the viewer, unlike freshness or likes in general."""
 _SOURCE_WORDS = {
-    Source.FOLLOWEES: "You follow its author or who shared it",
-    Source.FRIENDS_LIKED: "People you follow like it",
-    Source.FRIENDS_SHARED: "People you follow shared it",
-    Source.FRIENDS_COMMENTED: "People you follow commented on it",
-    Source.FRIENDS_OF_FRIENDS: "People you follow follow its author",
-    Source.TAGS_FOLLOWED: "You follow one of its tags",
-    Source.TAGS_LIKED: "You like one of its tags",
-    Source.RISING: "One of its tags is on the rise",
-    Source.NEARBY: "It was made near you",
-    Source.AUTHORS_LIKED: "You like what its author posts",
-    Source.POPULAR: "Many like it now",
-    Source.EXPLORATION: "New, by somebody you have not met",
+    Source.FOLLOWEES: "From someone you follow",
+    Source.FRIENDS_LIKED: "Liked by people you follow",
+    Source.FRIENDS_SHARED: "Shared by people you follow",
+    Source.FRIENDS_COMMENTED: "People you follow commented",
+    Source.FRIENDS_OF_FRIENDS: "Followed by people you follow",
+    Source.TAGS_FOLLOWED: "You follow one of the tags",
+    Source.TAGS_LIKED: "You like one of the tags",
+    Source.RISING: "Trending tag",
+    Source.NEARBY: "Posted near you",
+    Source.AUTHORS_LIKED: "You often like this person's posts",
+    Source.POPULAR: "Popular now",
+    Source.EXPLORATION: "New, from someone you don't know yet",
 }
 
 
@@ -88,7 +88,7 @@ def _first(ctx: PageContext, sources: tuple[str, ...], bars: tuple[Bar, ...]) ->
     strongest = next((bar for bar in bars if not bar.below and bar.name in _PERSONAL), None)
     if strongest is not None and strongest.words:
         return strongest.words[0].upper() + strongest.words[1:]
-    return sources[0] if sources else ctx.words.text("Why this?")
+    return sources[0] if sources else ctx.words.text("Why am I seeing this?")
 
 
 def _lost(ctx: PageContext, places: int) -> str:
@@ -101,31 +101,31 @@ def _lost(ctx: PageContext, places: int) -> str:
 
 
 _OUT_WORDS = {
-    "off": "You have turned ranking off, so your feed is ordered by time.",
-    "muted": "You mute its author.",
+    "off": "Ranking is off, so your feed is sorted by time.",
+    "muted": "You muted the author.",
     "filtered": "One of your filters hides it.",
-    "no_source": "Nothing leads to it now: nobody you follow, no tag you like, and no place near you.",
+    "no_source": "It has no connection to you right now: no one you follow, no tag you like and no place near you.",
     "too_low": "Other posts have a higher score.",
-    "own": "It is your own.",
-    "direct": "It is for those whom it names alone.",
-    "reply": "It answers somebody else's post, and says little without it.",
-    "opted_out": "Its author keeps their posts out of ranked feeds.",
-    "apart": "You read its author in a list of their own.",
-    "language": "You follow its author in other languages only.",
-    "reported": "Several members reported it, and moderators have not looked at it yet.",
-    "not_public": "You do not follow its author, and it is not for public lists.",
-    "not_discoverable": "You do not follow its author, who does not want to be found.",
-    "sensitive": "You do not follow its author, and it is marked as sensitive.",
+    "own": "It is your own post.",
+    "direct": "It is visible only to the people it mentions.",
+    "reply": "It is a reply to someone else's post.",
+    "opted_out": "The author has opted out of ranked feeds.",
+    "apart": "You see the author only in a list.",
+    "language": "You follow the author only in other languages.",
+    "reported": "Several members reported it, and moderators have not reviewed it yet.",
+    "not_public": "You do not follow the author, and the post is unlisted.",
+    "not_discoverable": "You do not follow the author, who has opted out of suggestions.",
+    "sensitive": "You do not follow the author, and the post is marked as sensitive.",
 }
 _STAGES = {
-    "sources": "A post is ranked when somebody or something of yours brings it.",
-    "filter": "It was brought, and a rule took it out before anything was ranked.",
-    "score": "It was ranked, and did not come far enough.",
+    "sources": "A post is considered if it comes from people, tags or places you are connected to.",
+    "filter": "It was considered, but a rule excluded it before ranking.",
+    "score": "It was ranked, but too low to be shown.",
 }
 _WAYS = {
-    "off": ("/settings/ranking", "Change it"),
+    "off": ("/settings/ranking", "Change"),
     "filtered": ("/settings/filters", "Your filters"),
-    "too_low": ("/settings/ranking", "How much each reason counts"),
+    "too_low": ("/settings/ranking", "Weight of each reason"),
     "apart": ("/lists", "Your lists"),
 }
 
@@ -144,13 +144,13 @@ class FeedStanding(msgspec.Struct, frozen=True):
 def _placed_at(ctx: PageContext, place: int, total: int = 0) -> FeedStanding:
     """Return the standing of a post in the feed. `place` counts from 1; `total` is 0 if unknown."""
     words = ctx.words
-    title = words.text("It stands at place %(place)s") % {"place": words.number(place)}
-    told = words.text("Ranked for you at this moment.")
+    title = words.text("Rank %(place)s") % {"place": words.number(place)}
+    told = words.text("Ranked for you just now.")
     if total:
         told = words.counted(
-            "Ranked for you at this moment, with %(n)s post.", "Ranked for you at this moment, with %(n)s posts.", total
+            "Ranked for you just now among %(n)s post.", "Ranked for you just now among %(n)s posts.", total
         )
-    return FeedStanding(title, told, words.text("What is ranked higher has a higher score."))
+    return FeedStanding(title, told, words.text("Posts above it have a higher score."))
 
 
 def _out_of(ctx: PageContext, verdict: Verdict) -> FeedStanding:
@@ -159,7 +159,7 @@ def _out_of(ctx: PageContext, verdict: Verdict) -> FeedStanding:
     if verdict.place is not None:
         # This ranking ran a moment after the reading that did not include the post, and includes it.
         return _placed_at(ctx, verdict.place)
-    title = _("It is not in For you now")
+    title = _("Not in For you right now")
     words = _(_OUT_WORDS.get(verdict.rule, "")) or f"{verdict.words[:1].upper()}{verdict.words[1:]}."
     path, way = _WAYS.get(verdict.rule, ("", ""))
     return FeedStanding(title, words, _(_STAGES.get(verdict.stage, "")), path, _(way))
@@ -178,7 +178,7 @@ async def why(ctx: PageContext, path: IdPath) -> Response:
     return await page(
         ctx,
         "why",
-        title=ctx.words.text("Its place in For you"),
+        title=ctx.words.text("Why am I seeing this?"),
         post=post_of(ctx, entry, why=reasons),
         standing=standing,
     )

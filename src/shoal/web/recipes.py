@@ -96,11 +96,11 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
 def _others(ctx: PageContext, recipe: Recipe) -> list[str]:
     _, number = ctx.words.text, ctx.words.decimal
     return [
-        _("A post counts half as new after %(n)s hours.") % {"n": number(recipe.half_life_hours)},
-        _("It counts half as near at %(n)s km.") % {"n": number(recipe.near_km)},
-        _("%(n)s %% of the places are for people whom few have met.")
+        _("Recency is down to half after %(n)s hours.") % {"n": number(recipe.half_life_hours)},
+        _("Nearness is down to half at %(n)s km.") % {"n": number(recipe.near_km)},
+        _("%(n)s %% of the feed is reserved for little-known people.")
         % {"n": number(round(100 * recipe.exploration, 1))},
-        _("Of any ten posts at most %(n)s are by one person.") % {"n": recipe.author_most},
+        _("At most %(n)s of 10 posts are by the same person.") % {"n": recipe.author_most},
     ]
 
 
@@ -120,7 +120,7 @@ def _card(ctx: PageContext, one: Previewed, place: int) -> PreviewCard:
     elif moved < 0:
         text = words.counted("%(n)s place down", "%(n)s places down", -moved)
     else:
-        text = words.text("where it was") if one.before is not None else words.text("new")
+        text = words.text("unchanged") if one.before is not None else words.text("new")
     why = why_of(ctx, one.why, one.entry)
     return PreviewCard(post_of(ctx, one.entry), place, moved, text, why.first if why else "")
 
@@ -128,17 +128,17 @@ def _card(ctx: PageContext, one: Previewed, place: int) -> PreviewCard:
 def _hints(words: Translated) -> dict[str, str]:
     _ = words.text
     return {
-        "reactions": _("Likes and shares; each doubling counts as much again"),
-        "tags": _("Tags that you like, share, use or picked"),
-        "author": _("People whose posts you like or share, or whom you follow"),
-        "nearby": _("Made near the place of your newest post that has one"),
-        "friends": _("People you follow like it, share it, or follow its author"),
-        "rising": _("Tags that are used more than usual just now"),
-        "velocity": _("More reactions than its author usually gets"),
-        "common": _("You and its author have the same people around you"),
-        "seen": _("You saw it, or liked it already: below zero it sinks"),
-        "freshness": _("Just posted; it fades with time"),
-        "quality": _("Pictures with descriptions, and a sentence besides"),
+        "reactions": _("Likes and shares; each doubling adds the same amount"),
+        "tags": _("Tags you like, share, use or picked"),
+        "author": _("People you follow or whose posts you like or share"),
+        "nearby": _("Posted near the place of your latest post with a place"),
+        "friends": _("Liked, shared or followed by people you follow"),
+        "rising": _("Tags used more than usual right now"),
+        "velocity": _("More reactions than the author usually gets"),
+        "common": _("You and the author have followers in common"),
+        "seen": _("You have already seen or liked it; a negative weight moves it down"),
+        "freshness": _("Posted recently"),
+        "quality": _("Pictures have descriptions, and there is text"),
     }
 
 
@@ -293,7 +293,7 @@ async def show_shared(ctx: PageContext, _params: None) -> Response:
     return await page(
         ctx,
         "recipe",
-        title=ctx.words.text("A recipe for a feed"),
+        title=ctx.words.text("Feed recipe"),
         dials=sorted(_dials(ctx, recipe), key=lambda dial: -float(dial.value)),
         others=_others(ctx, recipe),
         preset=next((names[name] for name, one in PRESETS.items() if one == recipe), ""),

@@ -37,7 +37,7 @@ async def followers(ctx: PageContext, path: HandlePath) -> Response:
 
 
 async def following(ctx: PageContext, path: HandlePath) -> Response:
-    title = ctx.words.text("Followed by %(name)s")
+    title = ctx.words.text("%(name)s is following")
     return await _connections(ctx, path, FOLLOWS, "following", title)
 
 
@@ -45,7 +45,7 @@ async def known(ctx: PageContext, path: HandlePath) -> Response:
     """List the followers of a member whom the viewer follows."""
     viewer, member = ctx.member, await member_of(ctx, path.handle)
     found = (await familiar(ctx.reads, viewer.id, (member.id,))).get(member.id, [])
-    title = ctx.words.text("Followers of %(name)s whom you follow")
+    title = ctx.words.text("Followers of %(name)s you know")
     return await _connections_page(ctx, member, MemberPage(found, [], None), "known", title)
 
 
@@ -134,11 +134,11 @@ class More(msgspec.Struct, frozen=True):
 
 def _more(ctx: PageContext, member: Member, stand: Relation, lists: Sequence[tuple[int, str, bool]]) -> More:
     _ = ctx.words.text
-    muted = _("until you undo it") if stand.muting else ""
+    muted = _("indefinitely") if stand.muting else ""
     if stand.muting and stand.muted_until:
         muted = _("until %(when)s") % {"when": ctx.words.full(stand.muted_until)}
     spans = (
-        (0, _("until I undo it")),
+        (0, _("indefinitely")),
         (_HOUR, _("for an hour")),
         (_DAY, _("for a day")),
         (7 * _DAY, _("for a week")),
@@ -191,7 +191,7 @@ class TermsForm(IdForm, frozen=True, kw_only=True):
 async def more(ctx: PageContext, path: MorePath, typed: str | None = None, wrong: str = "") -> Response:
     me, member = ctx.member, await member_of(ctx, path.handle)
     if member.id == me.id:
-        raise NotAllowed(ctx.words.text("This page is about others."))
+        raise NotAllowed(ctx.words.text("You cannot do this with your own account."))
     graph = ctx.graph
     stand = await relation(graph, me.id, member.id)
     owned = await list_feed.owned(graph, me.id) if stand.following else []
@@ -242,7 +242,7 @@ async def set_terms(ctx: PageContext, asked: TermsForm) -> Response:
     me = ctx.checked(asked)
     stand = await relation(ctx.graph, me.id, asked.id)
     if not (stand.following or stand.requested):
-        raise NotAllowed(ctx.words.text("You do not follow them."))
+        raise NotAllowed(ctx.words.text("You are not following this person."))
     await relationships.follow(ctx.writes, me.id, asked.id, FollowOptions(shares=asked.shares, notify=asked.notify))
     return ctx.back(asked)
 

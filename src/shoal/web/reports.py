@@ -68,7 +68,7 @@ async def send(ctx: PageContext, asked: ReportForm) -> Response:
     target = await _target(ctx, asked.member)
     _ = ctx.words.text
     if not asked.category:
-        wrong = InvalidInput(_("Please choose what it is about."), field="category")
+        wrong = InvalidInput(_("Choose a reason."), field="category")
         return await _form(ctx, target, asked, wrong)
     rules = {rule.id for rule in rules_of(ctx.settings)}
     complaint = Complaint(

@@ -213,7 +213,7 @@ class PageContext:
     def check_sent(self, form: Form) -> None:
         """Raise `Expired` unless the form token is the one of this browser."""
         if not self.browser.sent(form.form_token or self.request.headers.get("x-form-token", "")):
-            raise Expired(self.words.text("This page is too old, or your browser keeps no cookies. Please try again."))
+            raise Expired(self.words.text("This page has expired, or your browser blocks cookies. Try again."))
 
     def back(self, form: Form, otherwise: str = "/") -> Response:
         """Redirect to the path that the form names if it is on this server, else to `otherwise`."""

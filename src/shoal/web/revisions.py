@@ -159,19 +159,15 @@ def _changed(
         return ()
     _, found = words.text, []
     if before.spoiler != after.spoiler:
-        text = _("Its warning is now: %(text)s") if after.spoiler else _("It has no warning any more.")
+        text = _("Content warning: %(text)s") if after.spoiler else _("Content warning removed.")
         found.append(text % {"text": isolated(after.spoiler)} if after.spoiler else text)
     if before.sensitive != after.sensitive:
-        found.append(
-            _("Its pictures are covered now.") if after.sensitive else _("Its pictures are no longer covered.")
-        )
+        found.append(_("Media marked as sensitive.") if after.sensitive else _("Media no longer marked as sensitive."))
     if set(before.media) == set(after.media) and before.media != after.media:
-        found.append(_("Its pictures stand in another order."))
+        found.append(_("Pictures reordered."))
     old, new = (one.options if isinstance(one, Revision) else present for one in (before, after))
     if old != new:
-        found.append(
-            _("Its poll asks: %(options)s") % {"options": ", ".join(new)} if new else _("It has no poll any more.")
-        )
+        found.append(_("Poll options: %(options)s") % {"options": ", ".join(new)} if new else _("Poll removed."))
     return tuple(found)
 
 
@@ -247,7 +243,7 @@ async def history(ctx: PageContext, path: HistoryPath) -> Response:
     return await page(
         ctx,
         "history",
-        title=ctx.words.text("Edits"),
+        title=ctx.words.text("Edit history"),
         post=post_of(ctx, entry),
         wordings=wordings,
         older=not wordings[-1].first,
@@ -259,7 +255,7 @@ async def ask(ctx: PageContext, path: OwnPostPath) -> Response:
     await own_post(ctx.graph, member.id, path.id)
     post = post_of(ctx, await entry_with_id(ctx, path.id))
     to = local(path.to, post.path)
-    return await page(ctx, "delete", title=ctx.words.text("Delete the post"), post=post, to=to)
+    return await page(ctx, "delete", title=ctx.words.text("Delete post"), post=post, to=to)
 
 
 async def delete(ctx: PageContext, asked: IdForm) -> Response:

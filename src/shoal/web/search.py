@@ -117,10 +117,10 @@ def _hint(ctx: PageContext, part: str) -> str:
     _ = ctx.words.text
     match part.removeprefix("-").partition(":")[0].lower():
         case "before" | "after" | "during":
-            return _("%(part)s: write a day as in 2026-03-01.")
+            return _("%(part)s: enter a date such as 2026-03-01.")
         case "near":
-            return _("%(part)s: write latitude and longitude, as in near:45.44,12.32.")
-    return _("%(part)s: this operator has no such value; those that there are stand below.")
+            return _("%(part)s: enter latitude and longitude, such as near:45.44,12.32.")
+    return _("%(part)s: unknown value; the allowed values are listed below.")
 
 
 _PEOPLE, _TAGS, _POSTS = 20, 40, 20

@@ -45,7 +45,7 @@ def _row(ctx: PageContext, session: Session, here: int) -> SessionRow:
     elif browser:
         words, program = program or _("A browser"), ""
     else:
-        words = app.name if app else _("An app that is gone")
+        words = app.name if app else _("Deleted app")
     website = app.website if app and app.website.startswith(("https://", "http://")) else ""
     return SessionRow(
         token.id,

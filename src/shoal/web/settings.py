@@ -42,7 +42,7 @@ class AppearanceForm(Form, frozen=True, kw_only=True):
 async def show_appearance(ctx: PageContext, query: SettingsQuery) -> Response:
     _, cookies = ctx.words.text, ctx.request.cookies
     schemes = (
-        ("system", _("As the system"), _("Light by day and dark by night, where the system does so")),
+        ("system", _("Automatic"), _("Follow the system setting")),
         ("light", _("Light"), ""),
         ("dark", _("Dark"), ""),
     )
@@ -53,7 +53,7 @@ async def show_appearance(ctx: PageContext, query: SettingsQuery) -> Response:
         saved=query.saved,
         look=look_of(cookies.get(LOOK_COOKIE, "")),
         schemes=schemes,
-        languages=[("browser", _("As the browser asks")), *LANGUAGES.items()],
+        languages=[("browser", _("Browser default")), *LANGUAGES.items()],
         language=chosen if chosen in LANGUAGES else "browser",
     )
 
@@ -78,17 +78,17 @@ class PostingForm(Form, frozen=True, kw_only=True):
 async def show_posting(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT) -> Response:
     _, member = ctx.words.text, ctx.member
     visibilities = (
-        (Visibility.PUBLIC, _("Everybody"), _("In public lists, under tags and in search")),
+        (Visibility.PUBLIC, _("Public"), _("In public timelines, tags and search")),
         (
             Visibility.UNLISTED,
-            _("Everybody, but quietly"),
-            _("Whoever has the link, and your followers; in no public list"),
+            _("Unlisted"),
+            _("Your followers and anyone with the link; not in public timelines"),
         ),
-        (Visibility.FOLLOWERS, _("Followers"), _("Those who follow you, and whoever is named")),
+        (Visibility.FOLLOWERS, _("Followers"), _("Your followers and the people you mention")),
     )
     known = {one.code: one.name for one in POST_LANGUAGES}
     own = member.default_language
-    languages = {"": _("The language of these pages"), **({own: own} if own and own not in known else {}), **known}
+    languages = {"": _("Interface language"), **({own: own} if own and own not in known else {}), **known}
     return await settings_page(
         ctx,
         "posting",
@@ -132,11 +132,11 @@ async def show_privacy(
     """Show the settings as they are or, after an error, as typed."""
     _, member = ctx.words.text, ctx.member
     places = (
-        (PlacePrecision.NONE, _("Not at all"), ""),
-        (PlacePrecision.KM10, _("To ten kilometres"), _("About the town")),
-        (PlacePrecision.KM, _("To a kilometre"), _("About the quarter")),
-        (PlacePrecision.M100, _("To a hundred metres"), _("About the street")),
-        (PlacePrecision.EXACT, _("Exactly"), _("The very spot, your home too")),
+        (PlacePrecision.NONE, _("Don't store"), ""),
+        (PlacePrecision.KM10, _("To 10 kilometers"), _("Town")),
+        (PlacePrecision.KM, _("To 1 kilometer"), _("Neighborhood")),
+        (PlacePrecision.M100, _("To 100 meters"), _("Street")),
+        (PlacePrecision.EXACT, _("Exactly"), _("Exact position, including your home")),
     )
     return await settings_page(ctx, "privacy", wrong=wrong, saved=query.saved, typed=typed or member, places=places)
 

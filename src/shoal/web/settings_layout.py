@@ -36,41 +36,48 @@ def groups_of(ctx: PageContext) -> tuple[SettingsGroup, ...]:
         return (browser,)
     invites = may_invite(writes.inviters, ctx.viewer)
     imports = archives is not None and archives.most_bytes > 0
-    invitations = Section("invitations", "send", _("Invitations"), _("Links by which others join"))
-    moving_in = Section("import", "upload", _("Move in"), _("Your posts from another network"))
+    invitations = Section("invitations", "send", _("Invitations"), _("Invite people with a link"))
+    moving_in = Section("import", "upload", _("Import"), _("Import posts from another network"))
     return (
         SettingsGroup(
             _("You"),
             (
-                Section("profile", "circle-user-round", _("Profile"), _("Name, pictures, a few words")),
-                Section("privacy", "lock", _("Privacy"), _("Who may follow you and find what you post")),
-                Section("posting", "square-pen", _("Posting"), _("How a new post begins")),
+                Section("profile", "circle-user-round", _("Profile"), _("Name, pictures and bio")),
+                Section("privacy", "lock", _("Privacy"), _("Who can follow you and find your posts")),
+                Section("posting", "square-pen", _("Posting"), _("Defaults for new posts")),
             ),
         ),
         SettingsGroup(
-            _("What you see"),
+            _("Content"),
             (
-                Section("ranking", "sliders-horizontal", _("Ranking"), _("What stands first in For you")),
-                Section("feedback", "thumbs-up", _("More and less"), _("What you asked more or less of")),
-                Section("filters", "funnel", _("Filters"), _("Words that you do not want to read")),
-                Section("people", "volume-x", _("Muted and blocked"), _("People whom you do not want to see")),
-                Section("notifications", "bell", _("Notifications"), _("Whose notifications reach you")),
+                Section("ranking", "sliders-horizontal", _("Ranking"), _("How For you is sorted")),
+                Section("feedback", "thumbs-up", _("Your feedback"), _("What you want to see more or less of")),
+                Section("filters", "funnel", _("Filters"), _("Hide posts with certain words")),
+                Section("people", "volume-x", _("Muted and blocked"), _("People you have muted or blocked")),
+                Section("notifications", "bell", _("Notifications"), _("Who can notify you")),
             ),
         ),
         browser,
         SettingsGroup(
             _("Account"),
             (
-                Section("password", "key-round", _("Password"), _("Choose another one")),
-                Section("passkeys", "smartphone", _("Passkeys"), _("Log in by a finger, a face or a key")),
-                Section("second_factor", "shield-check", _("Second factor"), _("A code besides the password")),
-                Section("email", "mail", _("E-mail address"), _("Where mail for you goes")),
+                Section("password", "key-round", _("Password"), _("Change your password")),
+                Section(
+                    "passkeys", "smartphone", _("Passkeys"), _("Log in with your fingerprint, face or security key")
+                ),
+                Section(
+                    "second_factor",
+                    "shield-check",
+                    _("Two-factor authentication"),
+                    _("A code in addition to the password"),
+                ),
+                Section("email", "mail", _("E-mail address"), _("Address for logging in and e-mail")),
                 Section("sessions", "laptop", _("Sessions and apps"), _("Where you are logged in")),
-                Section("contacts", "user-plus", _("Find friends"), _("Whom you follow on another network")),
+                Section("contacts", "user-plus", _("Find friends"), _("Find people you follow on other networks")),
                 *((invitations,) if invites else ()),
                 *((moving_in,) if imports else ()),
-                Section("archive", "archive", _("Your data"), _("Take everything with you")),
-                Section("account", "trash-2", _("Delete the account"), _("Leave, with all that is yours")),
+                Section("archive", "archive", _("Your data"), _("Download all your data")),
+                Section("account", "trash-2", _("Delete account"), _("Permanently delete your account and data")),
             ),
         ),
     )

@@ -68,7 +68,7 @@ async def sign_up(ctx: PageContext, asked: SignUpForm) -> Response:
     """Create an account. A member who needs no approval is logged in and redirected to the onboarding."""
     ctx.check_sent(asked)
     if asked.homepage:
-        unread = ctx.words.text("It seems that a program filled this in. If you are a person, please try once more.")
+        unread = ctx.words.text("This looks like an automated submission. If you are a person, please try again.")
         return await _form(ctx, asked, {"": unread})
     try:
         joining = Joining(
@@ -100,11 +100,11 @@ async def waiting(ctx: PageContext, _params: None) -> Response:
 
 async def unconfirmed(ctx: PageContext, _params: None) -> Response:
     """Show the page for members who must confirm their email address."""
-    return await page(ctx, "signup_confirm", title=ctx.words.text("Check your mail"))
+    return await page(ctx, "signup_confirm", title=ctx.words.text("Check your e-mail"))
 
 
 async def _form(ctx: PageContext, asked: SignUpForm, wrong: Wrong = RIGHT) -> Response:
-    title, settings = ctx.words.text("Join"), ctx.settings
+    title, settings = ctx.words.text("Sign up"), ctx.settings
     offer = None
     try:
         if asked.invite_code:
@@ -151,11 +151,11 @@ async def _wall(ctx: PageContext) -> list[WallPhoto]:
 def _rules(ctx: PageContext) -> dict[str, str]:
     _ = ctx.words.text
     return {
-        "username": _("A user name is made of the letters a to z, digits and the underscore, 30 at most."),
-        "email": _("This is no e-mail address. One looks like name@example.org."),
+        "username": _("Use up to 30 letters a to z, digits and underscores."),
+        "email": _("Enter a valid e-mail address, such as name@example.org."),
         "password": password_length(ctx),
-        "proof": _("Your device counted for too long, or for another name. Please try once more."),
-        "reason": _("This is too long: %(most)s characters at most.") % {"most": ctx.limits.reason},
+        "proof": _("The check of your device expired. Please try again."),
+        "reason": _("Too long: at most %(most)s characters.") % {"most": ctx.limits.reason},
     }
 
 

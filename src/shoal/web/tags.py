@@ -32,11 +32,11 @@ _LEAST = 1.5
 _LOUD = 0.4
 """Minimum fraction of a tag's uses by one member that is mentioned."""
 _TRENDS = {
-    Trend.UP: ("trending-up", "On the rise"),
-    Trend.MORE: ("trending-up", "A little livelier than its week"),
-    Trend.STEADY: ("chart-no-axes-column", "As lively as its week"),
-    Trend.LESS: ("chart-no-axes-column", "A little quieter than its week"),
-    Trend.DOWN: ("chart-no-axes-column", "Quieter than its week"),
+    Trend.UP: ("trending-up", "Trending"),
+    Trend.MORE: ("trending-up", "Slightly busier than usual"),
+    Trend.STEADY: ("chart-no-axes-column", "As busy as usual"),
+    Trend.LESS: ("chart-no-axes-column", "Slightly quieter than usual"),
+    Trend.DOWN: ("chart-no-axes-column", "Quieter than usual"),
 }
 
 
@@ -105,11 +105,11 @@ def _reasons(ctx: PageContext, tag: TagSummary) -> Iterator[str]:
     else:
         yield _("Not used since yesterday.")
     if tag.recent_uses > 1 and tag.members > 1 and tag.loudest >= _LOUD:
-        yield _("One of them is behind %(n)s %% of it, which counts for less.") % {"n": round(100 * tag.loudest)}
+        yield _("One person accounts for %(n)s %% of these uses, which count less.") % {"n": round(100 * tag.loudest)}
     if tag.rising:
-        yield _("That is more than its week lets one expect, so it is among the rising tags.")
+        yield _("That is more than usual for this week, so the tag is trending.")
     else:
-        yield _("That is no more than its week lets one expect, so it is not among the rising tags.")
+        yield _("That is not more than usual for this week, so the tag is not trending.")
 
 
 _ALIKE = 8

@@ -145,7 +145,7 @@ async def _home(ctx: PageContext, viewer: Member, query: BeforeQuery) -> Respons
         tab="latest",
         beginning=beginning,
         tabs=[] if ctx.partial else await home_tabs(ctx),
-        end=ctx.words.text("That is all that the people you follow have posted."),
+        end=ctx.words.text("You've seen all posts of the people you follow."),
     )
 
 
@@ -224,7 +224,7 @@ async def for_you(ctx: PageContext, query: RankedQuery) -> Response:
     posts = await _ranked(ctx, found.entries)
     following = ctx.url("/for-you", cursor=found.next) if found.next else ""
     _ = ctx.words.text
-    end = _("That is all for now.")
+    end = _("You're all caught up.")
     if ctx.partial:
         return part(ctx, "posts", posts=posts, next=following, end=end)
     return await page(
@@ -245,7 +245,7 @@ async def caught_up(ctx: PageContext, _params: None) -> Response:
     member, words = ctx.member, ctx.words
     found = await catch_up(ctx.reads, member.id, explain=True)
     quiet, best = [await _ranked(ctx, one) for one in (found.quiet, found.best)]
-    left_out = words.counted("%(n)s more post is in your home.", "%(n)s more posts are in your home.", found.left_out)
+    left_out = words.counted("%(n)s more post on Home.", "%(n)s more posts on Home.", found.left_out)
     return await page(
         ctx,
         "catch_up",
@@ -254,7 +254,7 @@ async def caught_up(ctx: PageContext, _params: None) -> Response:
         tabs=await home_tabs(ctx),
         quiet=quiet,
         best=best,
-        end=words.text("That is all since %(when)s.") % {"when": words.full(found.since)},
+        end=words.text("You've seen everything since %(when)s.") % {"when": words.full(found.since)},
         left_out=left_out if found.left_out else "",
     )
 

@@ -133,7 +133,7 @@ async def turn_off(ctx: PageContext, asked: TurnOff) -> Response:
 
 def _check_not_lent(ctx: PageContext) -> None:
     if ctx.member.id == ctx.app.demo_member:
-        raise NotAllowed(ctx.words.text("Everybody logs in as this member here: a code would shut the others out."))
+        raise NotAllowed(ctx.words.text("Two-factor authentication is disabled for the shared demo account."))
 
 
 async def _refused(
@@ -142,10 +142,10 @@ async def _refused(
     _ = ctx.words.text
     if isinstance(error, InvalidInput):
         known = {
-            "current_password": _("This is not your password."),
-            "code": _("This is not the code that the app shows now. Is the clock of your phone right?")
+            "current_password": _("Incorrect password."),
+            "code": _("Incorrect code. Check that the clock of your phone is right.")
             if field != "answer"
-            else _("This passkey is none of this account, or it took too long. Please try again."),
+            else _("This passkey does not belong to this account, or the request timed out. Try again."),
         }
         found = wrong_of(ctx.words, error, **known)
         fields = {"code": field, "current_password": "own_password" if field == "answer" else "current_password"}

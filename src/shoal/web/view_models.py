@@ -365,7 +365,7 @@ def _poll(ctx: PageContext, view: PollView) -> ShownPoll:
     )
     may_vote = not over and ctx.viewer is not None and view.choices is None and poll.owner_id != ctx.viewer.id
     voters = words.counted("%(n)s person voted", "%(n)s people voted", view.voters)
-    end = words.text("ended %(when)s") if over else words.text("until %(when)s")
+    end = words.text("expired %(when)s") if over else words.text("until %(when)s")
     return ShownPoll(
         poll.id, options, poll.multiple, may_vote, f"{voters} · {end % {'when': words.full(poll.expires_at)}}"
     )

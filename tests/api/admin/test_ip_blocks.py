@@ -143,7 +143,7 @@ def test_a_network_that_may_not_sign_up_may_do_all_else(w: World, boss: Someone)
     answer = sign_up(w, "dora", OUTSIDE)
     assert (answer.status_code, answer.json()["error"]) == (
         403,
-        "This server takes no new members from your network",
+        "This server does not accept new members from your network",
     )
     assert len(w.state().objects) == len(before) + 2, "an app and its token"
     assert sign_up(w, "eva", "198.51.100.1").status_code == 200

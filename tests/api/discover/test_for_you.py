@@ -94,7 +94,7 @@ def test_a_recipe_travels_as_a_link(shoal: World, scene: Scene) -> None:
     page = shoal.ask("GET", link.partition(".test")[2])
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert "0.123457" in page.text
-    assert "usually 2" in page.text
+    assert "default: 2" in page.text
     taken = shoal.json("PUT", RANKING, scene.ben, json={"link": link.replace("shoal.test", "elsewhere.example")})
     assert (taken["recipe"], taken["link"], taken["own"]) == (mine["recipe"], link, True)
     assert shoal.json("PUT", RANKING, scene.ben, json={"link": "friends=4"})["recipe"]["weights"]["friends"] == 4

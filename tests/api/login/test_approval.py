@@ -133,7 +133,7 @@ def test_only_who_waits_is_judged_and_a_suspension_is_no_way_in(w: World, mod: S
     ann = w.join("ann")
     for verb in ("approve", "reject"):
         answer = w.ask("POST", f"{ACCOUNTS}/{ann.id}/{verb}", mod)
-        assert (answer.status_code, answer.json()) == (403, {"error": "This member does not wait for approval"})
+        assert (answer.status_code, answer.json()) == (403, {"error": "This member is not pending approval"})
         assert w.ask("POST", f"{ACCOUNTS}/1/{verb}", mod).status_code == 404
     token = sign_up(w).json()["access_token"]
     (one,) = waiting(w, mod)

@@ -147,12 +147,12 @@ def test_a_member_is_sent_back_with_a_code_and_the_next_app_asks_no_password(
     name = member(url, keys)
     pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
     web.goto(page(url, keys, callback.address, state="here & there", **pkce))
-    assert "to let Tide into your account" in shown(web)
+    assert "to authorize Tide" in shown(web)
     log_in(web, name, "a wrong password")
     assert "The name or the password is wrong" in shown(web)
     assert web.locator("[name=username]").input_value() == name
     log_in(web, name)
-    assert "Let Tide into your account?" in shown(web)
+    assert "Authorize Tide?" in shown(web)
     press(web, "allow")
     expect(web).to_have_title("back")
     told = callback.told()
@@ -163,7 +163,7 @@ def test_a_member_is_sent_back_with_a_code_and_the_next_app_asks_no_password(
 
     other = app(url, callback.address, name="Ebb")
     web.goto(page(url, other, callback.address))
-    assert "Let Ebb into your account?" in shown(web)
+    assert "Authorize Ebb?" in shown(web)
     assert not web.locator("[name=password]").count()
     press(web, "allow")
     assert who(url, exchange(url, other, callback.told()["code"], callback.address)["access_token"]) == name

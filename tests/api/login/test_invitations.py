@@ -123,7 +123,7 @@ def test_who_may_invite_and_how_much_is_said_in_words() -> None:
     with world(invitations="staff") as w:
         ann, max_ = w.join("ann"), w.staff("max", Role.MODERATOR)
         answer = w.ask("POST", INVITES, ann, json={})
-        assert (answer.status_code, answer.json()["error"]) == (403, "You cannot invite others here")
+        assert (answer.status_code, answer.json()["error"]) == (403, "You cannot invite people to this server")
         told = [invited(w, max_, max_uses=0, expires_in=0)[key] for key in ("max_uses", "expires_at", "open")]
         assert told == [None, None, True]
         for wish in ({"max_uses": 101}, {"expires_in": 60}, {"max_uses": -1}, {"max_uses": "many"}):

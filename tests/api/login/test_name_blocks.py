@@ -24,7 +24,7 @@ def test_names_are_refused_whole_or_by_a_part_until_the_block_ends() -> None:
         page = (
             visitor(shoal)
             .open("/signup")
-            .press("Join", username="hateful", email="h@example.org", password="a long password", agreement="true")
+            .press("Sign up", username="hateful", email="h@example.org", password="a long password", agreement="true")
         )
         assert (page.status, "This name is kept" in page.text) == (422, True)
         for name in ("bosses", "harmless"):

@@ -44,13 +44,13 @@ def test_a_member_logs_in_lets_the_app_in_and_the_app_gets_a_token(shared: World
     client, visitor = Client(shared), Visitor(shared)
     page = visitor.open(client.query(state="a b&c", code_challenge=CHALLENGE, code_challenge_method="S256"))
     assert page.status_code == 200
-    assert "Log in to Shoal to let Tide into your account." in text_of(page)
+    assert "Log in to Shoal to authorize Tide." in text_of(page)
     wrong = visitor.press("login", username="ann", password="wrong")
     assert wrong.status_code == 422
-    assert "The name or the password is wrong" in text_of(wrong)
+    assert "Incorrect user name or password" in text_of(wrong)
     assert 'value="ann"' in wrong.text
     question = visitor.log_in("ann")
-    assert "Let Tide into your account?" in text_of(question)
+    assert "Authorize Tide?" in text_of(question)
     assert "@ann@shoal.test" in text_of(question) or "@ann@" in text_of(question)
     assert "post, like, share, follow" in text_of(question)
     assert "You will be sent to client.example" in text_of(question)
@@ -159,7 +159,7 @@ def test_an_app_without_an_address_has_its_code_shown(shared: World) -> None:
     assert code is not None
     assert client.exchange(code[1], redirect_uri=OUT_OF_BAND).status_code == 200
     visitor.open(client.query(redirect_uri=OUT_OF_BAND))
-    assert "The app was not let in" in visitor.press("deny").text
+    assert "The app was not authorized" in visitor.press("deny").text
     assert visitor.open(client.query(redirect_uri=OUT_OF_BAND, scope="nonsense")).status_code == 400
 
 
@@ -170,7 +170,7 @@ def test_the_next_app_need_only_be_let_in(shared: World) -> None:
     visitor.open(Client(shared).query())
     visitor.log_in("fay")
     other = Client(shared, name="Ebb")
-    assert "Let Ebb into your account?" in text_of(visitor.open(other.query()))
+    assert "Authorize Ebb?" in text_of(visitor.open(other.query()))
     assert other.exchange(visitor.allow()["code"]).status_code == 200
     assert "Log in to Shoal" in text_of(visitor.open(other.query(force_login="true")))
     visitor.open(other.query())
@@ -410,7 +410,7 @@ def test_a_browser_that_asks_too_often_reads_so_on_a_page() -> None:
         answer = visitor.press("login", username="ann", password="guess")
         assert answer.status_code == 429
         assert answer.headers["content-type"].startswith("text/html")
-        assert "That was a lot at once" in answer.text
+        assert "Too many requests" in answer.text
         assert int(answer.headers["retry-after"]) > 0
         assert answer.headers["x-ratelimit-remaining"] == "0"
 

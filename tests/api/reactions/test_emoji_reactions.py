@@ -129,7 +129,7 @@ def test_a_member_has_a_maximum_and_is_told_of_it(shoal: World, pair: tuple[Some
     answer = shoal.ask("PUT", f"/api/v1/statuses/{post}/react/{emoji[most]}", ben)
     assert (answer.status_code, answer.json()["error"]) == (
         422,
-        "Validation failed: You cannot put more than 8 emoji on a post",
+        "Validation failed: You can react to a post with at most 8 emoji",
     )
     assert len(react(shoal, ben, post, emoji[0])["reactions"]) == most
 

@@ -41,8 +41,8 @@ def test_whoever_posted_what_the_places_are_filled_best_first(
 @pytest.mark.parametrize(
     ("since", "left_out", "words"),
     [
-        (datetime(2026, 11, 23, 8, 5, tzinfo=UTC), 0, "That is all since 08:05 UTC."),
-        (datetime(2026, 11, 17, 20, tzinfo=UTC), 0, "That is all since Tuesday."),
+        (datetime(2026, 11, 23, 8, 5, tzinfo=UTC), 0, "You've seen everything since 08:05 UTC."),
+        (datetime(2026, 11, 17, 20, tzinfo=UTC), 0, "You've seen everything since Tuesday."),
         (
             datetime(2026, 11, 16, tzinfo=UTC),
             1,

@@ -12,8 +12,8 @@ from shoal.core.ranking.terms import TITLES, words_of
     ("name", "value", "words"),
     [
         ("friends", 1 - 2**-0.5, "someone you follow follows its author"),
-        ("friends", 0.5, "people you follow like it, or follow its author"),
-        ("friends", 1.0, "people you follow like it, or follow its author"),
+        ("friends", 0.5, "liked by people you follow"),
+        ("friends", 1.0, "liked by people you follow"),
         ("seen", 0.5, "you have seen it once"),
         ("seen", 0.875, "you have seen it 3 times"),
         ("seen", 1.0, "you have liked, shared, saved, commented on or reacted to it"),
@@ -21,12 +21,12 @@ from shoal.core.ranking.terms import TITLES, words_of
         ("freshness", 2**-3, "posted 3 days ago"),
         ("freshness", 1.0, "posted within the hour"),
         ("nearby", 0.5, "about 25 km from where you post"),
-        ("rising", 0.5, "one of its tags is used more than usual"),
-        ("velocity", 0.5, "more reactions than its author usually gets"),
+        ("rising", 0.5, "one of its tags is trending"),
+        ("velocity", 0.5, "more reactions than usual for its author"),
         ("common", 0.125, "followers or followed accounts in common"),
-        ("tags", -0.2, "you asked for less of its tags, or reported posts with them"),
+        ("tags", -0.2, "you asked to see less of its tags or reported posts with them"),
         ("author", 0.4, "you follow its author"),
-        ("quality", 0.9, "its pictures are described"),
+        ("quality", 0.9, "its pictures have descriptions"),
     ],
 )
 def test_reason_of_a_term_claims_no_more_than_its_value_proves(name: str, value: float, words: str) -> None:

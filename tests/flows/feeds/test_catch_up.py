@@ -136,7 +136,7 @@ async def test_who_is_muted_or_keeps_out_of_ranked_feeds_is_not_there() -> None:
         await shoal.settle()
         found = await ann.catch_up(days_ago(1))
         assert (everything(found), found.left_out) == (set(), 0)
-        assert found.words.startswith("That is all since ")
+        assert found.words.startswith("You've seen everything since ")
 
 
 @in_loop

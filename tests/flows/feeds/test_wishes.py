@@ -132,7 +132,7 @@ async def test_what_cannot_be_said_is_refused() -> None:
             await ann.more_like(secret)
         with pytest.raises(InvalidInput, match="your own posts are not ranked for you"):
             await ann.less_like(own)
-        with pytest.raises(InvalidInput, match="one of those of the post: sea"):
+        with pytest.raises(InvalidInput, match="must be a tag of the post: sea"):
             await ann.less_like(tagged, "sky")
         with pytest.raises(InvalidInput, match="none, as it has no tags"):
             await ann.less_like(own, "sky")

@@ -125,7 +125,7 @@ async def test_a_code_that_is_wrong_over_or_ended_is_of_no_use() -> None:
             with pytest.raises(InvalidInput, match="There is no such invitation"):
                 await joined(writes, code, "ben")
         await joined(later(writes, (_HOUR - 1) * 1_000), made.code, "ben")
-        with pytest.raises(InvalidInput, match="This invitation is over"):
+        with pytest.raises(InvalidInput, match="This invitation has expired"):
             await joined(later(writes, (_HOUR + 1) * 1_000), made.code, "cyd")
         with pytest.raises(NotFound):
             await eve.end_invitation(made)
@@ -186,7 +186,7 @@ async def test_the_setting_says_who_may_invite_and_whose_links_work() -> None:
             await invitations.create(off, mod.id)
         await invitations.create(staff, mod.id)
         for refusing, code in ((staff, hers.code), (off, theirs.code)):
-            with pytest.raises(InvalidInput, match="This invitation is over"):
+            with pytest.raises(InvalidInput, match="This invitation has expired"):
                 await invitations.offered(refusing, code)
         assert (await invitations.offered(staff, theirs.code)).inviter.id == mod.id
         assert (await invitations.offered(writes, hers.code)).invitation.id == hers.id
@@ -199,7 +199,7 @@ async def test_a_suspension_ends_invitations_for_good_and_leaving_only_for_the_t
         ann, ben = await shoal.register("ann", "a long password"), await shoal.register("ben", "a long password")
         hers, his = await ann.invite(), [await ben.invite() for _ in range(25)]
         await shoal.suspend(ben)
-        with pytest.raises(InvalidInput, match="This invitation is over"):
+        with pytest.raises(InvalidInput, match="This invitation has expired"):
             await invitations.offered(writes, his[0].code)
         await shoal.settle()
         await shoal.restore(ben)
@@ -207,7 +207,7 @@ async def test_a_suspension_ends_invitations_for_good_and_leaving_only_for_the_t
         assert (await store.assoc_count((ben.id,), (OWNS_INVITATION,)))[OWNS_INVITATION] == {}
         await ann.leave("a long password")
         await shoal.settle()
-        with pytest.raises(InvalidInput, match="This invitation is over"):
+        with pytest.raises(InvalidInput, match="This invitation has expired"):
             await invitations.offered(writes, hers.code)
         await shoal.come_back("ann", "a long password")
         assert (await invitations.offered(writes, hers.code)).invitation.id == hers.id

@@ -286,7 +286,7 @@ async def test_a_copy_of_a_passkey_is_refused_and_told() -> None:
                     await ann.log_in(count=count)
             await shoal.settle()
             told = office.take()
-            assert [mail.subject for mail in told] == ["A copy of a passkey of @ann was refused"] * 3
+            assert [mail.subject for mail in told] == ["A copied passkey of @ann was rejected"] * 3
             assert "“Phone”" in told[0].text
             # Of one answer that is sent several times at once, the others are used up, and no copies.
             answer = await ann.answer()
@@ -305,12 +305,12 @@ async def test_members_are_told_of_each_change_in_their_language() -> None:
         async with Shoal.open("memory://", mail=office.url) as shoal:
             ann = await owner(shoal)
             await shoal.settle()
-            assert [mail.subject for mail in office.take()] == ["@ann has a new passkey"]
+            assert [mail.subject for mail in office.take()] == ["New passkey for @ann"]
             await ann.handle.update_profile(default_language="de")
             added = await ann.add("Schlüssel", device=SoftDevice())
             await shoal.settle()
             (mail,) = office.take()
-            assert mail.subject == "@ann hat einen neuen Passkey"
+            assert mail.subject == "Neuer Passkey für @ann"
             assert "„Schlüssel“" in mail.text
             assert "„Schlüssel“" in mail.html
             await passkeys.remove(ann.writes, ann.handle.id, added.id, PASSWORD, "", HERE)

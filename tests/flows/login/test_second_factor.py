@@ -69,7 +69,7 @@ async def test_it_is_turned_on_and_off_by_password_and_code_alone() -> None:
             assert caught.value.field == field
         assert (await shoal.log_in("ann", PASSWORD)).id == ann.id
         recovery = await ann.turn_on_second_factor(PASSWORD, key, code_of(key, -1))
-        with pytest.raises(NotAllowed, match="on already"):
+        with pytest.raises(NotAllowed, match="already on"):
             await ann.turn_on_second_factor(PASSWORD, key, code_of(key))
         for password, code in (("wrong", recovery[0]), (PASSWORD, "000000")):
             with pytest.raises(InvalidInput):
@@ -140,10 +140,10 @@ async def test_the_owner_is_told_by_mail() -> None:
         async with Shoal.open("memory://", mail=office.url, base_url="https://sea.example.org") as shoal:
             ann, _, recovery = await guarded(shoal)
             await shoal.settle()
-            assert _subjects(office) == ["@ann has a second factor"]
+            assert _subjects(office) == ["Two-factor authentication is on for @ann"]
             await ann.turn_off_second_factor(PASSWORD, recovery[0])
             await shoal.settle()
-            assert _subjects(office) == ["@ann has no second factor any more"]
+            assert _subjects(office) == ["Two-factor authentication is off for @ann"]
 
 
 def _subjects(office: PostOffice) -> list[str]:

@@ -40,10 +40,10 @@ def test_files_are_sent_at_once_ordered_cropped_and_kept_with_the_draft_until_it
         files.set_input_files([file("wide.png"), file("tall.png", 40, 60), file("letter.png", data=b"Dear Ann")])
         expect(page.locator(".picture")).to_have_count(2)
         expect(page.get_by_role("alert")).to_contain_text("letter.png: The type of this file is not supported")
-        page.get_by_role("button", name="Leave it out").click()
+        page.get_by_role("button", name="Hide completely").click()
         words = page.get_by_label("Picture: description")
         words.nth(0).fill("A wide one")
-        page.get_by_role("button", name="Move this one later").first.press("Enter")
+        page.get_by_role("button", name="Move back").first.press("Enter")
         expect(words.nth(1)).to_have_value("A wide one")
         page.get_by_label("Text").press_sequentially("Low tide at the #har")
         page.get_by_role("option", name="#harbour").click()
@@ -51,7 +51,7 @@ def test_files_are_sent_at_once_ordered_cropped_and_kept_with_the_draft_until_it
         page.get_by_role("button", name="Crop and rotate").first.click()
         expect(page.locator("[data-cropper] .window")).to_have_attribute("style", re.compile("width: 100%"))
         page.get_by_role("button", name="1:1").click()
-        page.get_by_role("button", name="Use this").click()
+        page.get_by_role("button", name="Apply").click()
         expect(page.locator(".picture img").first).to_have_attribute("width", "40")
         assert hindrances(page) == []
         until(
@@ -60,11 +60,11 @@ def test_files_are_sent_at_once_ordered_cropped_and_kept_with_the_draft_until_it
             "JSON.parse(kept).fields?.some((one) => one[2] === 'Low tide at the #harbour '))",
         )
         page.reload()
-        expect(page.get_by_text("Your draft is back.")).to_be_visible()
+        expect(page.get_by_text("Draft restored.")).to_be_visible()
         expect(page.locator(".picture")).to_have_count(2)
         expect(words.nth(1)).to_have_value("A wide one")
         page.get_by_role("button", name="Post", exact=True).first.click()
-        page.get_by_role("button", name="Describe them").click()
+        page.get_by_role("button", name="Add descriptions").click()
         page.keyboard.type("A square one")
         page.get_by_role("button", name="Post", exact=True).first.click()
         page.wait_for_url("**/@ann/*")
@@ -92,7 +92,7 @@ def test_a_file_whose_connection_breaks_waits_to_be_tried_again(at: Stage, chrom
         composing(page, at)
         page.route("**/compose/files", lambda route: route.abort())
         page.locator("#files").set_input_files(file("one.png"))
-        expect(page.get_by_role("alert")).to_contain_text("The connection was lost on the way.")
+        expect(page.get_by_role("alert")).to_contain_text("The connection was lost.")
         page.unroute("**/compose/files")
         page.get_by_role("button", name="Try again").click()
         expect(page.locator(".picture")).to_have_count(1)
@@ -126,7 +126,7 @@ def test_a_place_is_set_by_a_click_on_the_map(at: Stage, chromium: Browser) -> N
         latitude, longitude = (float(page.get_by_label(name).input_value()) for name in ("Latitude", "Longitude"))
         assert abs(latitude - 60) < 1
         assert abs(longitude + 90) < 1
-        page.get_by_role("button", name="No place").click()
+        page.get_by_role("button", name="Remove place").click()
         expect(page.get_by_label("Latitude")).to_have_value("")
 
 

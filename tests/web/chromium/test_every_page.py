@@ -44,7 +44,7 @@ def subjects(at: Stage) -> Subjects:
     """Hal, who looks, and Ann, who has posted, commented and been liked."""
     hal, ann, ben = at.join("hal"), at.join("ann"), at.join("ben")
     sea = posted(at, ann, "Low tide at the #sea", 2)
-    posted(at, ann, "Nobody here yet", spoiler="Weather")
+    posted(at, ann, "No members found yet", spoiler="Weather")
     own = posted(at, hal, "My first #sea", 1)
     at.run(posts.update(at.network.writes, hal.id, own.id, Draft(text="My very first #sea", media=own.media)))
     for member in (hal, ben):

@@ -12,7 +12,7 @@ def _join(page: Page, name: str) -> None:
     page.get_by_label("E-mail address").fill(f"{name.lower()}@example.org")
     page.get_by_label("Password").fill("four words by chance")
     page.get_by_label("I will keep to the rules").check()
-    page.get_by_role("main").get_by_role("button", name="Join").click()
+    page.get_by_role("main").get_by_role("button", name="Sign up").click()
 
 
 def test_a_browser_proves_its_work_also_after_a_mistake(chromium: Browser) -> None:
@@ -22,7 +22,7 @@ def test_a_browser_proves_its_work_also_after_a_mistake(chromium: Browser) -> No
         _join(page, "ann")
         expect(page.get_by_text("This name is taken")).to_be_visible()
         _join(page, "Nia")
-        expect(page.get_by_role("heading", name="What do you like to look at?")).to_be_visible()
+        expect(page.get_by_role("heading", name="What are you interested in?")).to_be_visible()
 
 
 def test_without_scripts_the_form_asks_for_a_reason_and_somebody_lets_one_in(chromium: Browser) -> None:
@@ -30,4 +30,4 @@ def test_without_scripts_the_form_asks_for_a_reason_and_somebody_lets_one_in(chr
         page = nia.open("/signup")
         page.get_by_label("Why would you like to join?").fill("I like boats")
         _join(page, "nia")
-        expect(page.get_by_role("heading", name="Somebody will have a look")).to_be_visible()
+        expect(page.get_by_role("heading", name="Your sign-up is being reviewed")).to_be_visible()

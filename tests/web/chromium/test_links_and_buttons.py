@@ -146,7 +146,7 @@ def subjects(at: Stage) -> Subjects:
     at.run(posts.update(at.network.writes, hal.id, own.id, Draft(text="My very first #sea", media=own.media)))
     poll = PollDraft(options=("High", "Low"), seconds=86_400)
     at.run(posts.create(at.network.writes, ann.id, Draft(text="Which tide?", poll=poll)))
-    posted(at, ann, "Nobody here yet", spoiler="Weather")
+    posted(at, ann, "No members found yet", spoiler="Weather")
     for member in (hal, ben):
         at.run(reactions.like(at.network.writes, member.id, sea.id))
         at.run(posts.create(at.network.writes, member.id, Draft(text="I was there", parent_id=sea.id)))

@@ -78,7 +78,7 @@ def owner(
 def added(window: Screen, name: str = "My phone") -> Page:
     """Add a passkey by the page."""
     page = window.open(PATH)
-    page.get_by_label("Its name").fill(name)
+    page.get_by_label("Name").fill(name)
     page.get_by_label("Your password").fill(PASSWORD)
     page.get_by_role("button", name="Add a passkey").click()
     expect(page.get_by_text("Saved.")).to_be_visible()
@@ -125,11 +125,11 @@ def test_a_passkey_without_a_pin_counts_besides_the_password_alone(here: Stage, 
     with owner(here, chromium, "cat", verifies=False) as (window, _):
         page = window.open("/settings/second_factor")
         page.get_by_label("Your password").first.fill(PASSWORD)
-        page.get_by_role("button", name="Turn it on with a passkey").click()
+        page.get_by_role("button", name="Turn on with a passkey").click()
         expect(page.locator(".recovery-codes code")).to_have_count(10)
         logged_out(window)
         page = pressed(window)
-        expect(page.get_by_text("The device has not answered. You can try again.")).to_be_visible()
+        expect(page.get_by_text("Your device did not respond. Try again.")).to_be_visible()
         page.get_by_label("User name or e-mail address").fill("cat")
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in", exact=True).click()
@@ -148,7 +148,7 @@ def test_a_copied_passkey_is_refused_once_its_count_stays_behind(here: Stage, ch
         theirs = Device(thief)
         theirs.take(copied)
         page = pressed(thief)
-        expect(page.get_by_text("opens no account here")).to_be_visible()
+        expect(page.get_by_text("does not match an account")).to_be_visible()
         logged_out(window)
         pressed(window).wait_for_url(f"{here.url}/")
 
@@ -160,11 +160,11 @@ def test_a_removed_passkey_opens_nothing_any_more(here: Stage, chromium: Browser
         # The page before it asks for a password, too.
         expect(page.get_by_role("heading", name="My phone")).to_be_visible()
         page.get_by_label("Your password").fill(PASSWORD)
-        page.get_by_role("button", name="Remove it").click()
+        page.get_by_role("button", name="Remove").click()
         expect(page.get_by_text("Saved.")).to_be_visible()
         assert len(device.credentials) == 1, "the device does not know"
         logged_out(window)
-        expect(pressed(window).get_by_text("opens no account here")).to_be_visible()
+        expect(pressed(window).get_by_text("does not match an account")).to_be_visible()
 
 
 def test_two_browsers_have_a_passkey_each(here: Stage, chromium: Browser) -> None:
@@ -198,7 +198,7 @@ def test_where_no_passkey_can_be_made_the_page_says_so(chromium: Browser) -> Non
         with screen(by_address, chromium) as window:
             window.log_in("nora")
             page = window.open(PATH)
-            expect(page.get_by_text("This browser cannot make passkeys for this address.")).to_be_visible()
+            expect(page.get_by_text("This browser can't create passkeys for this address.")).to_be_visible()
             expect(page.get_by_role("button", name="Add a passkey")).to_have_count(0)
             # The page to log in has other ways, and says nothing.
             window.context.clear_cookies()
@@ -211,7 +211,7 @@ def test_a_member_without_a_passkey_on_the_device_is_told_so(here: Stage, chromi
         device.clear()
         logged_out(window)
         page = pressed(window)
-        expect(page.get_by_text("The device has not answered. You can try again.")).to_be_visible()
+        expect(page.get_by_text("Your device did not respond. Try again.")).to_be_visible()
         found = here.run(members.find(here.network.writes, "hal"))
         assert found is not None
 

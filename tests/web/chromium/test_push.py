@@ -33,8 +33,8 @@ def test_a_browser_subscribes_shows_what_comes_and_ends_it(chromium: Browser) ->
         app = App()
         page.add_init_script(f"({_SUBSCRIBED})({json.dumps(app.keys)})")
         page.goto(f"{at.url}/settings/notifications")
-        page.get_by_role("button", name="Tell me in this browser").click()
-        expect(page.get_by_role("button", name="Tell me no more")).to_be_visible()
+        page.get_by_role("button", name="Turn on push notifications").click()
+        expect(page.get_by_role("button", name="Turn off push notifications")).to_be_visible()
         key = at.network.server_key
         assert key is not None
         assert page.evaluate("asked.applicationServerKey") == key.public
@@ -71,6 +71,6 @@ def test_a_browser_subscribes_shows_what_comes_and_ends_it(chromium: Browser) ->
             page.wait_for_timeout(20)
         assert shown == ["ben likes your post", "Low tide", "7"]
 
-        page.get_by_role("button", name="Tell me no more").click()
-        expect(page.get_by_role("button", name="Tell me in this browser")).to_be_visible()
+        page.get_by_role("button", name="Turn off push notifications").click()
+        expect(page.get_by_role("button", name="Turn on push notifications")).to_be_visible()
         assert at.run(at.network.store.assoc_range(ann.id, PUSHES, Cursor(limit=9))) == []

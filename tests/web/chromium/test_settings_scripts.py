@@ -40,7 +40,7 @@ def test_the_preview_follows_a_slider_and_nothing_is_kept_before_it_is_saved(her
         page.keyboard.press("Home")
         expect(first).not_to_have_text("Wave number 0")
         expect(page.locator("output[for=reactions]")).to_have_text("\N{MINUS SIGN}10")
-        expect(page.get_by_label("The link to this recipe")).to_have_value(re.compile("reactions=-10&"))
+        expect(page.get_by_label("Link to this recipe")).to_have_value(re.compile("reactions=-10&"))
         expect(page.get_by_text("Not saved yet")).to_be_visible()
         page.reload()
         expect(first).to_have_text("Wave number 0")
@@ -51,13 +51,13 @@ def test_a_picture_is_moved_by_keys_and_cut_to_a_square(here: Stage, chromium: B
         page = ann.log_in("ann")
         with held(page, "picture"):
             page.goto(f"{here.url}/settings/profile")
-            page.get_by_label("Your picture").set_input_files(file("wide.png", 90, 30))
+            page.get_by_label("Profile picture").set_input_files(file("wide.png", 90, 30))
         dialog = page.get_by_role("dialog")
         expect(dialog).to_be_visible()
         page.keyboard.press("ArrowRight")
-        dialog.get_by_role("button", name="Use this").click()
+        dialog.get_by_role("button", name="Apply").click()
         expect(dialog).to_be_hidden()
-        size = page.get_by_label("Your picture").evaluate(
+        size = page.get_by_label("Profile picture").evaluate(
             "async (input) => { const image = await createImageBitmap(input.files[0]); return [image.width, image.height] }"
         )
         assert size == [30, 30]

@@ -77,20 +77,20 @@ def press(within: Page | Locator, name: str) -> None:
 def arrives(nia: Screen, way: Way) -> None:
     """Sign up, pick a tag, follow nobody yet, say a name, and come to the invitation to post."""
     page = nia.open("/")
-    main(page).get_by_role("link", name="Join").first.click()
+    main(page).get_by_role("link", name="Sign up").first.click()
     page.get_by_label("User name").fill("nia")
     page.get_by_label("E-mail address").fill("nia@example.org")
     page.get_by_label("Password").fill("four words by chance")
     page.get_by_label("I will keep to the rules").check()
-    press(main(page), "Join")
-    expect(page.get_by_role("heading", name="What do you like to look at?")).to_be_visible()
+    press(main(page), "Sign up")
+    expect(page.get_by_role("heading", name="What are you interested in?")).to_be_visible()
     main(page).get_by_text("#harbour").first.click()
     press(main(page), "Continue")
     expect(page.get_by_role("heading", name="People to follow")).to_be_visible()
     main(page).get_by_role("link", name="Continue").click()
     page.get_by_label("Name", exact=True).fill("Nia of the North")
     press(main(page), "Continue")
-    expect(page.get_by_role("heading", name="Post a first photo")).to_be_visible()
+    expect(page.get_by_role("heading", name="Post your first photo")).to_be_visible()
 
 
 def follows(one: Screen, name: str) -> None:
@@ -104,7 +104,7 @@ def posts_two_photos(nia: Screen, way: Way) -> str:
     page = nia.open("/compose")
     page.locator("#files").set_input_files(list(PHOTOS))
     if not way.scripts:
-        press(main(page), "Send them")
+        press(main(page), "Upload")
     words = page.get_by_label("Picture: description")
     expect(words).to_have_count(2)
     words.nth(0).fill("The sea, blue")
@@ -157,7 +157,7 @@ def reports(nia: Screen) -> None:
     page = nia.open("/@ann?show=posts")
     page.get_by_role("article").filter(has_text="Low tide").get_by_role("link", name="More").click()
     page.get_by_role("link", name="Report").first.click()
-    page.get_by_label("It is spam").check()
+    page.get_by_label("Spam").check()
     page.locator("#comment").fill("The same harbour again")
     press(main(page), "Send")
     expect(main(page)).to_contain_text("Thank you")
@@ -168,8 +168,8 @@ def moderates(chief: Screen) -> None:
     page = chief.open("/moderation")
     expect(main(page)).to_contain_text("The same harbour again")
     main(page).get_by_role("link", name="ann").first.click()
-    press(main(page), "Hide this post")
-    expect(main(page).get_by_role("button", name="Show this post again")).to_be_visible()
+    press(main(page), "Hide post")
+    expect(main(page).get_by_role("button", name="Unhide post")).to_be_visible()
     press(main(page), "Uphold")
     expect(main(page)).to_contain_text("Upheld")
 
@@ -177,9 +177,9 @@ def moderates(chief: Screen) -> None:
 def operates(boss: Screen) -> None:
     """Look at the figures and the data sources."""
     page = boss.open("/ops")
-    expect(main(page)).to_contain_text("Requests in ten minutes")
+    expect(main(page)).to_contain_text("Requests in 10 minutes")
     main(page).get_by_role("link", name="Data sources").click()
-    expect(page.get_by_role("heading", name="How evenly")).to_be_visible()
+    expect(page.get_by_role("heading", name="Distribution")).to_be_visible()
 
 
 def chooses_and_leaves(nia: Screen, way: Way) -> None:
@@ -187,7 +187,7 @@ def chooses_and_leaves(nia: Screen, way: Way) -> None:
     page = nia.open("/settings")
     main(page).get_by_role("link", name="Appearance").click()
     page.get_by_role("radio", name="Dark", exact=True).check()
-    page.get_by_label("Language of these pages").select_option("de")
+    page.get_by_label("Interface language").select_option("de")
     press(main(page), "Save")
     expect(page.locator("html")).to_have_attribute("lang", "de")
     page = nia.open("/settings")

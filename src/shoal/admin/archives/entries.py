@@ -34,8 +34,8 @@ _PIECE = 1 << 20
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Methods whose output `zipfile` bounds; for others, it decompresses all that it has read at once."""
 
-_DAMAGED = "file: this archive is damaged, or protected by a password: it cannot be read"
-_METHOD = "file: this archive is compressed in a way that is not read here: make it a ZIP with Deflate, as usual"
+_DAMAGED = "file: this archive is damaged or protected by a password"
+_METHOD = "file: this archive uses an unsupported compression: repack it as a ZIP with Deflate"
 _FAULTS = (
     gzip.BadGzipFile,
     zipfile.BadZipFile,

@@ -34,12 +34,10 @@ from shoal.media.confined import confine
 from shoal.multiprocess.frames import read_frame, write_frame
 
 _UNKNOWN = (
-    "file: no archive that can be read; send the ZIP of Mastodon, Instagram (as JSON), X or Shoal, pixelfed-statuses.json of"
+    "file: unknown archive format; upload the ZIP of Mastodon, Instagram (as JSON), X or Shoal, pixelfed-statuses.json of"
     " Pixelfed, or the CAR file of Bluesky"
 )
-_AS_PAGES = (
-    "file: this archive of Instagram has pages and no data: ask Instagram for it again, and choose JSON as its format"
-)
+_AS_PAGES = "file: this Instagram archive has HTML pages only: request it again from Instagram in JSON format"
 _HEAD = 4096
 
 

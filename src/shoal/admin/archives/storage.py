@@ -35,7 +35,7 @@ LOOKED_MS = 86_400_000
 _LEFT_OVER_MS = 3_600_000
 """Milliseconds after which the folder of an upload or removal by a killed process is removed."""
 _RETRY_SECONDS = 600.0
-_ALREADY = "file: an archive of yours is here already: discard it first"
+_ALREADY = "file: you have already uploaded an archive: discard it first"
 
 Phase = Literal["looking", "looked", "taking", "done", "failed"]
 WORK: tuple[Phase, ...] = ("looking", "taking")
@@ -95,7 +95,7 @@ class ArchiveShelf:
             if self.state(member_id) is not None:
                 raise InvalidInput(_ALREADY, field="file")
             if not self._has_room(now_ms()):
-                raise Unavailable("Many archives are being taken in; try again later", retry_after=_RETRY_SECONDS)
+                raise Unavailable("Many archives are being imported; try again later", retry_after=_RETRY_SECONDS)
             private_files.make_folder(arriving)
         state = ArchiveState(phase="looking", token=token, file=file, size=size, changed=now_ms())
         try:

@@ -32,9 +32,9 @@ _SWEEP_SECONDS = 3_600.0
 _MOST_ATTEMPTS = 5
 _UNPACKED = 4
 """Maximum size of an unpacked archive, as a multiple of the largest archive."""
-_INTERNAL = "the server met an error of its own; its log says which"
-_KILLED = "the server was stopped by force while it read this archive; discard it and send it again"
-_TOO_MANY_ATTEMPTS = "this archive was begun several times, and the server ended each time"
+_INTERNAL = "an internal error occurred; see the server's log"
+_KILLED = "the server was stopped while it read this archive; discard the archive and upload it again"
+_TOO_MANY_ATTEMPTS = "the import of this archive stopped several times together with the server"
 
 
 class ArchiveDesk(BackgroundWorker):

@@ -265,7 +265,7 @@ async def _renew_ticket(network: AnyNetwork, id_: int) -> None:
         now = now_ms()
         if isinstance(node, ScheduledPost) and now - node.at >= scheduled_posts.RETRIED_MS:
             # The author may not want the post published this late. Its ticket may belong to another object.
-            missed = Unfit("This post was not published at its time")
+            missed = Unfit("This post was not published on schedule")
             await scheduled_posts.keep_refused(network.writes, replace(node, ticket_id=0), missed, now)
             return
         batch = Batch(shard_of(id_))

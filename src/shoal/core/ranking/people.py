@@ -73,7 +73,7 @@ REASONS = (
     ),
     Term(
         "liked",
-        "the author whom the member cares about most",
+        "the member's favorite author",
         "affinity of the member to the author, 0 to 1",
         "the relevance feedback of Rocchio (1971), of authors instead of words",
     ),

@@ -230,7 +230,7 @@ def chosen(authors: Sequence[Hashable], quiet: Collection[Hashable], limit: int)
 
 
 def end_words(since: int, until: int, left_out: int) -> str:
-    """Return the closing text, such as "That is all since Tuesday."; times in Unix milliseconds, shown in UTC."""
+    """Return the closing text, such as "You've seen everything since Tuesday."; times in Unix milliseconds, shown in UTC."""
     moment = datetime.fromtimestamp(since / 1_000, UTC)
     days = until // _DAY_MS - since // _DAY_MS
     if days == 0:
@@ -240,6 +240,6 @@ def end_words(since: int, until: int, left_out: int) -> str:
     else:
         when = f"{moment.day} {moment:%B}"
     if not left_out:
-        return f"That is all since {when}."
+        return f"You've seen everything since {when}."
     more = "one more is" if left_out == 1 else f"{left_out:,} more are"
     return f"That is the best since {when}; {more} in your home timeline."

@@ -99,13 +99,13 @@ TERMS = (
     ),
     Term(
         "tags",
-        "the tags that the member cares about most",
+        "the member's favorite tags",
         "affinity of the member to the tags, -1 to 1",
         "the relevance feedback of Rocchio (1971), with inverse document frequency (Sparck Jones 1972)",
     ),
     Term(
         "author",
-        "the author whom the member cares about most",
+        "the member's favorite author",
         "affinity of the member to the author, -1 to 1",
         "the same, of authors instead of tags",
     ),
@@ -117,39 +117,39 @@ TERMS = (
     ),
     Term(
         "friends",
-        "many friends like it or follow its author",
+        "many friends like the post or follow the author",
         "1 - 2^-(friends who like or share it + friends who follow the author / 2)",
         "the probability that one of several independent reasons holds (the independent cascade of Goldenberg 2001)",
     ),
-    Term("rising", "one of its tags has grown sixteenfold", "min(1, log2(growth) / 4)", _SATURATION),
+    Term("rising", "the use of a tag grew sixteenfold", "min(1, log2(growth) / 4)", _SATURATION),
     Term(
         "velocity",
-        "64 times the reactions that its author's posts usually get, and now",
+        "64 times the author's usual number of reactions, right now",
         "min(1, max(0, log2((1 + recent) / (1 + usual)) / 6))",
         "the logarithm of the observed over the expected, with one added to each (Laplace). Recent are members who reacted,"
         " half as much for every six hours since; usual are the likes and shares of another post of the author",
     ),
     Term(
         "common",
-        "the same followers and followees",
+        "identical followers and followed accounts",
         "common / sqrt(members around the viewer * members around the author)",
         "the cosine of Salton (1983) of two sets of neighbours",
     ),
     Term(
         "seen",
-        "seen many times, or acted on",
+        "seen many times or already reacted to",
         "1 if the member has acted on it, else 1 - 2^-times",
         "the half-life of novelty: each time it is seen leaves half of what was new",
     ),
     Term(
         "freshness",
-        "new this moment",
+        "posted this moment",
         "2^-(age / half-life)",
         "exponential decay",
     ),
     Term(
         "quality",
-        "all pictures described, and a sentence besides",
+        "all pictures described, and at least a sentence of text",
         "described / 2 + min(1, words / 8) / 2; without media min(1, words / 8)",
         "our own: what makes a post readable for everybody, and more than a list of tags",
     ),
@@ -219,14 +219,14 @@ TITLES: Mapping[str, str] = {
     "reactions": "Likes and shares",
     "tags": "Tags you care about",
     "author": "People you care about",
-    "nearby": "Made near you",
+    "nearby": "Near you",
     "friends": "People you follow",
-    "rising": "Tags on the rise",
-    "velocity": "Getting more than usual now",
-    "common": "People in common with its author",
-    "seen": "Seen already",
+    "rising": "Trending tags",
+    "velocity": "Unusually popular right now",
+    "common": "People in common",
+    "seen": "Already seen",
     "freshness": "New",
-    "quality": "Described pictures, more than tags",
+    "quality": "Pictures have descriptions",
 }
 """Titles of the terms, for people. They are headings, and claim nothing about a post."""
 
@@ -261,30 +261,30 @@ def spoken(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
 
 
-_RISING = ReasonWords("one of its tags is used more than usual")
-_VELOCITY = ReasonWords("it is getting more reactions than its author usually gets")
+_RISING = ReasonWords("one of its tags is trending")
+_VELOCITY = ReasonWords("it gets more reactions than usual for its author")
 _COMMON = ReasonWords("you and its author have followers or followed accounts in common")
 _BY_VALUE: Mapping[str, tuple[float, ReasonWords, ReasonWords]] = {
     "tags": (
         0.0,
         ReasonWords("you follow, like, share or use its tags, or asked for more of them"),
-        ReasonWords("you asked for less of its tags, or reported posts with them"),
+        ReasonWords("you asked to see less of its tags or reported posts with them"),
     ),
     "author": (
         0.0,
-        ReasonWords("you follow its author, reacted to their posts, or asked for more of them"),
-        ReasonWords("you asked for less by its author, or reported posts by them"),
+        ReasonWords("you follow its author, reacted to their posts, or asked for more"),
+        ReasonWords("you asked to see less from its author or reported their posts"),
     ),
     # One followee who likes the post gives 1/2, one who follows its author less.
     "friends": (
         0.5,
-        ReasonWords("people you follow like it, or follow its author"),
+        ReasonWords("liked by people you follow"),
         ReasonWords("someone you follow follows its author"),
     ),
     "quality": (
         0.5,
-        ReasonWords("its pictures are described, or it says a whole sentence"),
-        ReasonWords("it says a few words"),
+        ReasonWords("its pictures have descriptions, or it has a full sentence of text"),
+        ReasonWords("it has some text"),
     ),
     "rising": (0.0, _RISING, _RISING),
     "velocity": (0.0, _VELOCITY, _VELOCITY),
@@ -301,7 +301,7 @@ def _reactions(number: int) -> ReasonWords:
 
 def _nearby(value: float, recipe: Recipe) -> ReasonWords:
     far = recipe.near_km * math.sqrt(max(0.0, 1.0 / value - 1.0))
-    return ReasonWords("made about %(n)s km from where you post", {"n": far})
+    return ReasonWords("about %(n)s km from where you post", {"n": far})
 
 
 def _seen(value: float, _recipe: Recipe) -> ReasonWords:

@@ -88,7 +88,7 @@ class MastodonArchive:
         self._prefix = prefix
         actor = document(entries, f"{prefix}actor.json", _ACTOR_BYTES, _Actor)
         if actor is None or not actor.id:
-            raise InvalidInput("file: actor.json of this archive is not of Mastodon's form", field="file")
+            raise InvalidInput("file: actor.json in this archive does not have Mastodon's format", field="file")
         self.account = actor.id
         """URL of the account's profile."""
 

@@ -81,7 +81,7 @@ class OwnExport:
         self._prefix = prefix
         profile = document(entries, f"{prefix}{PROFILE}", _PROFILE_BYTES, _ExportedProfile)
         if profile is None:
-            raise InvalidInput("file: profile.json of this export is not of the form of Shoal's", field="file")
+            raise InvalidInput("file: profile.json in this export does not have Shoal's format", field="file")
         self.account = profile.name
 
     def records(self) -> Iterator[ArchiveRecord]:
