@@ -52,7 +52,7 @@ def test_an_edit_narrows_the_visibility_and_never_widens_it(shared: World) -> No
     assert shared.ask("GET", path, ben).status_code == 404
     refused = shared.ask("PUT", path, ann, json={"shoal": {"visibility": "unlisted"}})
     assert refused.status_code == 422
-    assert "an edit can only narrow it" in refused.json()["error"]
+    assert "an edit can only reduce the visibility" in refused.json()["error"]
     assert shared.ask("PUT", path, ann, json={"shoal": {"visibility": "public"}}).status_code == 422
 
 

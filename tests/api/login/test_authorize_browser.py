@@ -149,7 +149,7 @@ def test_a_member_is_sent_back_with_a_code_and_the_next_app_asks_no_password(
     web.goto(page(url, keys, callback.address, state="here & there", **pkce))
     assert "to authorize Tide" in shown(web)
     log_in(web, name, "a wrong password")
-    assert "The name or the password is wrong" in shown(web)
+    assert "Incorrect user name or password" in shown(web)
     assert web.locator("[name=username]").input_value() == name
     log_in(web, name)
     assert "Authorize Tide?" in shown(web)

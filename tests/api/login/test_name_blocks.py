@@ -26,7 +26,7 @@ def test_names_are_refused_whole_or_by_a_part_until_the_block_ends() -> None:
             .open("/signup")
             .press("Sign up", username="hateful", email="h@example.org", password="a long password", agreement="true")
         )
-        assert (page.status, "This name is kept" in page.text) == (422, True)
+        assert (page.status, "This name is reserved" in page.text) == (422, True)
         for name in ("bosses", "harmless"):
             assert sign_up(shoal, **{**GOOD, "username": name, "email": f"{name}@example.org"}).status_code == 200
         assert shoal.run(members.register(shoal.network.writes, "boss")).name == "boss"

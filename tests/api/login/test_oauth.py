@@ -53,7 +53,7 @@ def test_a_member_logs_in_lets_the_app_in_and_the_app_gets_a_token(shared: World
     assert "Authorize Tide?" in text_of(question)
     assert "@ann@shoal.test" in text_of(question) or "@ann@" in text_of(question)
     assert "post, like, share, follow" in text_of(question)
-    assert "You will be sent to client.example" in text_of(question)
+    assert "You will be redirected to client.example" in text_of(question)
     answer = visitor.press("allow")
     assert answer.headers["location"].startswith(f"{CALLBACK}?")
     assert told(answer)["state"] == "a b&c"
@@ -210,7 +210,7 @@ def test_a_form_from_anywhere_else_does_nothing(shared: World) -> None:
         post(form_token[1], **{"Sec-Fetch-Site": "same-site"}),
     ):
         assert answer.status_code == 403
-        assert "This page is too old" in answer.text
+        assert "This page has expired" in answer.text
     visitor.web.cookies.delete("shoal_form")
     assert post(form_token[1]).status_code == 403
     assert shared.state() == before

@@ -106,8 +106,8 @@ def test_a_passkey_is_added_and_logs_in_without_a_password(here: Stage, chromium
         # The same device is added once.
         page.get_by_label("Your password").fill(PASSWORD)
         page.get_by_role("button", name="Add a passkey").click()
-        expect(page.get_by_text("The device has not answered")).to_be_visible()
-        page.get_by_role("link", name="Change My phone").click()
+        expect(page.get_by_text("Your device did not respond")).to_be_visible()
+        page.get_by_role("link", name="Edit My phone").click()
         expect(page.get_by_role("heading", name="My phone")).to_be_visible()
         logged_out(window)
         page = pressed(window, "/login?to=/settings/email")
@@ -133,7 +133,7 @@ def test_a_passkey_without_a_pin_counts_besides_the_password_alone(here: Stage, 
         page.get_by_label("User name or e-mail address").fill("cat")
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in", exact=True).click()
-        expect(page.get_by_text("Now a passkey of @cat")).to_be_visible()
+        expect(page.get_by_text("Use a passkey of @cat")).to_be_visible()
         page.get_by_role("button", name="Use a passkey").click()
         page.wait_for_url(f"{here.url}/")
 
@@ -156,7 +156,7 @@ def test_a_copied_passkey_is_refused_once_its_count_stays_behind(here: Stage, ch
 def test_a_removed_passkey_opens_nothing_any_more(here: Stage, chromium: Browser) -> None:
     with owner(here, chromium, "eva") as (window, device):
         page = window.page
-        page.get_by_role("link", name="Change My phone").click()
+        page.get_by_role("link", name="Edit My phone").click()
         # The page before it asks for a password, too.
         expect(page.get_by_role("heading", name="My phone")).to_be_visible()
         page.get_by_label("Your password").fill(PASSWORD)
@@ -220,7 +220,7 @@ def test_a_member_without_a_passkey_on_the_device_is_told_so(here: Stage, chromi
 def test_the_pages_can_be_used_by_everybody(here: Stage, chromium: Browser, dark: bool) -> None:
     with owner(here, chromium, f"ivy{dark:d}") as (window, _):
         pages = [window.page.url]
-        window.page.get_by_role("link", name="Change My phone").click()
+        window.page.get_by_role("link", name="Edit My phone").click()
         expect(window.page.get_by_role("heading", name="My phone")).to_be_visible()
         pages.append(window.page.url)
         for path in (*(url.removeprefix(here.url) for url in pages), "/settings/second_factor"):
