@@ -353,7 +353,7 @@ def test_check_text_with_any_line_ends_returns_line_feeds() -> None:
 
 @pytest.mark.parametrize("code", [0x0, 0x8, 0xB, 0x1B, 0xD800, 0xDFFF])
 def test_a_character_that_is_not_text_is_refused(code: int) -> None:
-    with pytest.raises(InvalidInput, match=rf"note has .* U\+{code:04X}") as caught:
+    with pytest.raises(InvalidInput, match=rf"note contains .* U\+{code:04X}") as caught:
         check_text(f"a{chr(code)}b", field="note", maximum=100)
     assert caught.value.field == "note"
 

@@ -119,7 +119,7 @@ def test_a_place_is_set_by_a_click_on_the_map(at: Stage, chromium: Browser) -> N
         page = ours.log_in("cyd")
         composing(page, at)
         page.get_by_text("Place", exact=True).click()
-        box = page.get_by_role("img", name="Map of the world").bounding_box()
+        box = page.get_by_role("img", name="World map").bounding_box()
         assert box is not None
         # A quarter from the left and a sixth from the top: 90 degrees west, 60 north.
         page.mouse.click(box["x"] + box["width"] / 4, box["y"] + box["height"] / 6)

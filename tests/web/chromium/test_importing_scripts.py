@@ -44,7 +44,7 @@ def test_an_archive_is_followed_until_it_was_taken_in(here: Stage, chromium: Bro
         expect(page.get_by_text("https://other.example/users/bob/statuses/2")).to_be_visible()
         page.get_by_label("Followers only").check()
         page.get_by_role("button", name="Import", exact=True).click()
-        expect(page.get_by_role("heading", name="Imported")).to_be_visible(timeout=60_000)
+        expect(page.get_by_role("heading", name="Imported", exact=True)).to_be_visible(timeout=60_000)
         clean(page)
         page.get_by_role("button", name="Import another archive").click()
         page.get_by_label("Your archive").set_input_files(made.zipped(tmp_path / "other.zip", {"a.txt": "nothing"}))

@@ -48,7 +48,7 @@ def test_a_like_answers_at_once_and_is_set_back_when_it_is_refused(at: Stage, ch
         page.route("**/act", lambda route: route.abort())
         like.click()
         expect(like).to_have_attribute("aria-pressed", "false")
-        expect(page.get_by_role("status")).to_contain_text("did not reach the server")
+        expect(page.get_by_role("status")).to_contain_text("Could not reach the server")
         # That the request was cut off is what the test did.
         ours.complaints.clear()
 

@@ -159,7 +159,7 @@ def reports(nia: Screen) -> None:
     page.get_by_role("link", name="Report").first.click()
     page.get_by_label("Spam").check()
     page.locator("#comment").fill("The same harbour again")
-    press(main(page), "Send")
+    press(main(page), "Submit report")
     expect(main(page)).to_contain_text("Thank you")
 
 
@@ -171,7 +171,7 @@ def moderates(chief: Screen) -> None:
     press(main(page), "Hide post")
     expect(main(page).get_by_role("button", name="Unhide post")).to_be_visible()
     press(main(page), "Uphold")
-    expect(main(page)).to_contain_text("Upheld")
+    expect(main(page)).to_contain_text("upheld")
 
 
 def operates(boss: Screen) -> None:

@@ -156,7 +156,7 @@ def test_the_password_asks_for_a_passkey_besides_once_that_is_the_second_factor(
     assert len(step["allowCredentials"]) == 1
     assert step["userVerification"] == "preferred"
     refused = send(other, "/login/code", "/login/code", code=device.answer(step, origin="http://elsewhere.test"))
-    assert (refused.status, "none of this account" in refused.text) == (422, True)
+    assert (refused.status, "does not belong to this account" in refused.text) == (422, True)
     answer = device.answer(question(other, "second"), verified=False)
     assert send(other, "/login/code", "/login/code", code=answer, to="/settings/email").path == "/settings/email"
     third = visitor(here)
