@@ -39,7 +39,7 @@ def test_a_home_is_by_time(store: Path) -> None:
 def test_a_ranked_feed_says_why(store: Path) -> None:
     shown = shoal(store, "feed", "ann", "--for-you", "--explain")
     assert shown.exit_code == 0
-    assert "friends: liked by people you follow" in " ".join(shown.output.split())
+    assert "friends: people you follow like it or follow its author" in " ".join(shown.output.split())
     assert "friends liked" in shown.output
     told = json.loads(shoal(store, "feed", "ann", "--for-you", "--explain", "--json").output)
     assert {line["author"] for line in told["lines"]} == {"ben", "cyd"}

@@ -22,7 +22,7 @@ _FULL_BAR = 4.0
 _PERSONAL = frozenset({"tags", "author", "nearby", "friends", "common", "rising", "velocity"})
 """Terms that are about the viewer, unlike freshness or likes in general."""
 _SOURCE_WORDS = {
-    Source.FOLLOWEES: "From someone you follow",
+    Source.FOLLOWEES: "From or shared by someone you follow",
     Source.FRIENDS_LIKED: "Liked by people you follow",
     Source.FRIENDS_SHARED: "Shared by people you follow",
     Source.FRIENDS_COMMENTED: "People you follow commented",
@@ -31,7 +31,7 @@ _SOURCE_WORDS = {
     Source.TAGS_LIKED: "You like one of the tags",
     Source.RISING: "Trending tag",
     Source.NEARBY: "Posted near you",
-    Source.AUTHORS_LIKED: "You often like this person's posts",
+    Source.AUTHORS_LIKED: "You liked this person's posts",
     Source.POPULAR: "Popular now",
     Source.EXPLORATION: "New, from someone you don't know yet",
 }

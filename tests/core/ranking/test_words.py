@@ -12,8 +12,8 @@ from shoal.core.ranking.terms import TITLES, words_of
     ("name", "value", "words"),
     [
         ("friends", 1 - 2**-0.5, "someone you follow follows its author"),
-        ("friends", 0.5, "liked by people you follow"),
-        ("friends", 1.0, "liked by people you follow"),
+        ("friends", 0.5, "people you follow like it or follow its author"),
+        ("friends", 1.0, "people you follow like it or follow its author"),
         ("seen", 0.5, "you have seen it once"),
         ("seen", 0.875, "you have seen it 3 times"),
         ("seen", 1.0, "you have liked, shared, saved, commented on or reacted to it"),

@@ -278,7 +278,7 @@ _BY_VALUE: Mapping[str, tuple[float, ReasonWords, ReasonWords]] = {
     # One followee who likes the post gives 1/2, one who follows its author less.
     "friends": (
         0.5,
-        ReasonWords("liked by people you follow"),
+        ReasonWords("people you follow like it or follow its author"),
         ReasonWords("someone you follow follows its author"),
     ),
     "quality": (
