@@ -20,4 +20,4 @@ def _every_id_has_its_own_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _no_backpressure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Accept posts however far deliveries are behind: tests post faster than a busy machine delivers."""
-    monkeypatch.setenv("SHOAL_MOST_BEHIND_SECONDS", "0")
+    monkeypatch.setattr("shoal.app.outboxes.refusal_limit", lambda settings: 0.0)

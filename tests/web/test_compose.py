@@ -87,7 +87,7 @@ def test_a_picture_without_a_description_is_asked_for_and_posted_all_the_same_if
     ben = member(here, "ben")
     page = visitor(here, "ben").open("/compose").press("Post", files=files("one.jpg"), text="Nothing said")
     assert page.status == 422
-    assert "One of the pictures has no description" in page.text
+    assert "One picture has no description" in page.text
     assert page.field("Text").text == "Nothing said"
     done = page.press("Post without descriptions")
     assert done.path == f"/@ben/{newest(here, ben).id}"

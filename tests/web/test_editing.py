@@ -194,4 +194,4 @@ def test_the_history_of_a_post_that_was_rewritten_over_and_over_is_shown_soon(he
     assert len(page.html.select(".wording")) == MOST_WORDINGS
     assert "Current version" in page.text
     assert "Original version" not in page.text
-    assert "Older wordings are not shown here" in page.text
+    assert "Older versions are not shown" in page.text

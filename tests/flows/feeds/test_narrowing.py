@@ -193,7 +193,9 @@ async def test_nothing_is_ever_made_wider(narrow: Visibility, wide: Visibility) 
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("low tide", visibility=narrow)
-        with pytest.raises(InvalidInput, match=f"only narrow it, and this post is {narrow} already") as refused:
+        with pytest.raises(
+            InvalidInput, match=f"an edit can only reduce the visibility, and this post is {narrow} already"
+        ) as refused:
             await ann.update(post, visibility=wide)
         assert refused.value.field == "visibility"
         assert (await ann.update(post, visibility=narrow)).version == 1
