@@ -28,7 +28,7 @@ from benchmarks.posting import Phase, full_speed, offered, open_bench
 from benchmarks.raw_sqlite import insert_posts
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors, real_graph
 from shoal.graph.schema import POSTED
-from shoal.timelines.contract import Seats
+from shoal.timelines.contract import Slots
 from shoal.timelines.memory import _reserve
 
 _FOLLOWERS = 403
@@ -39,7 +39,7 @@ class Outcome:
     """Results of the run that the raw engines are compared with."""
 
     phases: dict[str, Phase] = field(default_factory=dict)
-    audiences: list[Seats] = field(default_factory=list)
+    follower_set_cache: list[Slots] = field(default_factory=list)
     authors: list[int] = field(default_factory=list)
 
 
@@ -76,7 +76,7 @@ async def run(
         report.check("events that are left", await bench.network.store.backlog(), 0)
         report.check("deliveries that were written", bench.counted.written, bench.expected)
         outcome.authors = list(bench.next_authors(1_000 if report.quick else 30_000))
-        outcome.audiences = [await bench.audience(author) for author in outcome.authors]
+        outcome.follower_set_cache = [await bench.follower_set(author) for author in outcome.authors]
     return outcome
 
 
@@ -97,15 +97,15 @@ def copied(store: Path, path: Path) -> None:
     os.sync()
 
 
-def bare_ring(audiences: list[Seats], members: int, length: int) -> float:
+def bare_ring(follower_set_cache: list[Slots], members: int, length: int) -> float:
     """Return deliveries per second of a core that only writes these follower sets to a ring."""
     flat = _reserve(members * length)
     flat[:] = 1
     ring = BareRing(flat, members, length)
     started = time.thread_time()
-    for entry, audience in enumerate(audiences, 2):
-        ring.push(entry, audience)
-    return sum(map(len, audiences)) / (time.thread_time() - started)
+    for entry, follower_set in enumerate(follower_set_cache, 2):
+        ring.push(entry, follower_set)
+    return sum(map(len, follower_set_cache)) / (time.thread_time() - started)
 
 
 def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, rate: float | None) -> None:
@@ -165,7 +165,7 @@ def main() -> None:
         path, copy = place / "end_to_end.db", place / "end_to_end_raw.db"
         copied(store, path)
         outcome = uvloop.run(run(path, ids_of(names), degrees, authors, chosen, report))
-        ring = bare_ring(outcome.audiences, len(names), 800)
+        ring = bare_ring(outcome.follower_set_cache, len(names), 800)
         for name, phase in outcome.phases.items():
             copied(store, copy)
             sqlite = insert_posts(copy, outcome.authors, "x" * 102, phase.groups)

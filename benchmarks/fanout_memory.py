@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from benchmarks.measure import Report, huge_pages, parser, rss
 from shoal.core.ids import floor_at
 from shoal.graph.contract import Cursor
-from shoal.timelines.contract import Seats
+from shoal.timelines.contract import Slots
 from shoal.timelines.memory import MemoryTimelines
 
 _BLOCK = 2_000
@@ -39,12 +39,12 @@ async def fill(timelines: MemoryTimelines, members: int) -> None:
         await timelines.create(member(index))
         await timelines.fill(member(index), (), 0)
     for number, first in enumerate(range(0, members, _BLOCK)):
-        seats = timelines.seats([member(index) for index in range(first, min(first + _BLOCK, members))])
+        slots = timelines.slots([member(index) for index in range(first, min(first + _BLOCK, members))])
         for entry in range(1, timelines.length + number % _PHASES + 1):
-            await timelines.push(entry, seats)
+            await timelines.push(entry, slots)
 
 
-def audiences(members: int, posts: int, followers: int, seed: int) -> NDArray[np.int32]:
+def follower_set_cache(members: int, posts: int, followers: int, seed: int) -> NDArray[np.int32]:
     """Return the slots of each post's followers, distinct within a post, in random order."""
     rng = np.random.default_rng(seed)
     sets = np.empty((posts, followers), np.int32)
@@ -61,8 +61,8 @@ async def push_all(timelines: MemoryTimelines, sets: NDArray[np.int32], first_en
     """Push one post to each set; return the number of deliveries written and the CPU seconds of this thread."""
     written = 0
     started = time.thread_time()
-    for offset, seats in enumerate(sets):
-        written += await timelines.push(first_entry + offset, seats)
+    for offset, slots in enumerate(sets):
+        written += await timelines.push(first_entry + offset, slots)
     return written, time.thread_time() - started
 
 
@@ -74,20 +74,20 @@ class BareRing:
         self._length = length
         self._heads = np.zeros(rows, np.int32)
 
-    def push(self, entry: int, seats: Seats) -> None:
+    def push(self, entry: int, slots: Slots) -> None:
         """Append an entry to many rows."""
-        rows = seats.astype(np.intp)
-        slots = self._heads[rows]
-        self._flat[rows * self._length + slots] = entry
-        slots += 1
-        slots[slots == self._length] = 0
-        self._heads[rows] = slots
+        rows = slots.astype(np.intp)
+        offsets = self._heads[rows]
+        self._flat[rows * self._length + offsets] = entry
+        offsets += 1
+        offsets[offsets == self._length] = 0
+        self._heads[rows] = offsets
 
     def push_all(self, sets: NDArray[np.int32], first_entry: int) -> float:
         """Push one post to each set; return the CPU seconds."""
         started = time.thread_time()
-        for offset, seats in enumerate(sets):
-            self.push(first_entry + offset, seats)
+        for offset, slots in enumerate(sets):
+            self.push(first_entry + offset, slots)
         return time.thread_time() - started
 
 
@@ -111,12 +111,12 @@ async def verified(
     asked = np.zeros(len(timelines), bool)
     asked[readers] = True
     post, at = np.nonzero(asked[sets])
-    pushed: dict[int, list[int]] = {int(seat): [] for seat in readers}
-    for seat, number in zip(sets[post, at].tolist(), post.tolist(), strict=True):
-        pushed[seat].append(first_entry + number)
+    pushed: dict[int, list[int]] = {int(slot): [] for slot in readers}
+    for slot, number in zip(sets[post, at].tolist(), post.tolist(), strict=True):
+        pushed[slot].append(first_entry + number)
     right = 0
-    for seat, entries in pushed.items():
-        window = await timelines.read(member(seat), Cursor(limit=timelines.length))
+    for slot, entries in pushed.items():
+        window = await timelines.read(member(slot), Cursor(limit=timelines.length))
         ids = window.ids if window is not None else []
         ordered = all(newer > older for newer, older in itertools.pairwise(ids))
         right += ordered and len(ids) >= timelines.length - 1 and ids[: len(entries)] == entries[::-1]
@@ -131,7 +131,7 @@ async def run(members: int, length: int, posts: int, followers: int, rounds: int
     report.add("rows filled by push", members * length / (time.perf_counter() - started), "entries/s")
     report.add("memory, index included", (rss() - before) / (members * length), "bytes/entry")
     report.add("of it in huge pages", huge_pages() / max(1, rss() - before) * 100, "%")
-    sets = audiences(members, posts, followers, seed=1)
+    sets = follower_set_cache(members, posts, followers, seed=1)
     ring = BareRing(timelines._flat, members, length)
     now = floor_at(int(time.time() * 1000))
     ours: list[float] = []

@@ -124,9 +124,9 @@ async def run(path: Path, mail: str, acts: int, report: Report) -> None:
             report, "reset", raw, acts, lambda n: credentials.reset_password(writes, links[n], f"{_PASSWORD} again")
         )
         await network.settle(300)
-        assert network.effects.postman is not None
+        assert network.effects.mail_sender is not None
         # Mails per member: address confirmation, second factor, forgotten password twice, changed password.
-        report.check("mails taken", network.effects.postman.sent, 5 * acts)
+        report.check("mails taken", network.effects.mail_sender.sent, 5 * acts)
 
 
 async def _member(writes: Writes, n: int) -> Member:

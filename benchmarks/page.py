@@ -144,8 +144,10 @@ def headlines(results: Sequence[Result], rows: Sequence[Headline]) -> str:
 
 def _judged(results: Sequence[Result]) -> tuple[int, list[tuple[Result, Figure]]]:
     """Return the number of targets, and the figures that miss theirs."""
-    judged = [(result, figure) for result in results for figure in result.figures if figure.verdict]
-    return len(judged), [(result, figure) for result, figure in judged if not figure.verdict.endswith("met")]
+    list_changes = [(result, figure) for result in results for figure in result.figures if figure.verdict]
+    return len(list_changes), [
+        (result, figure) for result, figure in list_changes if not figure.verdict.endswith("met")
+    ]
 
 
 def _missed(results: Sequence[Result]) -> str:

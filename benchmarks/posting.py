@@ -28,7 +28,7 @@ from shoal.graph.contract import Job
 from shoal.library import Handle
 from shoal.outbox.runner import Runner
 from shoal.settings import Settings
-from shoal.timelines.contract import Seats, Timelines
+from shoal.timelines.contract import Slots, Timelines
 
 _TEXTS = [
     f"Low tide at harbour wall {number}: the boats lie on the sand and wait, and the light goes grey at six."
@@ -48,9 +48,9 @@ class Counted:
         self._timelines = timelines
         self.written = 0
         self.lags: list[float] = []
-        self.seats = timelines.seats
+        self.slots = timelines.slots
         self.length = timelines.length
-        self.seat_type = timelines.seat_type
+        self.slot_type = timelines.slot_type
         self.drop_idle = timelines.drop_idle
         self.clear = timelines.clear
         self.members = timelines.members
@@ -63,9 +63,9 @@ class Counted:
         self.floor = timelines.floor
         self.drop = timelines.drop
 
-    async def push(self, entry: int, seats: Seats) -> int:
+    async def push(self, entry: int, slots: Slots) -> int:
         """Push and count."""
-        written = await self._timelines.push(entry, seats)
+        written = await self._timelines.push(entry, slots)
         self.written += written
         self.lags.append(_age(entry))
         return written
@@ -114,9 +114,11 @@ class Bench:
         self._groups: list[int] = []
         self.durable = self.fanned_out = self.expected = 0
         self.counted = Counted(network.timelines)
-        assert network.reads.audiences is not None
-        self._audiences = network.reads.audiences
-        followers = PackedFollowers(network.store, self.counted, self._audiences, network.effects.loudness)
+        assert network.reads.follower_set_cache is not None
+        self._follower_set_cache = network.reads.follower_set_cache
+        followers = PackedFollowers(
+            network.store, self.counted, self._follower_set_cache, network.effects.high_fan_out_sources
+        )
         effects = dataclasses.replace(network.effects, timelines=self.counted, followers=followers)
         self.runner: Runner[Effects] = Runner(network.store, TABLE, effects, done=self._done)
         self.pressure = pressure_of(self.runner, network.search, network.settings)
@@ -144,10 +146,10 @@ class Bench:
         """Return the next authors to post."""
         return list(itertools.islice(self._authors, count))
 
-    async def audience(self, author: int) -> Seats:
+    async def follower_set(self, author: int) -> Slots:
         """Return a copy of the slots that a post of this author is pushed to."""
-        known = self._audiences.get(author)
-        return known.seats(0, len(known)).copy() if known is not None else np.empty(0, np.int32)
+        known = self._follower_set_cache.get(author)
+        return known.slots(0, len(known)).copy() if known is not None else np.empty(0, np.int32)
 
     async def post(self, phase: Phase, due: float) -> None:
         """Create a post by the next author; the response time is measured from `due`."""

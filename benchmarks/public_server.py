@@ -126,8 +126,8 @@ async def pushing(folder: Path, acts: int, report: Report) -> None:
 
 
 async def _messages(network: Network, url: str, acts: int, report: Report) -> None:
-    writes, courier = network.writes, network.effects.courier
-    assert courier is not None
+    writes, push_sender = network.writes, network.effects.push_sender
+    assert push_sender is not None
     await _bare_rate(url, 8)
     silent, told = [await members.register(writes, name) for name in ("silent", "told")]
     fans = [await members.register(writes, f"fan{number}") for number in range(acts)]
@@ -149,8 +149,8 @@ async def _messages(network: Network, url: str, acts: int, report: Report) -> No
     rate, plain_rate = [await _rate(network, fans, made[one.id][1]) for one in (told, silent)]
     report.add("likes at once with their messages", rate, "1/s", raw=plain_rate)
     report.add("bare requests of that size", await _bare_rate(url, acts), "1/s")
-    report.check("messages taken", sum(courier.outcomes.values()), 2 * acts)
-    report.check("messages put off", courier.put_off, 0)
+    report.check("messages taken", sum(push_sender.outcomes.values()), 2 * acts)
+    report.check("messages put off", push_sender.put_off, 0)
 
 
 async def _rate(network: Network, fans: Sequence[Member], post: int) -> float:

@@ -132,7 +132,7 @@ class Way:
         """Return the events per second that the relay alone sends to the broker."""
         await self.emit(events)
         began = time.perf_counter()
-        while await self.relay.turn():
+        while await self.relay.run_once():
             pass
         return events / (time.perf_counter() - began)
 
@@ -190,14 +190,14 @@ async def run(url: str, events: int, rounds: int, rate: int, seconds: float, rep
         relayed = await alone.relayed(events)
         ours.append((relayed, await way.together(events)))
     published, consumed = (statistics.median(side) for side in zip(*raw, strict=True))
-    in_turn = 1 / (1 / published + 1 / consumed)
+    serialized = 1 / (1 / published + 1 / consumed)
     relayed, together = (statistics.median(side) for side in zip(*ours, strict=True))
     report.add("events relayed, by a relay alone", relayed, "1/s", raw=published)
     await idle.close()
     taking = await RabbitOutbox.open(url, namespace="bench-relay")
     alone.outbox = taking
     report.add("jobs done, by a runner alone", await alone.worked(alone.emitted), "1/s", raw=consumed)
-    report.add("jobs relayed and done by one worker", together, "1/s", raw=in_turn)
+    report.add("jobs relayed and done by one worker", together, "1/s", raw=serialized)
     times = spread([value * 1000 for value in await way.paced(rate, seconds)])
     report.add(f"from commit to done at {rate:,}/s, median", times.median, "ms")
     report.add(f"from commit to done at {rate:,}/s, p99", times.p99, "ms")

@@ -188,7 +188,7 @@ async def fan_out(bench: Bench, url: str, rounds: int, turns: int, report: Repor
         await timelines.create(member)
         await timelines.fill(member, newest, 0)
     report.add("packed string, filled", bench.bytes_an_entry(), "bytes/entry")
-    order = [timelines.seats(random.Random(n).sample(bench.members, len(bench.members))) for n in range(8)]
+    order = [timelines.slots(random.Random(n).sample(bench.members, len(bench.members))) for n in range(8)]
     for n in range(_LENGTH // 2):
         await timelines.push(entry(_LENGTH + n), order[n % 8])
     report.add("packed string, in use", bench.bytes_an_entry(), "bytes/entry")
@@ -232,20 +232,20 @@ async def topped(bench: Bench, timelines: RedisTimelines, newest: int) -> int:
     return sum(page is not None and page.ids == [entry(newest)] for page in pages)
 
 
-async def others(bench: Bench, timelines: RedisTimelines, seats: Any, report: Report) -> None:
+async def others(bench: Bench, timelines: RedisTimelines, slots: Any, report: Report) -> None:
     """Measure everything except pushes of new entries to warm timelines."""
     started = time.perf_counter()
     for n in range(5):
-        await timelines.push(entry(-900_000 + n), seats)
-    report.add("pushes of old entries", 5 * len(seats) / (time.perf_counter() - started), "deliveries/s")
-    cold = timelines.seats([member + 1 for member in bench.members])
+        await timelines.push(entry(-900_000 + n), slots)
+    report.add("pushes of old entries", 5 * len(slots) / (time.perf_counter() - started), "deliveries/s")
+    cold = timelines.slots([member + 1 for member in bench.members])
     started = time.perf_counter()
     for n in range(5):
         await timelines.push(entry(50_000 + n), cold)
     report.add("pushes to the cold", 5 * len(cold) / (time.perf_counter() - started), "members/s")
     started = time.perf_counter()
-    await timelines.remove(entry(1), seats)
-    report.add("removals", len(seats) / (time.perf_counter() - started), "members/s")
+    await timelines.remove(entry(1), slots)
+    report.add("removals", len(slots) / (time.perf_counter() - started), "members/s")
     some = bench.members[: min(2_000, len(bench.members))]
     started = time.perf_counter()
     for member in some:
@@ -260,7 +260,7 @@ async def others(bench: Bench, timelines: RedisTimelines, seats: Any, report: Re
 
 async def longest(bench: Bench, timelines: RedisTimelines, report: Report) -> None:
     """Report the maximum CPU time of one call of each kind."""
-    full = timelines.seats(bench.members[:300])
+    full = timelines.slots(bench.members[:300])
     wide = [entry(40_000 + 7 * n) for n in range(_LENGTH)]
     kinds: dict[str, Callable[[int], Awaitable[object]]] = {
         "push to 300 members, 4 of them cut": lambda n: timelines.push(entry(70_000 + n), full),

@@ -78,7 +78,7 @@ WRITE_STAGES = (
         (
             "shoal.graph.sqlite",
             "shoal.graph.resolve",
-            "shoal.graph.contract.JudgedLists",
+            "shoal.graph.contract.ListChanges",
             "shoal.graph.payloads",
             "sqlite3",
         ),
@@ -108,7 +108,7 @@ CLUSTER_STAGES = (
             "shoal.graph.postgres",
             "shoal.graph.sharding",
             "shoal.graph.resolve",
-            "shoal.graph.contract.JudgedLists",
+            "shoal.graph.contract.ListChanges",
             "shoal.graph.payloads",
             "asyncpg",
         ),

@@ -121,7 +121,7 @@ class Bench:
         self.report = report
         self.server: Any = Redis.from_url(of.redis.url)
         self.followers, self.authors, self.follows = people(size)
-        self.settings: Settings = of.settings(run_consequences=False, loud_from=2 * size.followers)
+        self.settings: Settings = of.settings(run_consequences=False, high_fan_out_from=2 * size.followers)
         by_author: dict[int, int] = {}
         for follower, author in self.follows.tolist():
             by_author.setdefault(author, follower)

@@ -73,7 +73,7 @@ class Asked:
             asked.scripts += 1
             answer = run(nodes, *values, **more)
             # No request waits for the notification that its changes are complete.
-            return await (answer if values[1].name == "stamps.end" else asked._waiting(answer))
+            return await (answer if values[1].name == "versions.end" else asked._waiting(answer))
 
         async def statement(connections: ConnectionPool, *values: Any, **more: Any) -> Any:
             if not _COUNTING.get():
@@ -183,7 +183,7 @@ class Load:
         """Return a like of a random post."""
         member, (post, author) = self._member(), self._rng.choice(self._posts)
         batch = self._batch(member)
-        batch.assoc_add(member, LIKES, post, self._new_id(batch.shard), tally=author)
+        batch.assoc_add(member, LIKES, post, self._new_id(batch.shard), aggregate_id=author)
         return batch
 
     @property

@@ -166,8 +166,8 @@ def simulated(
         changes=0.0,
         returns=0.0,
         follows=float(degrees.mean()),
-        loud_followees=0.0,
-        audiences=classes(degrees, authors),
+        high_fan_out_followees=0.0,
+        author_classes=classes(degrees, authors),
         # Nothing arrives over HTTP, where requests wait for admission.
         at_work=0,
     )

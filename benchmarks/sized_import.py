@@ -37,7 +37,7 @@ async def _imported(settings: dict[str, Any], folder: Path) -> Imported:
     sources = Sources(members=folder / "members.csv", follows=folder / "follows.csv", posts=folder / "posts.jsonl")
     async with Shoal.open(store, media="memory://", **settings) as shoal:
         summary = await import_all(shoal.network, sources, Summary())
-    taken = {kind: tally.taken for kind, tally in summary.tallies.items()}
+    taken = {kind: aggregate_id.taken for kind, aggregate_id in summary.counts.items()}
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Imported(summary.way, taken, summary.seconds, time.process_time(), most)
 

@@ -24,7 +24,7 @@ import httpx
 
 import shoal
 from shoal import settings as configuration
-from shoal.admin.archives.storage import ArchiveShelf
+from shoal.admin.archives.storage import ArchiveStorage
 from shoal.app.network import Network, open_network
 from shoal.commands import members, oauth, posts, relationships
 from shoal.commands.posts import Draft
@@ -116,7 +116,7 @@ def _client(network: Network, folder: Path) -> httpx.AsyncClient:
         engines=network.engines,
         server_key=network.server_key,
         recorder=network.recorder,
-        archives=ArchiveShelf(folder, network.settings.max_archive_bytes),
+        archives=ArchiveStorage(folder, network.settings.max_archive_bytes),
     )
     return httpx.AsyncClient(transport=httpx.ASGITransport(build(app_parts)), base_url="http://shoal.test")
 

@@ -27,7 +27,7 @@ from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.graph.sqlite import SqliteGraph
 from tests.engines import dynamodb, postgres
 from tests.engines.pgbouncer import pooled
-from tests.stamps import LocalStamps
+from tests.version_tokens import LocalVersionTokens
 
 T = TypeVar("T")
 
@@ -139,7 +139,7 @@ class Backend:
 
     def __init__(self, name: str, folder: Path) -> None:
         started(name)
-        self._durable, shard_map, self._cached, tables, self._postgres, self._pooled, self._stamped = _KINDS[name]
+        self._durable, shard_map, self._cached, tables, self._postgres, self._pooled, self._version_key = _KINDS[name]
         self._folder = folder
         self._clock = Clock()
         self.owners = [int(store) for _, store in sorted(parse_shard_map(shard_map).items())]
@@ -157,7 +157,7 @@ class Backend:
         graph: Store = stores[0] if len(stores) == 1 else ShardedGraph(stores, self.owners)
         if self._cached:
             # So small that it forgets all the time.
-            graph = CachedGraph(graph, 8, stamps=LocalStamps() if self._stamped else None)
+            graph = CachedGraph(graph, 8, versions=LocalVersionTokens() if self._version_key else None)
         try:
             yield graph
         finally:
@@ -188,18 +188,18 @@ class Backend:
 
 
 async def begin(
-    graph: Store, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0
+    graph: Store, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, aggregate_id: int = 0
 ) -> None:
     """Commit the beginning of one association, on the shard of `id1`."""
     batch = Batch(shard_of(id1))
-    batch.assoc_add(id1, atype, id2, time, data, tally=tally)
+    batch.assoc_add(id1, atype, id2, time, data, aggregate_id=aggregate_id)
     await graph.commit(batch)
 
 
-async def end(graph: Store, id1: int, atype: AssocType, id2: int, time: int, *, tally: int = 0) -> None:
+async def end(graph: Store, id1: int, atype: AssocType, id2: int, time: int, *, aggregate_id: int = 0) -> None:
     """Commit the end of one association, on the shard of `id1`."""
     batch = Batch(shard_of(id1))
-    batch.assoc_del(id1, atype, id2, time, tally=tally)
+    batch.assoc_del(id1, atype, id2, time, aggregate_id=aggregate_id)
     await graph.commit(batch)
 
 
@@ -270,7 +270,7 @@ async def broken_promises(graph: Store) -> list[str]:
             live[id1, atype] = live.get((id1, atype), 0) + 1
     stored = {(id1, atype): n for id1, atype, n in await all_counts(graph)}
     complaints += [f"{pair} has {n} and counts {stored.get(pair)}" for pair, n in live.items() if stored.get(pair) != n]
-    untallied = [pair for pair in stored if not ASSOC_TYPES[pair[1]].tallied]
+    untallied = [pair for pair in stored if not ASSOC_TYPES[pair[1]].aggregated]
     complaints += [f"{pair} has none and counts {stored[pair]}" for pair in untallied if pair not in live]
     placed = [(row.id1, row.atype, row.time) for row in alive.values()]
     return complaints + await _miscounted_blocks(graph, placed)

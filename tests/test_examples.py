@@ -106,15 +106,15 @@ def test_a_bot_answers_each_mention_once_however_often_it_begins(tmp_path: Path,
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, installed: Installed) -> Iterator[str]:
+def archive_storage(tmp_path: Path, installed: Installed) -> Iterator[str]:
     """The address of a new swap shelf, which is served."""
     command = [installed.python, "-m", "flask", "--app", str(EXAMPLES / "swap"), "run", "--port", "0"]
     with _serving("flask", command, tmp_path) as url:
         yield url
 
 
-def test_a_shelf_shows_everybody_what_neighbours_give_away(shelf: str) -> None:
-    with _stranger(shelf) as ann, _stranger(shelf) as bob:
+def test_a_shelf_shows_everybody_what_neighbours_give_away(archive_storage: str) -> None:
+    with _stranger(archive_storage) as ann, _stranger(archive_storage) as bob:
         assert "Nothing yet" in bob.get("/").text
         assert ann.post("/enter", data={"name": "ann"}).status_code == 200
         assert "two &lt;b&gt; chairs" in ann.post("/offers", data={"text": "two <b> chairs #furniture"}).text
@@ -125,8 +125,8 @@ def test_a_shelf_shows_everybody_what_neighbours_give_away(shelf: str) -> None:
         assert "Nothing yet" in bob.get("/tags/books").text
 
 
-def test_a_shelf_tells_a_stranger_and_a_mistake_apart(shelf: str) -> None:
-    with _stranger(shelf) as eve:
+def test_a_shelf_tells_a_stranger_and_a_mistake_apart(archive_storage: str) -> None:
+    with _stranger(archive_storage) as eve:
         refused = eve.post("/offers", data={"text": "a lamp"})
         assert (refused.status_code, "say who you are first" in refused.text) == (403, True)
         assert eve.post("/enter", data={"name": "not a name"}).status_code == 422

@@ -92,8 +92,8 @@ def failing(times: int, word: str = "failed") -> Consequence[list[str]]:
 async def test_consequences_run_in_their_order_and_once() -> None:
     world = World({PostCreated: (saying("one"), saying("two"))})
     await world.emit(BIG)
-    assert await world.runner.turn() == 1
-    assert await world.runner.turn() == 0
+    assert await world.runner.run_once() == 1
+    assert await world.runner.run_once() == 0
     assert world.done == ["one", "two"]
     assert [job.event for job in world.finished] == [BIG]
     assert await world.graph.backlog() == 0
@@ -119,9 +119,9 @@ async def test_a_big_job_goes_on_from_its_mark_and_its_next_consequence_begins_a
 async def test_a_job_of_a_hundred_pages_does_not_hold_up_a_small_one() -> None:
     world = World({PostCreated: (paging("page", 100),), ShareCreated: (saying("small"),)}, batch=2)
     await world.emit(BIG)
-    await world.runner.turn()
+    await world.runner.run_once()
     await world.emit(SMALL)
-    await world.runner.turn()
+    await world.runner.run_once()
     assert world.done == ["page0", "page1", "small"]
     await world.runner.drain()
     assert len(world.done) == 101
@@ -141,7 +141,7 @@ async def test_a_failure_is_tried_again_later_and_ever_later() -> None:
     await world.emit(BIG)
     for moment, expected in [(0.0, 1), (0.9, 1), (1.1, 2), (3.0, 2), (3.2, 3)]:
         world.clock.now = moment
-        await world.runner.turn()
+        await world.runner.run_once()
         assert len(world.done) == expected, moment
     assert world.done == ["failed", "failed", "done"]
     assert await world.graph.backlog() == 0
@@ -151,9 +151,9 @@ async def test_a_failure_is_tried_again_later_and_ever_later() -> None:
 async def test_what_was_done_before_a_failure_is_not_done_again() -> None:
     world = World({PostCreated: (saying("first"), failing(1))})
     await world.emit(BIG)
-    await world.runner.turn()
+    await world.runner.run_once()
     world.clock.now = 2.0
-    await world.runner.turn()
+    await world.runner.run_once()
     assert world.done == ["first", "failed", "done"]
 
 
@@ -161,7 +161,7 @@ async def test_what_was_done_before_a_failure_is_not_done_again() -> None:
 async def test_a_failure_holds_up_no_other_job() -> None:
     world = World({PostCreated: (failing(9),), ShareCreated: (saying("other"),)})
     await world.emit(BIG, SMALL)
-    await world.runner.turn()
+    await world.runner.run_once()
     assert world.done == ["failed", "other"]
 
 
@@ -171,7 +171,7 @@ async def test_after_its_last_attempt_a_job_is_buried_with_its_error() -> None:
     await world.emit(BIG)
     for moment in (0.0, 10.0, 20.0, 30.0):
         world.clock.now = moment
-        await world.runner.turn()
+        await world.runner.run_once()
     assert world.done == ["failed"] * 3
     assert [(job.event, job.attempt, error) for job, error in await world.graph.buried()] == [
         (BIG, 3, "ValueError('failed')")
@@ -193,7 +193,7 @@ async def test_progress_forgives_earlier_failures() -> None:
     await world.emit(BIG)
     for moment in range(0, 100, 5):
         world.clock.now = float(moment)
-        await world.runner.turn()
+        await world.runner.run_once()
     assert world.done == [mark for mark in "01234" for _ in range(2)]
     assert await world.graph.buried() == []
 
@@ -203,9 +203,9 @@ async def test_a_job_whose_worker_died_is_given_again() -> None:
     world = World({PostCreated: (saying("done"),)})
     await world.emit(BIG)
     assert len(await world.graph.claim(10, lease=60.0)) == 1
-    assert await world.runner.turn() == 0
+    assert await world.runner.run_once() == 0
     world.clock.now = 61.0
-    assert await world.runner.turn() == 1
+    assert await world.runner.run_once() == 1
 
 
 @in_loop
@@ -293,7 +293,7 @@ async def test_requests_have_their_turn_between_jobs() -> None:
     world = World({PostCreated: (busy,)})
     await world.emit(BIG, BIG, BIG)
     asyncio.get_running_loop().call_soon(lambda: world.done.append("request"))
-    await world.runner.turn()
+    await world.runner.run_once()
     assert world.done[:2] == ["job", "request"]
 
 
@@ -333,7 +333,7 @@ async def test_jobs_that_are_behind_have_more_of_the_loop_than_requests(monkeypa
 
     others = asyncio.create_task(requests())
     await asyncio.sleep(0)
-    while await world.runner.turn():
+    while await world.runner.run_once():
         pass
     others.cancel()
     # Five shares, each of no more than 20 ms, and none of them ends where a claim does.
@@ -378,7 +378,7 @@ async def test_a_job_waits_for_a_store_that_is_down_for_as_long_as_it_takes() ->
     world = World({PostCreated: (need_a_store,)}, attempts=3)
     await world.emit(BIG)
     for _ in range(25):
-        await world.runner.turn()
+        await world.runner.run_once()
         world.clock.now += 1.1
     assert world.done == ["done"]
     assert await world.graph.buried() == []
@@ -398,7 +398,7 @@ async def test_a_job_whose_turn_has_not_come_waits_as_long_as_it_takes(caplog: p
     world = World({PostCreated: (need_a_turn,)}, attempts=3)
     await world.emit(BIG)
     for _ in range(25):
-        await world.runner.turn()
+        await world.runner.run_once()
         world.clock.now += 1.1
     assert world.done == ["done"]
     assert not caplog.records
@@ -413,7 +413,7 @@ async def test_jobs_that_wait_for_an_engine_that_is_down_log_one_line(caplog: py
     for _ in range(20):
         await world.emit(BIG)
     with caplog.at_level(logging.WARNING, logger="shoal.outbox.runner"):
-        await world.runner.turn()
+        await world.runner.run_once()
     assert caplog.messages == ["PostCreated 1 waits: the store cannot be reached"]
 
 
@@ -470,7 +470,7 @@ async def test_jobs_run_side_by_side_up_to_the_concurrency() -> None:
 async def test_without_a_start_a_turn_runs_a_claim_side_by_side() -> None:
     world = World({PostCreated: (paging("a", 3),), ShareCreated: (failing(1),)}, concurrency=4)
     await world.emit(BIG, SMALL, BIG)
-    assert await world.runner.turn() == 3
+    assert await world.runner.run_once() == 3
     world.clock.now = 2.0
     await world.runner.drain()
     assert sorted(world.done) == ["a0", "a0", "a1", "a1", "a2", "a2", "done", "failed"]
@@ -539,7 +539,7 @@ async def test_stop_waits_so_long_for_what_hangs_and_leaves_it_to_be_given_again
     assert await world.graph.backlog() == 2
     world.clock.now += 100.0
     table: Table = {PostCreated: (saying("again"),), ShareCreated: (saying("twice"),)}
-    await Runner(world.graph, table, world.done).turn()
+    await Runner(world.graph, table, world.done).run_once()
     assert (world.done.count("again"), world.done.count("twice"), await world.graph.backlog()) == (2, 0, 0)
 
 
@@ -645,11 +645,11 @@ async def test_a_job_whose_promise_is_broken_is_tried_again_and_buried_in_the_en
     await world.emit(BIG)
     # A store that is away is not the job's fault, however often; then it fails, and fails.
     for error in (Unavailable("away"), Unavailable("away"), ValueError("broken"), ValueError("broken")):
-        assert await world.runner.turn() == 1
+        assert await world.runner.run_once() == 1
         futures[-1].set_exception(error)
         await asyncio.sleep(0.01)
         world.clock.now += 10.0
-    assert await world.runner.turn() == 0
+    assert await world.runner.run_once() == 0
     assert [job.event for job, _ in await world.graph.buried()] == [BIG]
 
 
@@ -666,11 +666,11 @@ async def test_what_comes_after_a_promise_goes_on_and_the_job_is_done_when_all_a
 
     world = World({PostCreated: (promising(first, "told"), saying("pushed"), promising(last, "looked at"))})
     await world.emit(BIG)
-    await world.runner.turn()
+    await world.runner.run_once()
     assert world.done == ["told", "pushed", "looked at"]
     last.set_result(None)
     await asyncio.sleep(0)
-    await world.runner.turn()
+    await world.runner.run_once()
     assert (world.finished, await world.graph.backlog()) == ([], 1)
     first.set_result(None)
     await world.runner.drain()
@@ -692,7 +692,7 @@ async def test_a_broken_promise_is_made_again_whatever_came_after_it(also: Conse
     world = World({PostCreated: (saying("first"), told, also)})
     await world.emit(BIG)
     for _ in range(6):
-        await world.runner.turn()
+        await world.runner.run_once()
         world.clock.now += 10
         await asyncio.sleep(0)
     assert await world.graph.backlog() == 0

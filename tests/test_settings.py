@@ -59,6 +59,19 @@ def test_the_file_of_a_cluster_gives_the_same_settings(tmp_path: Path) -> None:
     assert msgspec.convert(tomllib.loads(path.read_text("utf-8")), Settings) == CHANGED
 
 
+def test_setting_with_its_old_name_is_accepted_unless_the_new_name_is_set_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load({"SHOAL_LOUD_FROM": "7000"}).high_fan_out_from == 7_000
+    Path("shoal.toml").write_text("loud_from = 8000")
+    assert load({}).high_fan_out_from == 8_000
+    with pytest.raises(
+        SettingsError, match="loud_from is the old name of high_fan_out_from: set only high_fan_out_from"
+    ):
+        load({"SHOAL_HIGH_FAN_OUT_FROM": "9000"})
+
+
 def test_a_secret_is_the_whole_of_its_file_but_one_newline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in SECRET:

@@ -339,7 +339,7 @@ class RollCall(Generic[T]):
         self._decoder = msgspec.msgpack.Decoder(kind)
         self._channel: AbstractChannel | None = None
         self._answers: asyncio.Queue[tuple[str | None, T]] = asyncio.Queue()
-        self._asking = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._questions = 0
         self._clock = clock
         self._silence = _Silence(0, 0.0, 0.0)
@@ -355,7 +355,7 @@ class RollCall(Generic[T]):
 
     async def take(self, expected: int) -> Roll[T]:
         """Query `expected` processes and return their replies; fewer if some are silent."""
-        async with self._asking:
+        async with self._lock:
             self._questions += 1
             question = str(self._questions)
             found: list[T] = []

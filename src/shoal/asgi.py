@@ -9,8 +9,8 @@ from urllib.parse import quote, urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shoal.admin.archives.storage import ArchiveShelf
-from shoal.admin.archives.worker import ArchiveDesk
+from shoal.admin.archives.storage import ArchiveStorage
+from shoal.admin.archives.worker import ArchiveWorker
 from shoal.app.paths import archives_folder
 from shoal.http.application import lifespan
 from shoal.library import Shoal
@@ -41,7 +41,7 @@ class _Mounted:
         self._shoal = shoal
         self._settings = shoal.network.settings
         self._apps: dict[str, ASGIApp] = {}
-        self._desk: ArchiveDesk | None = None
+        self._archive_worker: ArchiveWorker | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -69,7 +69,7 @@ class _Mounted:
                 engines=network.engines,
                 server_key=network.server_key,
                 recorder=network.recorder,
-                archives=self._shelf(),
+                archives=self._archive_storage(),
             )
         )
         self._shoal.closing.push_async_callback(app_context.close)
@@ -77,13 +77,13 @@ class _Mounted:
         # Whether browsers may use plain HTTP is up to the outer application: it concerns the whole host.
         return application(app_context, https=False)
 
-    def _shelf(self) -> ArchiveShelf:
-        if self._desk is None:
-            shelf = ArchiveShelf(archives_folder(self._settings), self._settings.max_archive_bytes)
-            self._desk = ArchiveDesk(self._shoal.network, shelf)
-            self._desk.start()
-            self._shoal.closing.push_async_callback(self._desk.stop)
-        return self._desk.shelf
+    def _archive_storage(self) -> ArchiveStorage:
+        if self._archive_worker is None:
+            archive_storage = ArchiveStorage(archives_folder(self._settings), self._settings.max_archive_bytes)
+            self._archive_worker = ArchiveWorker(self._shoal.network, archive_storage)
+            self._archive_worker.start()
+            self._shoal.closing.push_async_callback(self._archive_worker.stop)
+        return self._archive_worker.archive_storage
 
     def _root(self, scope: Scope) -> str:
         """Return the root of all URLs, without a trailing slash."""

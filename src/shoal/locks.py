@@ -81,7 +81,7 @@ class KeyedQueue:
         await cancel(*self._works)
 
 
-class NamedTurns:
+class KeyedLocks:
     """A lock per name. Unused locks take no memory."""
 
     def __init__(self) -> None:

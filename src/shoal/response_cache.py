@@ -35,7 +35,7 @@ from shoal.graph.cache.lru import Recent
 R = TypeVar("R")
 
 _MARK_BYTES = 8
-_STAMP_BYTES = 150
+_VERSION_BYTES = 150
 """Size of a version token with its dictionary entry."""
 _CHECK_BYTES = 1_000
 """Approximate size of a query and its result; most results are shared with the queried component."""
@@ -127,7 +127,7 @@ class ResponseCache(Generic[R]):
         if read.whole and now_ms() < read.until:
             response, size = self._prepare(response)
             marks = array("q", list(read.marks))
-            size += _MARK_BYTES * len(marks) + _STAMP_BYTES * len(read.stamps) + _CHECK_BYTES * len(read.checks)
+            size += _MARK_BYTES * len(marks) + _VERSION_BYTES * len(read.versions) + _CHECK_BYTES * len(read.checks)
             self._store(key, _Entry(response, marks, read.checks, read.until, since, 1 + size // 1024))
         return response
 

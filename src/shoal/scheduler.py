@@ -27,7 +27,7 @@ from shoal.core.email import Proof
 from shoal.core.errors import Conflict, ShoalError, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.ids import floor_at, milliseconds_of, now_ms, shard_of
-from shoal.core.model import App, Departure, Media, Poll, ScheduledPost
+from shoal.core.model import AccountDeletion, App, Media, Poll, ScheduledPost
 from shoal.graph import media as life
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Store
@@ -109,7 +109,7 @@ class Agenda(BackgroundWorker):
                 await oauth.drop_unused(self._writes, node)
             case IpBlock(ticket_id=ticket.id2):
                 await blocklists.expire_ip_block(self._writes, node)
-            case Departure(ticket_id=ticket.id2):
+            case AccountDeletion(ticket_id=ticket.id2):
                 await account_deletions.carry_out(self._writes, node)
             case Proof(ticket_id=ticket.id2):
                 await credentials.end(self._writes, node)

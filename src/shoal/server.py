@@ -33,7 +33,7 @@ from shoal.web.routes import no_page, pages
 
 __all__ = ["AppParts", "RunningApp", "SeveralProcesses", "application", "build", "listen", "serve"]
 
-_DRAWN = (MISSING_AVATAR, MISSING_HEADER)
+_DEFAULT_IMAGES = (MISSING_AVATAR, MISSING_HEADER)
 _GRACE_SECONDS = 10
 _BACKLOG = 2_048
 _FRAME_BYTES = 64 * 1024
@@ -67,7 +67,7 @@ class SeveralProcesses(Protocol):
         ...
 
 
-def _nothing_beside(_running: RunningApp) -> AbstractAsyncContextManager[None]:
+def _no_companion(_running: RunningApp) -> AbstractAsyncContextManager[None]:
     return contextlib.nullcontext()
 
 
@@ -90,7 +90,7 @@ def application(app_context: AppContext, *, https: bool, gate: Gate | None = Non
         gate=gate or _gate(app_context.settings),
         refusal=app_context.writes.pressure.refusal,
         websocket=Sockets(app_context),
-        cors_paths=(*CORS_PATHS, *_DRAWN),
+        cors_paths=(*CORS_PATHS, *_DEFAULT_IMAGES),
         guard=app_context.ip_guard,
         https=https,
         log_in=partial(logged_in, app_context),
@@ -129,13 +129,13 @@ async def serve(
     *,
     listener: socket.socket,
     ready: Callable[[str], None],
-    beside: Callable[[RunningApp], AbstractAsyncContextManager[object]] = _nothing_beside,
+    companion: Callable[[RunningApp], AbstractAsyncContextManager[object]] = _no_companion,
     several: SeveralProcesses | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, or until cancelled; requests in progress get ten seconds to end.
 
     `ready` is called with the root of all URLs once connections are accepted. The listener is closed at the end. The context of
-    `beside` is entered before the first request, and left after the last response. With `several` processes,
+    `companion` is entered before the first request, and left after the last response. With `several` processes,
     connections pass between them.
     """
     base_url = app_parts.base_url or app_parts.settings.base_url or _address(listener, app_parts.settings.host)
@@ -172,7 +172,7 @@ async def serve(
             async with (
                 counted.watching(),
                 app_context.ip_guard.watching(),
-                beside(running),
+                companion(running),
                 _met(several, server, app_context),
             ):
                 await _run(server, listener)

@@ -154,7 +154,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Maximum home timelines in memory, if `timelines` is `memory://`: 8 bytes per entry, so 6.4 KB each."""
     timeline_idle_days: Days = 14.0
     """Days without a read after which a home timeline is dropped."""
-    loud_from: Positive = 500_000
+    high_fan_out_from: Positive = 500_000
     """Number of followers above which a member's posts are pulled on read instead of pushed on write. Only followers with a
     timeline count, or all if processes share the timelines. Below half that number, they are pushed again."""
     object_cache: Positive = 100_000
@@ -207,6 +207,8 @@ _TABLES = {
     "recipe": "table",
 }
 """Settings that are JSON in the environment."""
+_RENAMED = {"loud_from": "high_fan_out_from"}
+"""Old spellings that are still accepted."""
 
 SECRET = ("store", "timelines", "broker", "tags", "search", "media", "mail", "push_key")
 """Settings that may hold a secret: keys, and URLs with passwords."""
@@ -223,6 +225,11 @@ class SettingsError(ValueError):
 def build(**values: Any) -> Settings:
     """Return settings with only these values; None is the default. Raises `SettingsError`."""
     given = {name: value for name, value in values.items() if value is not None}
+    for old, new in _RENAMED.items():
+        if old in given:
+            if new in given:
+                raise SettingsError(f"settings: {old} is the old name of {new}: set only {new}")
+            given[new] = given.pop(old)
     try:
         for name, what in _TABLES.items():
             # A store may also be a plain URL.
@@ -248,7 +255,7 @@ def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
     None does not override.
     """
     values: dict[str, Any] = _from_file(environ)
-    for name in Settings.__struct_fields__:
+    for name in (*Settings.__struct_fields__, *_RENAMED):
         if (text := environ.get(f"SHOAL_{name.upper()}")) is not None:
             values[name] = text
     values.update({name: secret_text(name, path) for name, path in secret_files(environ).items()})

@@ -169,10 +169,10 @@ def _no_interrupts() -> Iterator[None]:
 
 async def _each(things: Iterable[Any], act: Callable[[Any], Coroutine[Any, Any, T]]) -> list[T]:
     """Act on all things, up to `_AT_ONCE` concurrently, and return the results in order."""
-    turns = asyncio.Semaphore(_AT_ONCE)
+    limit = asyncio.Semaphore(_AT_ONCE)
 
     async def one(thing: Any) -> T:
-        async with turns:
+        async with limit:
             return await act(thing)
 
     return list(await asyncio.gather(*map(one, things)))

@@ -340,8 +340,8 @@ def _ours(folder: Path, name: str, settings: Settings, *options: str, **given: A
 
 def _serves(port: int) -> bool:
     with contextlib.suppress(OSError, http.client.HTTPException):
-        asking = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        with contextlib.closing(asking):
-            asking.request("GET", "/health")
-            return asking.getresponse().status == 200
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        with contextlib.closing(connection):
+            connection.request("GET", "/health")
+            return connection.getresponse().status == 200
     return False

@@ -66,7 +66,7 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A delivery to one of a few thousand warm timelines, which fit into the processor's caches."""
     delivery_far: Seconds
     """A delivery to one of hundreds of thousands of warm timelines, which do not."""
-    audience: Seconds
+    follower_set: Seconds = msgspec.field(name="audience")
     """A follower of an author without recent posts, whose follower set must be read from the graph."""
     index: Seconds
     """A post's row in the search index."""

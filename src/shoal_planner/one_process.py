@@ -94,11 +94,11 @@ def waiting_p99(busy: float, turn: float) -> float:
 
 LENGTH = 800
 """Entries of a timeline: the setting `timeline_length`."""
-LOUD_FROM = 500_000
-"""The setting `loud_from`."""
+HIGH_FAN_OUT_FROM = 500_000
+"""The setting `high_fan_out_from`."""
 _SOURCES = 500_000
 """Authors whose follower sets a process caches."""
-_SEAT_BYTES = 4
+_SLOT_BYTES = 4
 _CACHE_BYTES = 400e6
 """Decoded objects, counts and lists in memory: `object_cache`, and three times that."""
 _LISTED, _LISTS = 400_000, 30
@@ -121,7 +121,7 @@ def delivery(costs: OneProcess, warm: float) -> float:
 def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
     """Return the shape of a single process on the calibration's machine."""
     costs, machine = calibration.one_process, calibration.machine
-    load = load_of(of, LOUD_FROM, warm_only=True)
+    load = load_of(of, HIGH_FAN_OUT_FROM, warm_only=True)
     main, writer = main_thread(load, of, costs), writer_thread(load, costs)
     cores = main + writer + load.posts * costs.index_row
     memory = resident(costs, load.members, load.warm, LENGTH, of.follows)
@@ -151,13 +151,13 @@ def outside(load: Load) -> list[ShapePart]:
 def main_thread(load: Load, of: Assumptions, costs: OneProcess) -> float:
     forgotten = max(0.0, 1 - _SOURCES / max(1.0, load.authors))
     known = remembered(of.members * of.daily, of.follows)
-    each = delivery(costs, load.warm) + forgotten * costs.audience
+    each = delivery(costs, load.warm) + forgotten * costs.follower_set
     return costs.contention * (
         load.posts * (costs.request + costs.post + costs.job + costs.index)
         + load.deliveries * each
         + groups(load, costs) * (costs.group + costs.claim)
         + load.changes * (costs.request + costs.change)
-        + load.pages * (costs.request + page(costs, known) + load.loud_followees * costs.pull)
+        + load.pages * (costs.request + page(costs, known) + load.high_fan_out_followees * costs.pull)
         + load.returns * (costs.rebuild + of.follows * costs.rebuild_source)
     )
 
@@ -193,17 +193,17 @@ def _waits(load: Load, of: Assumptions, costs: OneProcess, main: float) -> Waits
     alone = costs.request + costs.post + costs.group + costs.sync + costs.store + costs.claim + costs.job
     alone += load.per_post * delivery(costs, load.warm)
     known = remembered(of.members * of.daily, of.follows)
-    shown = costs.request + page(costs, known) + load.loud_followees * costs.pull
+    shown = costs.request + page(costs, known) + load.high_fan_out_followees * costs.pull
     turn = _TURN + shown
     logged = (load.posts + load.changes) * costs.log + groups(load, costs) * costs.log_group
     held = logged / max(1.0, costs.log_size) * pause(costs)
     # Nothing is committed during a checkpoint: the 99th percentile meets it if checkpoints take a hundredth of the time.
     slow = pause(costs) * (1 - 0.01 / held) if held > 0.01 else 0.0
-    largest = max((one.followers for one in load.by_class if one.followers * of.warm <= LOUD_FROM), default=0.0)
+    largest = max((one.followers for one in load.by_class if one.followers * of.warm <= HIGH_FAN_OUT_FROM), default=0.0)
     return Waits(
         lag=alone + waiting(main, turn),
         lag_p99=max(alone - costs.sync + costs.sync_p99 + waiting_p99(main, turn), slow),
-        largest=alone + largest * of.warm * (delivery(costs, load.warm) + costs.audience) / max(0.05, 1 - main),
+        largest=alone + largest * of.warm * (delivery(costs, load.warm) + costs.follower_set) / max(0.05, 1 - main),
         page=shown + waiting(main, turn),
         page_p99=shown + waiting_p99(main, turn),
     )
@@ -216,7 +216,7 @@ def resident(costs: OneProcess, members: float, warm: float, length: float, foll
         costs.memory
         + _CACHE_BYTES * min(1.0, members / 100_000)
         + warm * (8 * length + costs.memory_warm)
-        + follows * warm * remembered * _SEAT_BYTES
+        + follows * warm * remembered * _SLOT_BYTES
     )
 
 

@@ -16,8 +16,8 @@ from shoal.core.placement import DATA_SOURCES
 from shoal_planner.calibration import SEARCH_ROW, Calibration, Shared
 from shoal_planner.one_process import (
     GIB,
+    HIGH_FAN_OUT_FROM,
     LENGTH,
-    LOUD_FROM,
     NAME,
     NetworkShape,
     ShapeLimit,
@@ -81,7 +81,7 @@ class Size(NamedTuple):
 def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None) -> NetworkShape:
     """Return the shape with the parts that the load needs, or with the given size."""
     costs = calibration.shared
-    load = load_of(of, LOUD_FROM, warm_only=False)
+    load = load_of(of, HIGH_FAN_OUT_FROM, warm_only=False)
     size = size or needed(load, of, costs)
     work = work_of(load, of, costs, size.web)
     memory, room = redis_memory(load, costs), of.headroom
@@ -142,13 +142,13 @@ def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
     # Deliveries attempted, including those to cold timelines; and those in lists too long to cache, read for each post.
     pushed = load.deliveries / of.warm if of.warm else 0.0
     long = load.posts * sum(
-        one.posts * one.followers for one in load.by_class if PAGE_FOLLOWERS < one.followers <= LOUD_FROM
+        one.posts * one.followers for one in load.by_class if PAGE_FOLLOWERS < one.followers <= HIGH_FAN_OUT_FROM
     )
     return BusyCores(
         web=load.posts * (costs.web_request + costs.web_post)
         + load.changes * (costs.web_request + costs.web_change)
         + load.pages * (costs.web_request + between(fresh, costs.web_page, costs.web_page_fresh))
-        + load.pages * load.loud_followees * costs.web_pull
+        + load.pages * load.high_fan_out_followees * costs.web_pull
         + load.returns * (costs.web_rebuild + of.follows * costs.web_rebuild_source),
         workers=(load.posts + load.changes) * costs.worker_job
         + pushed * costs.worker_delivery
@@ -190,7 +190,7 @@ def _waits(load: Load, costs: Shared, work: BusyCores, size: Size) -> Waits:
     alone = costs.commit + costs.arrival + TRIPS_OF_A_POST * LINK_SECONDS + push
     # The longest turns: for a worker a page of a long list, for a Redis a call with 300 keys.
     turns = ((web, page), (worker, costs.worker_job + push), (redis, 300 * costs.redis_delivery))
-    followers = max((one.followers for one in load.by_class if one.followers <= LOUD_FROM), default=0.0)
+    followers = max((one.followers for one in load.by_class if one.followers <= HIGH_FAN_OUT_FROM), default=0.0)
     one_by_one = followers * (costs.worker_delivery + costs.worker_read + costs.redis_delivery / size.redis)
     return Waits(
         lag=alone + sum(waiting(busy, turn) for busy, turn in turns),
@@ -293,7 +293,7 @@ def plan(of: Assumptions, prices: Prices, calibration: Calibration) -> Plan:
         assumptions=of,
         prices=prices,
         calibration=calibration.shown(),
-        load=load_of(of, LOUD_FROM, warm_only=False),
+        load=load_of(of, HIGH_FAN_OUT_FROM, warm_only=False),
         shape=shape,
         money=shape.money(prices),
         carried=carried(of, calibration),

@@ -13,7 +13,7 @@ import msgspec
 from shoal.charts import Chart, Colour, as_svg
 from shoal_planner import units
 from shoal_planner.calibration import Calibration
-from shoal_planner.one_process import LOUD_FROM, NAME, ShapePart
+from shoal_planner.one_process import HIGH_FAN_OUT_FROM, NAME, ShapePart
 from shoal_planner.plan import Plan, chosen
 from shoal_planner.plots import Axes, Landmark, PlotBar, PlotLine, bars, lines
 from shoal_planner.workload import Assumptions, Load, changed, load_of
@@ -85,8 +85,8 @@ def _load(plan: Plan) -> WordTable:
     rows += [
         ("deliveries of a post", units.number(load.per_post)),
         ("followers of the most-followed", units.people(load.largest)),
-        ("loud members", units.people(load.loud)),
-        ("loud members whom a reader follows", f"{load.loud_followees:.2g}"),
+        ("high fan-out members", units.people(load.high_fan_out)),
+        ("of them followed by a reader", f"{load.high_fan_out_followees:.2g}"),
         ("warm home timelines", units.people(load.warm)),
         ("follows", units.number(load.all_follows)),
         (f"posts after {plan.assumptions.years:g} years", units.number(load.all_posts)),
@@ -180,7 +180,7 @@ def charts(plan: Plan, calibration: Calibration) -> list[Chart]:
 
 def _load_chart(plan: Plan) -> Chart:
     loads = [
-        (members, load_of(changed(plan.assumptions, "members", members), LOUD_FROM, warm_only=False))
+        (members, load_of(changed(plan.assumptions, "members", members), HIGH_FAN_OUT_FROM, warm_only=False))
         for members in _sizes()
     ]
     drawn = [
@@ -189,7 +189,7 @@ def _load_chart(plan: Plan) -> Chart:
     axes = Axes("members", "a second, in the busiest hour", units.people, units.number)
     return lines(
         "Load against members",
-        "The busiest hour, when each member does what is assumed. Posts of loud members are not delivered but pulled.",
+        "The busiest hour, when each member does what is assumed. Posts of high fan-out members are pulled.",
         drawn,
         axes,
         marks=[Landmark(float(plan.assumptions.members), "this plan")],

@@ -194,9 +194,9 @@ class Load(msgspec.Struct, frozen=True):
     deliveries: float
     """Entries written to warm timelines, without posts of high fan-out members."""
     per_post: float
-    loud: float
+    high_fan_out: float
     """High fan-out members."""
-    loud_followees: float
+    high_fan_out_followees: float
     """Mean number of high fan-out followees of a reader."""
     largest: float
     """Followers of the most-followed member."""
@@ -212,13 +212,13 @@ class Load(msgspec.Struct, frozen=True):
     by_class: list[FollowerClass]
 
 
-def load_of(of: Assumptions, loud_from: float, *, warm_only: bool) -> Load:
-    """Compute the load. A member has high fan-out with more than `loud_from` followers, or warm followers with `warm_only`."""
+def load_of(of: Assumptions, high_fan_out_from: float, *, warm_only: bool) -> Load:
+    """Compute the load. More than `high_fan_out_from` followers (warm ones with `warm_only`) make a member high fan-out."""
     coming = of.members * of.daily
     counted = (of.warm or 1.0) if warm_only else 1.0
-    found = classes(of, loud_from / counted)
-    quiet = [one for one in found if one.followers * counted <= loud_from]
-    loud = [one for one in found if one.followers * counted > loud_from]
+    found = classes(of, high_fan_out_from / counted)
+    quiet = [one for one in found if one.followers * counted <= high_fan_out_from]
+    high_fan_out = [one for one in found if one.followers * counted > high_fan_out_from]
     per_post = of.warm * sum(one.posts * one.followers for one in quiet)
     rate = coming * of.busiest / DAY
     posts = rate * of.posts
@@ -234,8 +234,8 @@ def load_of(of: Assumptions, loud_from: float, *, warm_only: bool) -> Load:
         returns=of.members * of.returning * of.busiest / DAY,
         deliveries=posts * per_post,
         per_post=per_post,
-        loud=sum(one.members for one in loud),
-        loud_followees=sum(one.members * one.followers for one in loud) / of.members,
+        high_fan_out=sum(one.members for one in high_fan_out),
+        high_fan_out_followees=sum(one.members * one.followers for one in high_fan_out) / of.members,
         largest=max(one.followers for one in found),
         all_posts=coming * of.posts * days,
         all_follows=of.members * of.follows,

@@ -292,14 +292,14 @@ def _graphs(result: StudyResult) -> str:
 def _scheme_graphs(scheme: SchemeFigures) -> str:
     cards = "".join(
         f'<figure class="card" id="{level.graph}" style="margin:0"><h3>{level.graph}: {escape(GRAPHS[level.graph].shows)}</h3>'
-        f"<p>{escape(_judged(level))}</p>{level_plot(level, path)}{graph_table(level)}</figure>"
+        f"<p>{escape(_verdict_of_level(level))}</p>{level_plot(level, path)}{graph_table(level)}</figure>"
         for level, path in zip(scheme.levels, scheme.paths, strict=True)
     )
-    together = f"<p class='soft'>{escape(_judged_together(scheme))}</p>"
+    together = f"<p class='soft'>{escape(_verdict_of_scheme(scheme))}</p>"
     return f'<h3 class="scheme">{escape(scheme.title)}</h3>{together}<div class="cards">{cards}</div>'
 
 
-def _judged(level: LevelFigures) -> str:
+def _verdict_of_level(level: LevelFigures) -> str:
     if level.furthest > EVEN:
         mean = max(level.mean, 1)
         empty = f"; {level.empty} are empty" if level.empty else ""
@@ -312,7 +312,7 @@ def _judged(level: LevelFigures) -> str:
     return f"Even: no bucket is more than {percent(level.furthest)} from the mean, {chance}."
 
 
-def _judged_together(scheme: SchemeFigures) -> str:
+def _verdict_of_scheme(scheme: SchemeFigures) -> str:
     deepest = scheme.paths[-1]
     found = (
         f"All levels together make {deepest.buckets:,} directories of {deepest.mean:,.1f} members on average. They deviate by "

@@ -20,7 +20,7 @@ import pytest
 from PIL import Image
 
 from shoal import settings as configuration
-from shoal.admin.archives.storage import ArchiveShelf
+from shoal.admin.archives.storage import ArchiveStorage
 from shoal.app.network import Network, open_network
 from shoal.app.paths import archives_folder
 from shoal.app.shared import Several
@@ -110,7 +110,7 @@ class World:
             BASE,
             engines=network.engines,
             server_key=network.server_key,
-            archives=ArchiveShelf(archives_folder(network.settings), network.settings.max_archive_bytes),
+            archives=ArchiveStorage(archives_folder(network.settings), network.settings.max_archive_bytes),
         )
         self.app = build(self.app_parts)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)

@@ -76,13 +76,13 @@ def note(
     """Return an activity of the outbox that creates a note."""
     id_ = f"{ANN}/statuses/{109_000_000_000_000_000 + number}"
     published = published or f"{START + timedelta(minutes=number):%Y-%m-%dT%H:%M:%SZ}"
-    audience = {"to": [PUBLIC] if to is None else to, "cc": [FOLLOWERS] if cc is None else cc}
+    follower_set = {"to": [PUBLIC] if to is None else to, "cc": [FOLLOWERS] if cc is None else cc}
     return {
         "id": f"{id_}/activity",
         "type": "Create",
         "actor": ANN,
         "published": published,
-        **audience,
+        **follower_set,
         "object": {
             "id": id_,
             "type": "Note",
@@ -91,7 +91,7 @@ def note(
             "published": published,
             "url": f"{HOST}/@ann/{109_000_000_000_000_000 + number}",
             "attributedTo": ANN,
-            **audience,
+            **follower_set,
             "sensitive": False,
             "atomUri": id_,
             "inReplyToAtomUri": None,

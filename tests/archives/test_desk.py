@@ -19,8 +19,8 @@ from shoal import Shoal
 from shoal.admin.archives.importer import Space, import_archive
 from shoal.admin.archives.reader_process import ArchiveLimitsExceeded, ArchiveProcess, ProcessLimits
 from shoal.admin.archives.records import Omission
-from shoal.admin.archives.storage import ArchiveShelf, ArchiveState
-from shoal.admin.archives.worker import ArchiveDesk
+from shoal.admin.archives.storage import ArchiveState, ArchiveStorage
+from shoal.admin.archives.worker import ArchiveWorker
 from shoal.core.model import Visibility
 from tests.archives import made
 from tests.archives.test_import import of_mastodon, opened
@@ -29,16 +29,16 @@ from tests.running import in_loop
 MEBIBYTE = 1 << 20
 
 
-def shelf_with(folder: Path, owner: int, archive: Path, most_bytes: int = 1 << 30) -> ArchiveShelf:
-    shelf = ArchiveShelf(folder / "shelf", most_bytes)
+def shelf_with(folder: Path, owner: int, archive: Path, most_bytes: int = 1 << 30) -> ArchiveStorage:
+    archive_storage = ArchiveStorage(folder / "shelf", most_bytes)
     data = archive.read_bytes()
-    shelf.put(owner, archive.name, len(data), lambda target: shutil.copyfileobj(BytesIO(data), target))
-    return shelf
+    archive_storage.put(owner, archive.name, len(data), lambda target: shutil.copyfileobj(BytesIO(data), target))
+    return archive_storage
 
 
-def state_of(shelf: ArchiveShelf) -> ArchiveState:
-    (owner,) = shelf.members()
-    state = shelf.state(owner)
+def state_of(archive_storage: ArchiveStorage) -> ArchiveState:
+    (owner,) = archive_storage.members()
+    state = archive_storage.state(owner)
     assert state is not None
     return state
 
@@ -51,10 +51,10 @@ def of_zeros(path: Path, mebibytes: int) -> Path:
     return path
 
 
-async def ended_by_a_stop(shoal: Shoal, shelf: ArchiveShelf, posts: int) -> None:
+async def ended_by_a_stop(shoal: Shoal, archive_storage: ArchiveStorage, posts: int) -> None:
     """Work until so many posts are noted, and stop."""
-    working = asyncio.ensure_future(ArchiveDesk(shoal.network, shelf, noted_every=0.01).once())
-    while state_of(shelf).step != "posts" or state_of(shelf).done < posts:
+    working = asyncio.ensure_future(ArchiveWorker(shoal.network, archive_storage, noted_every=0.01).once())
+    while state_of(archive_storage).step != "posts" or state_of(archive_storage).done < posts:
         assert not working.done()
         await asyncio.sleep(0.01)
     working.cancel()
@@ -67,33 +67,36 @@ async def test_an_attempt_counts_that_gets_no_further_than_an_earlier_one(tmp_pa
     notes = [made.note(n, f"<p>Number {n}</p>") for n in range(3_000)]
     async with opened() as shoal:
         ann = await shoal.register("ann")
-        shelf = shelf_with(tmp_path, ann.id, made.zipped(tmp_path / "a.zip", made.mastodon_files(notes)))
-        await ArchiveDesk(shoal.network, shelf).once()
-        shelf.begin(ann.id, state_of(shelf).token, Visibility.PUBLIC)
-        shelf.note(ann.id, replace(state_of(shelf), attempts=4))
-        await ended_by_a_stop(shoal, shelf, 1)
-        first = state_of(shelf)
+        archive_storage = shelf_with(tmp_path, ann.id, made.zipped(tmp_path / "a.zip", made.mastodon_files(notes)))
+        await ArchiveWorker(shoal.network, archive_storage).once()
+        archive_storage.begin(ann.id, state_of(archive_storage).token, Visibility.PUBLIC)
+        archive_storage.note(ann.id, replace(state_of(archive_storage), attempts=4))
+        await ended_by_a_stop(shoal, archive_storage, 1)
+        first = state_of(archive_storage)
         assert first.attempts == 0
         assert first.furthest == first.done > 0
-        shelf.note(ann.id, replace(first, attempts=3, furthest=3_000, step="", done=0))
-        await ended_by_a_stop(shoal, shelf, 1)
-        assert (state_of(shelf).attempts, state_of(shelf).furthest) == (4, 3_000)
-        await ArchiveDesk(shoal.network, shelf).once()
-        assert (state_of(shelf).phase, state_of(shelf).attempts) == ("done", 0)
+        archive_storage.note(ann.id, replace(first, attempts=3, furthest=3_000, step="", done=0))
+        await ended_by_a_stop(shoal, archive_storage, 1)
+        assert (state_of(archive_storage).attempts, state_of(archive_storage).furthest) == (4, 3_000)
+        await ArchiveWorker(shoal.network, archive_storage).once()
+        assert (state_of(archive_storage).phase, state_of(archive_storage).attempts) == ("done", 0)
 
 
 @in_loop
 async def test_an_archive_that_fills_the_disk_is_given_up(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
-        shelf = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 64))
-        desk = ArchiveDesk(shoal.network, shelf, rest=0)
+        archive_storage = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 64))
+        archive_worker = ArchiveWorker(shoal.network, archive_storage, backoff_seconds=0)
         with files_of_at_most(32 * MEBIBYTE):
             for attempts in range(1, 5):
-                await desk.once()
-                assert (state_of(shelf).phase, state_of(shelf).attempts) == ("looking", attempts)
-            await desk.once()
-        assert (state_of(shelf).phase, state_of(shelf).error) == ("failed", "the disk has no room for the archive")
+                await archive_worker.once()
+                assert (state_of(archive_storage).phase, state_of(archive_storage).attempts) == ("looking", attempts)
+            await archive_worker.once()
+        assert (state_of(archive_storage).phase, state_of(archive_storage).error) == (
+            "failed",
+            "the disk has no room for the archive",
+        )
 
 
 @contextmanager
@@ -111,9 +114,9 @@ def files_of_at_most(size: int) -> Iterator[None]:
 async def test_what_a_member_sends_is_unpacked_to_a_few_times_what_they_may_send(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
-        shelf = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 5), MEBIBYTE)
-        await ArchiveDesk(shoal.network, shelf).once()
-        assert state_of(shelf).error == f"file: at most {4 * MEBIBYTE} bytes in a tar"
+        archive_storage = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 5), MEBIBYTE)
+        await ArchiveWorker(shoal.network, archive_storage).once()
+        assert state_of(archive_storage).error == f"file: at most {4 * MEBIBYTE} bytes in a tar"
 
 
 @in_loop
@@ -178,19 +181,19 @@ async def test_archive_process_exceeding_its_memory_is_refused(tmp_path: Path) -
 async def test_archive_read_when_the_server_was_killed_fails_at_the_next_start(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
-        shelf = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 2_048))
-        working = asyncio.ensure_future(ArchiveDesk(shoal.network, shelf).once())
-        while not state_of(shelf).step:  # noqa: ASYNC110  # a file says so
+        archive_storage = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 2_048))
+        working = asyncio.ensure_future(ArchiveWorker(shoal.network, archive_storage).once())
+        while not state_of(archive_storage).step:  # noqa: ASYNC110  # a file says so
             await asyncio.sleep(0.01)
-        killed = state_of(shelf)
+        killed = state_of(archive_storage)
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
-        shelf.note(ann.id, killed)
-        await ArchiveDesk(shoal.network, shelf).once()
-        assert (state_of(shelf).phase, state_of(shelf).attempts) == ("failed", 1)
-        assert "the server was stopped" in state_of(shelf).error
-        assert not shelf.archive(ann.id, killed.token).exists()
+        archive_storage.note(ann.id, killed)
+        await ArchiveWorker(shoal.network, archive_storage).once()
+        assert (state_of(archive_storage).phase, state_of(archive_storage).attempts) == ("failed", 1)
+        assert "the server was stopped" in state_of(archive_storage).error
+        assert not archive_storage.archive(ann.id, killed.token).exists()
 
 
 @in_loop
@@ -198,14 +201,14 @@ async def test_archive_read_when_the_server_was_stopped_is_read_after_the_next_s
     async with opened() as shoal:
         ann = await shoal.register("ann")
         notes = [made.note(n, f"<p>Number {n}</p>") for n in range(3_000)]
-        shelf = shelf_with(tmp_path, ann.id, made.zipped(tmp_path / "a.zip", made.mastodon_files(notes)))
+        archive_storage = shelf_with(tmp_path, ann.id, made.zipped(tmp_path / "a.zip", made.mastodon_files(notes)))
         for _ in range(7):
-            working = asyncio.ensure_future(ArchiveDesk(shoal.network, shelf).once())
-            while not state_of(shelf).step:  # noqa: ASYNC110  # a file says so
+            working = asyncio.ensure_future(ArchiveWorker(shoal.network, archive_storage).once())
+            while not state_of(archive_storage).step:  # noqa: ASYNC110  # a file says so
                 await asyncio.sleep(0.01)
             working.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await working
-            assert (state_of(shelf).phase, state_of(shelf).attempts) == ("looking", 0)
-        await ArchiveDesk(shoal.network, shelf).once()
-        assert state_of(shelf).phase == "looked"
+            assert (state_of(archive_storage).phase, state_of(archive_storage).attempts) == ("looking", 0)
+        await ArchiveWorker(shoal.network, archive_storage).once()
+        assert state_of(archive_storage).phase == "looked"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from shoal.admin.archives.storage import KEPT_MS, MOST, ArchiveShelf
-from shoal.admin.archives.worker import ArchiveDesk
+from shoal.admin.archives.storage import KEPT_MS, MOST, ArchiveStorage
+from shoal.admin.archives.worker import ArchiveWorker
 from shoal.commands import members
 from shoal.core.audit import AuditVerb
 from shoal.core.ids import now_ms
@@ -38,21 +38,21 @@ def ann(here: World) -> Visitor:
     return visitor(here, "ann")
 
 
-def shelf_of(here: World) -> ArchiveShelf:
+def shelf_of(here: World) -> ArchiveStorage:
     assert here.app_parts.archives is not None
     return here.app_parts.archives
 
 
 def place_of(here: World) -> Path:
     """Return the folder of the only archive."""
-    shelf = shelf_of(here)
-    (owner,) = shelf.members()
-    return shelf.archive(owner, "").parent
+    archive_storage = shelf_of(here)
+    (owner,) = archive_storage.members()
+    return archive_storage.archive(owner, "").parent
 
 
 def work(here: World) -> None:
     """Do what there is to do about archives."""
-    here.run(ArchiveDesk(here.network, shelf_of(here)).once())
+    here.run(ArchiveWorker(here.network, shelf_of(here)).once())
     here.settle()
 
 
@@ -127,15 +127,15 @@ def test_an_archive_may_be_discarded_while_it_is_worked_on(here: World, ann: Vis
     sent(ann, made.zipped(tmp_path / "a.zip", made.mastodon_files(notes)).read_bytes())
     work(here)
     ann.open(PATH).press("Import")
-    desk = ArchiveDesk(here.network, shelf_of(here))
+    archive_worker = ArchiveWorker(here.network, shelf_of(here))
 
     async def stopped() -> None:
-        working = asyncio.ensure_future(desk.once())
-        shelf = shelf_of(here)
-        owner = shelf.members()[0]
-        while (state := shelf.state(owner)) is not None and not (state.step == "posts" and state.done):  # noqa: ASYNC110  # a file says so
+        working = asyncio.ensure_future(archive_worker.once())
+        archive_storage = shelf_of(here)
+        owner = archive_storage.members()[0]
+        while (state := archive_storage.state(owner)) is not None and not (state.step == "posts" and state.done):  # noqa: ASYNC110  # a file says so
             await asyncio.sleep(0.01)
-        shelf.discard(owner)
+        archive_storage.discard(owner)
         await working
 
     here.run(stopped())
@@ -178,44 +178,44 @@ def test_an_archive_larger_than_is_allowed_is_refused_before_it_is_read(tmp_path
 
 
 def test_the_shelf_is_bounded_and_what_nobody_asks_for_is_swept(here: World, tmp_path: Path) -> None:
-    shelf = shelf_of(here)
+    archive_storage = shelf_of(here)
     for owner in range(1, MOST + 1):
-        shelf.put(owner, "a.zip", 1, lambda target: None)
+        archive_storage.put(owner, "a.zip", 1, lambda target: None)
     page = sent(visitor(here, "ann"), b"one more")
     assert (page.status, "Many archives are being imported" in page.text) == (503, True)
-    shelf.sweep(now_ms() + 2 * KEPT_MS)
-    assert len(shelf.members()) == MOST
+    archive_storage.sweep(now_ms() + 2 * KEPT_MS)
+    assert len(archive_storage.members()) == MOST
     # They are nobody's.
-    here.run(ArchiveDesk(here.network, shelf).sweep())
-    assert shelf.members() == []
+    here.run(ArchiveWorker(here.network, archive_storage).sweep())
+    assert archive_storage.members() == []
     ann = visitor(here, "ann")
     sent(ann, b"unknown archive")
     work(here)
-    shelf.sweep(now_ms() + KEPT_MS - 60_000)
-    assert len(shelf.members()) == 1
-    shelf.sweep(now_ms() + KEPT_MS + 60_000)
-    assert shelf.members() == []
+    archive_storage.sweep(now_ms() + KEPT_MS - 60_000)
+    assert len(archive_storage.members()) == 1
+    archive_storage.sweep(now_ms() + KEPT_MS + 60_000)
+    assert archive_storage.members() == []
 
 
 def test_an_archive_that_ends_its_process_again_and_again_is_given_up(
     here: World, ann: Visitor, tmp_path: Path
 ) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
-    shelf = shelf_of(here)
-    (owner,) = shelf.members()
+    archive_storage = shelf_of(here)
+    (owner,) = archive_storage.members()
     for _ in range(5):
-        state = shelf.state(owner)
+        state = archive_storage.state(owner)
         assert state is not None
-        shelf.note(owner, replace(state, attempts=state.attempts + 1))
+        archive_storage.note(owner, replace(state, attempts=state.attempts + 1))
     work(here)
     assert "The import of this archive stopped several times together with the server." in ann.open(PATH).text
 
 
 def test_one_process_works_on_an_archive_at_a_time(here: World, ann: Visitor, tmp_path: Path) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
-    shelf = shelf_of(here)
-    (owner,) = shelf.members()
-    lock = shelf.claim(owner)
+    archive_storage = shelf_of(here)
+    (owner,) = archive_storage.members()
+    lock = archive_storage.claim(owner)
     assert lock is not None
     work(here)
     assert "Starting soon." in ann.open(PATH).text

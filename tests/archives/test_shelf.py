@@ -13,7 +13,7 @@ from typing import IO
 import pytest
 from msgspec.structs import replace
 
-from shoal.admin.archives.storage import KEPT_MS, LOOKED_MS, MOST, ArchiveShelf, ArchiveState, Discarded, Phase
+from shoal.admin.archives.storage import KEPT_MS, LOOKED_MS, MOST, ArchiveState, ArchiveStorage, Discarded, Phase
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import now_ms
 from shoal.core.model import Visibility
@@ -22,17 +22,17 @@ ANN = 7
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> ArchiveShelf:
-    return ArchiveShelf(tmp_path / "shelf", 1 << 20)
+def archive_storage(tmp_path: Path) -> ArchiveStorage:
+    return ArchiveStorage(tmp_path / "shelf", 1 << 20)
 
 
-def put(shelf: ArchiveShelf, member_id: int = ANN, data: bytes = b"an archive") -> ArchiveState:
-    shelf.put(member_id, "a.zip", len(data), lambda target: _written(target, data))
-    return state_of(shelf, member_id)
+def put(archive_storage: ArchiveStorage, member_id: int = ANN, data: bytes = b"an archive") -> ArchiveState:
+    archive_storage.put(member_id, "a.zip", len(data), lambda target: _written(target, data))
+    return state_of(archive_storage, member_id)
 
 
-def state_of(shelf: ArchiveShelf, member_id: int = ANN) -> ArchiveState:
-    state = shelf.state(member_id)
+def state_of(archive_storage: ArchiveStorage, member_id: int = ANN) -> ArchiveState:
+    state = archive_storage.state(member_id)
     assert state is not None
     return state
 
@@ -41,31 +41,31 @@ def _written(target: IO[bytes], data: bytes) -> None:
     target.write(data)
 
 
-def fill(shelf: ArchiveShelf, phase: Phase, changed: int) -> None:
+def fill(archive_storage: ArchiveStorage, phase: Phase, changed: int) -> None:
     for owner in range(100, 100 + MOST):
-        shelf.note(owner, replace(put(shelf, owner), phase=phase, changed=changed + owner))
+        archive_storage.note(owner, replace(put(archive_storage, owner), phase=phase, changed=changed + owner))
 
 
-def test_what_works_on_a_discarded_archive_changes_nothing_of_the_next(shelf: ArchiveShelf) -> None:
-    first = put(shelf)
-    shelf.discard(ANN)
+def test_what_works_on_a_discarded_archive_changes_nothing_of_the_next(archive_storage: ArchiveStorage) -> None:
+    first = put(archive_storage)
+    archive_storage.discard(ANN)
     with pytest.raises(Discarded):
-        shelf.note(ANN, first)
-    second = put(shelf, data=b"another archive")
+        archive_storage.note(ANN, first)
+    second = put(archive_storage, data=b"another archive")
     with pytest.raises(Discarded):
-        shelf.note(ANN, replace(first, phase="taking"))
-    shelf.empty(ANN, first.token)
-    shelf.discard(ANN, first.token)
-    assert not shelf.archive(ANN, first.token).exists()
-    shelf.note(ANN, looked := replace(second, phase="looked"))
-    shelf.begin(ANN, first.token, Visibility.PUBLIC)
-    assert state_of(shelf) == looked
-    assert shelf.archive(ANN, second.token).read_bytes() == b"another archive"
-    shelf.begin(ANN, second.token, Visibility.PUBLIC)
-    assert state_of(shelf).phase == "taking"
+        archive_storage.note(ANN, replace(first, phase="taking"))
+    archive_storage.empty(ANN, first.token)
+    archive_storage.discard(ANN, first.token)
+    assert not archive_storage.archive(ANN, first.token).exists()
+    archive_storage.note(ANN, looked := replace(second, phase="looked"))
+    archive_storage.begin(ANN, first.token, Visibility.PUBLIC)
+    assert state_of(archive_storage) == looked
+    assert archive_storage.archive(ANN, second.token).read_bytes() == b"another archive"
+    archive_storage.begin(ANN, second.token, Visibility.PUBLIC)
+    assert state_of(archive_storage).phase == "taking"
 
 
-def test_of_two_archives_that_arrive_at_once_one_is_kept_whole(shelf: ArchiveShelf) -> None:
+def test_of_two_archives_that_arrive_at_once_one_is_kept_whole(archive_storage: ArchiveStorage) -> None:
     both = Barrier(2)
 
     def arriving(size: int) -> bool:
@@ -74,7 +74,7 @@ def test_of_two_archives_that_arrive_at_once_one_is_kept_whole(shelf: ArchiveShe
             both.wait(10)
 
         try:
-            shelf.put(ANN, f"{size}.zip", size, copied)
+            archive_storage.put(ANN, f"{size}.zip", size, copied)
         except InvalidInput as error:
             assert "already uploaded an archive" in str(error)  # noqa: PT017  # one of two
             return False
@@ -82,51 +82,55 @@ def test_of_two_archives_that_arrive_at_once_one_is_kept_whole(shelf: ArchiveShe
 
     with ThreadPoolExecutor(2) as threads:
         assert sorted(threads.map(arriving, (10, 20))) == [False, True]
-    state = state_of(shelf)
-    assert shelf.archive(ANN, state.token).stat().st_size == state.size
-    assert [place.name for place in shelf.archive(ANN, "").parents[1].iterdir() if place.is_dir()] == [str(ANN)]
+    state = state_of(archive_storage)
+    assert archive_storage.archive(ANN, state.token).stat().st_size == state.size
+    assert [place.name for place in archive_storage.archive(ANN, "").parents[1].iterdir() if place.is_dir()] == [
+        str(ANN)
+    ]
 
 
-def test_reports_of_those_that_are_over_take_no_room(shelf: ArchiveShelf) -> None:
-    fill(shelf, "done", now_ms())
-    assert put(shelf).phase == "looking"
-    assert len(shelf.members()) == MOST + 1
+def test_reports_of_those_that_are_over_take_no_room(archive_storage: ArchiveStorage) -> None:
+    fill(archive_storage, "done", now_ms())
+    assert put(archive_storage).phase == "looking"
+    assert len(archive_storage.members()) == MOST + 1
 
 
-def test_one_that_was_looked_at_long_ago_gives_way_when_there_is_no_room(shelf: ArchiveShelf) -> None:
-    fill(shelf, "looked", now_ms() - LOOKED_MS + 60_000)
+def test_one_that_was_looked_at_long_ago_gives_way_when_there_is_no_room(archive_storage: ArchiveStorage) -> None:
+    fill(archive_storage, "looked", now_ms() - LOOKED_MS + 60_000)
     with pytest.raises(Unavailable, match="Many archives"):
-        put(shelf)
-    for owner in shelf.members():
-        shelf.note(owner, replace(state_of(shelf, owner), changed=now_ms() - LOOKED_MS - 60_000 + owner))
-    put(shelf)
-    assert shelf.members() == [ANN, *range(101, 100 + MOST)]
+        put(archive_storage)
+    for owner in archive_storage.members():
+        archive_storage.note(
+            owner, replace(state_of(archive_storage, owner), changed=now_ms() - LOOKED_MS - 60_000 + owner)
+        )
+    put(archive_storage)
+    assert archive_storage.members() == [ANN, *range(101, 100 + MOST)]
 
 
-def test_what_a_killed_process_left_is_swept(shelf: ArchiveShelf) -> None:
-    state = put(shelf)
-    shelf.note(ANN, replace(state, phase="done"))
-    folder = shelf.archive(ANN, "").parents[1]
+def test_what_a_killed_process_left_is_swept(archive_storage: ArchiveStorage) -> None:
+    state = put(archive_storage)
+    archive_storage.note(ANN, replace(state, phase="done"))
+    folder = archive_storage.archive(ANN, "").parents[1]
     for name in ("8.aa", "9.bb"):
         (folder / name).mkdir()
         (folder / name / "archive.aa").touch()
     os.utime(folder / "8.aa", (1, 1))
-    shelf.sweep(now_ms())
-    assert not shelf.archive(ANN, state.token).exists()
+    archive_storage.sweep(now_ms())
+    assert not archive_storage.archive(ANN, state.token).exists()
     assert {place.name for place in folder.iterdir() if place.is_dir()} == {str(ANN), "9.bb"}
     (left := folder / str(ANN) / "work-aa").mkdir()
-    shelf.workplace(ANN)
+    archive_storage.workplace(ANN)
     assert not left.exists()
     (folder / str(ANN) / "state.json").write_text('{"phase": "of another version"}')
-    assert shelf.state(ANN) is None
-    shelf.sweep(now_ms() + KEPT_MS + 60_000)
-    assert shelf.members() == []
+    assert archive_storage.state(ANN) is None
+    archive_storage.sweep(now_ms() + KEPT_MS + 60_000)
+    assert archive_storage.members() == []
 
 
-def test_an_archive_takes_the_place_of_one_that_another_version_wrote(shelf: ArchiveShelf) -> None:
-    put(shelf)
-    (shelf.archive(ANN, "").parent / "state.json").write_text('{"phase": "of another version"}')
-    assert put(shelf, data=b"another archive").size == 15
+def test_an_archive_takes_the_place_of_one_that_another_version_wrote(archive_storage: ArchiveStorage) -> None:
+    put(archive_storage)
+    (archive_storage.archive(ANN, "").parent / "state.json").write_text('{"phase": "of another version"}')
+    assert put(archive_storage, data=b"another archive").size == 15
 
 
 def test_the_archives_of_a_network_in_memory_end_with_its_process() -> None:

@@ -16,7 +16,7 @@ from shoal.commands import account_deletions, authentication, context, members, 
 from shoal.commands.context import Background
 from shoal.core.audit import HOUR_MS, AuditVerb, RepeatCounter
 from shoal.core.errors import ShoalError
-from shoal.core.model import Departure, Member
+from shoal.core.model import AccountDeletion, Member
 from shoal.graph.contract import Batch, find_object
 from shoal.graph.schema import AUDITED
 from tests.api.world import World, world
@@ -265,6 +265,6 @@ async def test_a_sign_up_at_whose_name_many_log_ins_failed_can_be_rejected_on_dy
 async def gone(shoal: Shoal, member_id: int) -> None:
     """Carry the deletion out that is due."""
     while isinstance(node := (await shoal.network.store.obj_get((member_id,))).get(member_id), Member):
-        departure = await find_object(shoal.network.store, Departure, node.departure_id)
-        assert departure is not None
-        await account_deletions.carry_out(shoal.network.writes, departure)
+        deletion = await find_object(shoal.network.store, AccountDeletion, node.departure_id)
+        assert deletion is not None
+        await account_deletions.carry_out(shoal.network.writes, deletion)

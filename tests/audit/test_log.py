@@ -162,7 +162,7 @@ async def test_upkeep_keeps_the_log_for_the_days_of_the_setting(days: float, sta
         upkeep = Upkeep(
             network.store,
             network.timelines,
-            network.effects.loudness.review,
+            network.effects.high_fan_out_sources.review,
             partial(forget_inactive, network.store),
             idle.timeline_idle_days,
             idle.tombstone_days,

@@ -15,7 +15,7 @@ from shoal.admin.backups import backup as moments
 from shoal.admin.move import claimed
 from shoal.app.backups import open_backed
 from shoal.core.errors import Unavailable
-from shoal.core.events import InverseOwed
+from shoal.core.events import InversePending
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Member
 from shoal.core.placement import DATA_SOURCES
@@ -115,7 +115,7 @@ async def test_nothing_is_half_there_in_a_backup_of_several_stores(engine: str, 
 async def _settle(graph: Store) -> None:
     """Apply what was owed at the moment, as a worker would."""
     for job in await claimed(graph):
-        if isinstance(job.event, InverseOwed):
+        if isinstance(job.event, InversePending):
             batch = Batch(shard_of(job.event.op.id1))
             batch.put(AssocOp(*job.event.op, plain=True))
             await graph.commit(batch)

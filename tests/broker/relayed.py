@@ -37,7 +37,7 @@ class Relayed:
 
     async def commit(self, batch: Batch) -> None:
         await self._store.commit(batch)
-        while await self._relay.turn():
+        while await self._relay.run_once():
             pass
         # The store forgets what was acknowledged a little later.
         await eventually(self._store.backlog, 0)

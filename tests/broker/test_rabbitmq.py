@@ -213,9 +213,9 @@ async def test_the_backlog_counts_what_other_workers_have_in_hand_and_what_is_de
         await eventually(watcher.backlog, 2)
         await worker.ack(taken[2:])
         await eventually(watcher.backlog, 1)
-        tally = await watcher.tally()
-        assert (tally.workers, tally.in_hand) == (1, 0)
-        assert tally.rate > 0
+        figures = await watcher.figures()
+        assert (figures.workers, figures.in_hand) == (1, 0)
+        assert figures.rate > 0
 
 
 @in_loop
@@ -249,7 +249,7 @@ async def test_a_worker_that_does_not_answer_counts_as_having_a_job(monkeypatch:
 
 
 async def _silent(work: RabbitOutbox) -> int:
-    return (await work.tally()).silent
+    return (await work.figures()).silent
 
 
 @in_loop
@@ -396,7 +396,7 @@ async def test_what_this_version_cannot_read_is_left_to_others_and_holds_up_noth
         await work.put_back(again, 60.0)
         assert await claim(work) == []
         await eventually(work.backlog, 2)
-        assert (await work.tally()).in_hand == 0
+        assert (await work.figures()).in_hand == 0
 
 
 @in_loop

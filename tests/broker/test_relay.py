@@ -51,7 +51,7 @@ async def test_a_batch_is_sent_in_order_and_then_acknowledged() -> None:
     graph, broker = MemoryGraph(), Broker()
     relay = Relay(graph, broker.send, batch=3)
     await emit(graph, 5)
-    assert [await relay.turn() for _ in range(3)] == [3, 2, 0]
+    assert [await relay.run_once() for _ in range(3)] == [3, 2, 0]
     assert broker.got == [1, 2, 3, 4, 5]
     assert await graph.backlog() == 0
 
@@ -141,9 +141,9 @@ async def test_a_relay_that_ends_while_the_broker_is_away_leaves_its_jobs_to_the
         await relay.stop()
     broker.away = False
     next_one = Relay(graph, broker.send)
-    assert await next_one.turn() == 0
+    assert await next_one.run_once() == 0
     clock.now = 31.0
-    assert await next_one.turn() == 3
+    assert await next_one.run_once() == 3
 
 
 @in_loop

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.errors import Conflict, OutcomeUnknown, StorageFull
-from shoal.core.events import AnyEvent, InverseOwed, PostCreated
+from shoal.core.events import AnyEvent, InversePending, PostCreated
 from shoal.core.ids import EPOCH_MS, milliseconds_of, named, shard_of
 from shoal.core.model import (
     Member,
@@ -531,7 +531,7 @@ async def test_a_batch_whose_answer_is_lost_is_there_whole_and_nothing_remembers
         async def settled() -> list[str]:
             for job in await graph.claim(10, 60):
                 events.append(job.event)
-                if isinstance(job.event, InverseOwed):
+                if isinstance(job.event, InversePending):
                     await put(graph, AssocOp(*job.event.op, plain=True))
             return await broken_promises(graph)
 
@@ -778,12 +778,12 @@ async def test_the_likes_of_all_posts_are_tallied_at_their_author(backend: Backe
     async with backend.open() as graph:
         posts = [id_on(40, n) for n in range(1, 4)]
         for post in posts:
-            await begin(graph, ANN, LIKES, post, moment(1), tally=BEN)
-        await begin(graph, CYD, LIKES, posts[0], moment(2), tally=BEN)
-        await begin(graph, CYD, LIKES, posts[0], moment(3), tally=BEN)
+            await begin(graph, ANN, LIKES, post, moment(1), aggregate_id=BEN)
+        await begin(graph, CYD, LIKES, posts[0], moment(2), aggregate_id=BEN)
+        await begin(graph, CYD, LIKES, posts[0], moment(3), aggregate_id=BEN)
         assert await count(graph, BEN, LIKED_BY) == 4
-        await end(graph, ANN, LIKES, posts[0], moment(4), tally=BEN)
-        await end(graph, ANN, LIKES, posts[0], moment(5), tally=BEN)
+        await end(graph, ANN, LIKES, posts[0], moment(4), aggregate_id=BEN)
+        await end(graph, ANN, LIKES, posts[0], moment(5), aggregate_id=BEN)
         assert await graph.assoc_count([BEN, *posts], [LIKED_BY]) == {
             LIKED_BY: {BEN: 3, posts[0]: 1, posts[1]: 1, posts[2]: 1}
         }
@@ -793,7 +793,7 @@ async def test_the_likes_of_all_posts_are_tallied_at_their_author(backend: Backe
 @in_loop
 async def test_a_tally_is_kept_of_tallied_types_only(backend: Backend) -> None:
     async with backend.open() as graph:
-        await begin(graph, ANN, FOLLOWS, BEN, moment(1), tally=BEN)
+        await begin(graph, ANN, FOLLOWS, BEN, moment(1), aggregate_id=BEN)
         assert await all_counts(graph) == [(ANN, FOLLOWS.number, 1), (BEN, FOLLOWED_BY.number, 1)]
 
 
@@ -921,7 +921,7 @@ def histories(draw: st.DrawFn) -> tuple[list[AssocOp], list[AssocOp]]:
         st.lists(st.tuples(st.sampled_from(triples), st.integers(0, 5), st.booleans()), min_size=1, max_size=8)
     )
     ops = [
-        AssocOp(*triple, time=moment(time), alive=alive, data=b"%d" % n, tally=BEN, plain=True)
+        AssocOp(*triple, time=moment(time), alive=alive, data=b"%d" % n, aggregate_id=BEN, plain=True)
         for n, (triple, time, alive) in enumerate(parts)
     ]
     again = draw(st.lists(st.sampled_from(ops), max_size=8))

@@ -210,7 +210,7 @@ class Model:
 
     def counts(self) -> dict[tuple[int, int], int]:
         pairs = [(id1, atype) for (id1, atype, _), stored in self.links.items() if stored.alive]
-        pairs += [(AUTHORS[id1], atype) for id1, atype in pairs if ASSOC_TYPES[atype].tallied and id1 in AUTHORS]
+        pairs += [(AUTHORS[id1], atype) for id1, atype in pairs if ASSOC_TYPES[atype].aggregated and id1 in AUTHORS]
         return {pair: pairs.count(pair) for pair in pairs}
 
     def listed(self, id1: int, atype: int) -> list[tuple[int, int]]:
@@ -229,9 +229,9 @@ def _rank(atype: int, word: Stored) -> tuple[object, ...]:
 def _fill(batch: Batch, actor: int, change: Change, owners: dict[int, int]) -> None:
     match change:
         case Begin(atype, id2, time, data):
-            batch.assoc_add(actor, ASSOC_TYPES[atype], id2, moment_of(time, id2), data, tally=owners.get(id2, 0))
+            batch.assoc_add(actor, ASSOC_TYPES[atype], id2, moment_of(time, id2), data, aggregate_id=owners.get(id2, 0))
         case End(atype, id2, time, data):
-            batch.assoc_del(actor, ASSOC_TYPES[atype], id2, moment_of(time, id2), data, tally=owners.get(id2, 0))
+            batch.assoc_del(actor, ASSOC_TYPES[atype], id2, moment_of(time, id2), data, aggregate_id=owners.get(id2, 0))
         case Add(n):
             batch.obj_add(Member(id=actor + n, name="m"))
         case Replace(n, version):
@@ -296,7 +296,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(id2=st.sampled_from(list(AUTHORS)), id1=members, time=times, data=few_bytes, alive=st.booleans())
     def repair(self, id1: int, id2: int, time: int, data: bytes, alive: bool) -> None:
         batch = Batch(shard_of(id2))
-        batch.put(AssocOp(id2, LIKED_BY.number, id1, moment(time), alive, data, tally=AUTHORS[id2], plain=True))
+        batch.put(AssocOp(id2, LIKED_BY.number, id1, moment(time), alive, data, aggregate_id=AUTHORS[id2], plain=True))
         self._runner.run(self._graph.commit(batch))
         self._model.hear(id2, LIKED_BY.number, id1, Stored(moment(time), data, alive))
 

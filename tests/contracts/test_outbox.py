@@ -14,10 +14,10 @@ from shoal.core.errors import Conflict
 from shoal.core.events import (
     AnyEvent,
     FollowChanged,
+    FollowersLost,
     FutureEvent,
     InverseOp,
-    InverseOwed,
-    LoudnessLost,
+    InversePending,
     PostCreated,
     PostDeleted,
     PostUpdated,
@@ -57,8 +57,8 @@ EVENTS: list[AnyEvent] = [
     ShareCreated(share_id=1, author_id=2),
     ShareDeleted(share_id=1, author_id=2),
     FollowChanged(follower_id=1, source_id=-(2**63)),
-    LoudnessLost(source_id=-(2**63), at=moment(1)),
-    InverseOwed(op=InverseOp(ANN, FOLLOWS.number, BEN, moment(1), alive=True, data=b"\x00\xff", tally=0)),
+    FollowersLost(source_id=-(2**63), at=moment(1)),
+    InversePending(op=InverseOp(ANN, FOLLOWS.number, BEN, moment(1), alive=True, data=b"\x00\xff", aggregate_id=0)),
     # Only a newer version knows it, and this one keeps it as it came.
     FutureEvent(data=msgspec.msgpack.encode({"type": "tide_turned", "height": 2.5})),
 ]

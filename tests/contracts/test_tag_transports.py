@@ -80,7 +80,7 @@ def node(spare: Program) -> Program:
 
 async def opened(namespace: str, *, collecting: bool, url: str = "", prefetch: int = 1_000) -> RabbitTransport:
     url = url or rabbitmq.node().url
-    return await RabbitTransport.open(url, namespace, collecting=collecting, prefetch=prefetch, turn_seconds=TURN)
+    return await RabbitTransport.open(url, namespace, collecting=collecting, prefetch=prefetch, check_seconds=TURN)
 
 
 @asynccontextmanager

@@ -102,7 +102,7 @@ async def begun(backend: str, length: int = 3, *members: int) -> AsyncIterator[T
 
 
 async def push(timelines: Timelines, entry: int, *members: int) -> int:
-    return await timelines.push(entry, timelines.seats(members or (ANN,)))
+    return await timelines.push(entry, timelines.slots(members or (ANN,)))
 
 
 async def ids(timelines: Timelines, member: int = ANN) -> list[int]:
@@ -119,7 +119,7 @@ async def test_a_cold_timeline_takes_nothing_and_says_so(backend: str) -> None:
         await timelines.union(BEN, [1, 2], 0)
         await timelines.fill(BEN, [1, 2], 0)
         await timelines.subtract(BEN, [1])
-        await timelines.remove(1, timelines.seats((BEN,)))
+        await timelines.remove(1, timelines.slots((BEN,)))
         await timelines.drop((BEN,))
         assert await timelines.read(BEN, Cursor(limit=5)) is None
         assert await timelines.floor(BEN) is None
@@ -135,7 +135,7 @@ async def test_a_timeline_takes_writes_from_its_beginning_and_is_read_once_it_is
         assert await push(timelines, 8) == 1
         await timelines.union(ANN, [5, 6], 0)
         await timelines.subtract(ANN, [6])
-        await timelines.remove(8, timelines.seats((ANN,)))
+        await timelines.remove(8, timelines.slots((ANN,)))
         assert await timelines.read(ANN, Cursor(limit=5)) is None
         await timelines.create(ANN)
         await timelines.fill(ANN, [3, 4], 2)
@@ -234,8 +234,8 @@ async def test_removed_and_subtracted_entries_are_gone_and_the_rest_stays(backen
     async with begun(backend, 5, ANN, BEN) as timelines:
         for entry in (1, 2, 3, 2):
             await push(timelines, entry, ANN, BEN)
-        await timelines.remove(2, timelines.seats((ANN, BEN)))
-        await timelines.remove(9, timelines.seats((ANN,)))
+        await timelines.remove(2, timelines.slots((ANN, BEN)))
+        await timelines.remove(9, timelines.slots((ANN,)))
         assert await ids(timelines) == await ids(timelines, BEN) == [3, 1]
         await timelines.subtract(ANN, [1, 9])
         assert await ids(timelines) == [3]
@@ -287,7 +287,7 @@ async def test_entries_pushed_at_once_reach_each_their_own(backend: str) -> None
         assert written == [1, 2, 2, 0, 3]
         assert await ids(timelines) == [5, 2, 1]
         await asyncio.gather(
-            timelines.remove(5, timelines.seats((ANN, CYD))), timelines.remove(2, timelines.seats((BEN,)))
+            timelines.remove(5, timelines.slots((ANN, CYD))), timelines.remove(2, timelines.slots((BEN,)))
         )
         assert await asyncio.gather(*(ids(timelines, member) for member in (ANN, BEN, CYD))) == [[2, 1], [5, 3], [3]]
 
@@ -323,13 +323,13 @@ class Modelled:
         self.held.setdefault(member, set())
 
     async def _push(self, member: int, entry: int, others: list[int]) -> None:
-        await self.timelines.push(entry, self.timelines.seats((member, BEN) if member != BEN else (BEN,)))
+        await self.timelines.push(entry, self.timelines.slots((member, BEN) if member != BEN else (BEN,)))
         self.heights.add(entry)
         for warm in self.held.keys() & {member, BEN}:
             self.held[warm].add(entry)
 
     async def _remove(self, member: int, entry: int, others: list[int]) -> None:
-        await self.timelines.remove(entry, self.timelines.seats((member,)))
+        await self.timelines.remove(entry, self.timelines.slots((member,)))
         self.held.get(member, set()).discard(entry)
 
     async def _union(self, member: int, entry: int, others: list[int]) -> None:

@@ -59,7 +59,7 @@ def test_the_dashboard_shows_every_metric_but_those_that_say_nothing_by_themselv
         "shoal_process_open_fds",
         "shoal_process_max_fds",
         "shoal_part_up",
-        "shoal_loud_sources",
+        "shoal_high_fan_out_sources",
         "shoal_warm_timelines_most",
         "shoal_pictures_decoding",
         "shoal_clips_at_work",

@@ -25,7 +25,7 @@ from shoal.app.network import open_network
 from shoal.cli import main
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Batch
-from shoal.health.probes import EngineVitals
+from shoal.health.probes import EngineHealth
 from shoal.monitoring import preflight
 from shoal.monitoring.preflight import Diagnosis, Grade
 from shoal.push.encryption import new_key
@@ -391,7 +391,7 @@ def test_an_engine_that_stopped_and_one_that_is_silent_are_told_in_time(tmp_path
     ],
 )
 def test_an_engine_must_be_new_enough(engine: str, version: str, grade: str) -> None:
-    assert preflight.judged(EngineVitals(engine, "here", version)).grade == grade
+    assert preflight.diagnose(EngineHealth(engine, "here", version)).grade == grade
 
 
 def test_the_mail_server_is_greeted_and_gets_no_mail(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def collect(place: Place) -> None:
 
 async def _collect(place: Place) -> None:
     store = await SqliteCloud.open(place.cloud)
-    transport = await RabbitTransport.open(place.url, place.namespace, collecting=True, prefetch=300, turn_seconds=0.1)
+    transport = await RabbitTransport.open(place.url, place.namespace, collecting=True, prefetch=300, check_seconds=0.1)
     # Who is killed while merging keeps the others from it for half a second.
     collector = Collector(
         store,

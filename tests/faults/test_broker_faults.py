@@ -80,7 +80,7 @@ async def test_a_queue_whose_leader_died_is_published_to_though_the_dead_node_st
 
         await eventually(sent, True, BOUND_SECONDS)
         # The worker, which had its connections to that node, is counted on, and has nothing in hand.
-        assert (await outbox.tally()).silent == 1
+        assert (await outbox.figures()).silent == 1
         await eventually(outbox.backlog, 1, BOUND_SECONDS)
         await worker.close()
         await outbox.close()

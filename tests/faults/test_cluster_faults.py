@@ -31,7 +31,7 @@ from shoal.commands import members, posts, reactions, relationships
 from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
 from shoal.core.errors import Unavailable
-from shoal.core.events import InverseOwed
+from shoal.core.events import InversePending
 from shoal.core.ids import IdMaker
 from shoal.graph.contract import Cursor, Job
 from shoal.graph.schema import FOLLOWS, LIKES
@@ -104,7 +104,7 @@ async def _broker(here: Place, prefetch: int = 0) -> AsyncIterator[RabbitOutbox]
 
 async def _in_hand(_network: Network, broker: RabbitOutbox, _followers: list[int], _post: int) -> bool:
     """A worker has the job, and waits to hear who the followers are."""
-    return (await broker.tally()).in_hand > 0
+    return (await broker.figures()).in_hand > 0
 
 
 async def _pushed(network: Network, _broker: RabbitOutbox, followers: list[int], post: int) -> bool:
@@ -297,7 +297,7 @@ def test_jobs_may_come_twice_and_in_any_order(here: Place) -> None:
     asyncio.run(_owe(here))
     jobs = asyncio.run(_shuffled(here))
     assert len(jobs) > 100
-    assert sum(isinstance(job.event, InverseOwed) for job in jobs) >= OWED
+    assert sum(isinstance(job.event, InversePending) for job in jobs) >= OWED
     for worker in here.cluster.workers:
         worker.start()
     here.sound()

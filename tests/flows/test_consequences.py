@@ -54,7 +54,7 @@ async def test_posts_that_nobody_is_told_of_are_read_together_and_nothing_else_i
         # Whoever made a post remembers it: as for a worker that did not.
         cast("CachedGraph", network.reads.graph).memories["objects"].clear()
         with patch.multiple(SqliteGraph, **{name: counting(name) for name in READS}):
-            while await shoal.network.runner.turn():
+            while await shoal.network.runner.run_once():
                 pass
             await shoal.network.search.close()
         assert sum(posts) == 40, read

@@ -21,7 +21,7 @@ from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
 from shoal.consumers import cleanup, relationships
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.events import InverseOp, InverseOwed
+from shoal.core.events import InverseOp, InversePending
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Post
 from shoal.graph.contract import AssocOp, Batch, Cursor, Store
@@ -490,8 +490,8 @@ async def test_an_emoji_from_another_store_that_arrives_after_the_post_was_clear
         id2, far, data = ends[near]
         batch.put(AssocOp(ben.id, near.number, id2, now, alive=True, data=data, plain=True))
         await shoal.network.store.commit(batch)
-        owed = InverseOp(id2, far.number, ben.id, now, alive=True, data=data, tally=0)
-        await relationships.settle_inverse(effects, InverseOwed(op=owed), 0)
+        pending_inverses = InverseOp(id2, far.number, ben.id, now, alive=True, data=data, aggregate_id=0)
+        await relationships.settle_inverse(effects, InversePending(op=pending_inverses), 0)
         assert not await wrong(shoal)
 
 

@@ -30,8 +30,8 @@ async def stands(one: Handle, other: Handle) -> Relation:
     return await relation(one._network.store, one.id, other.id)
 
 
-async def wish(one: Handle, other: Handle, **wishes: object) -> Relation:
-    return await relationships.follow(one._network.writes, one.id, other.id, FollowOptions(**wishes))  # type: ignore[arg-type]
+async def wish(one: Handle, other: Handle, **feedback: object) -> Relation:
+    return await relationships.follow(one._network.writes, one.id, other.id, FollowOptions(**feedback))  # type: ignore[arg-type]
 
 
 async def at_home(handle: Handle) -> list[str]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from shoal import Handle, Shoal
 from shoal.admin.consistency.check import check
 from shoal.consumers import reports
-from shoal.core.events import ReportFiled, VerdictChanged
+from shoal.core.events import ReportFiled, ReportOutcomeChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post, Report, Review
 from shoal.graph.contract import AssocOp, Batch, Cursor
@@ -299,7 +299,7 @@ async def test_reports_of_one_moment_hold_a_post_whatever_the_order_and_however_
         assert await review(shoal, post) is Review.CLEARED
         for each in (*filed, *filed[::-1]):
             await reports.review_reported(effects, ReportFiled(report_id=each.id), 0)
-            await reports.review_closed(effects, VerdictChanged(report_id=each.id), 0)
+            await reports.review_closed(effects, ReportOutcomeChanged(report_id=each.id), 0)
         assert await review(shoal, post) is Review.CLEARED
 
 
@@ -355,7 +355,7 @@ async def told(who: Handle) -> list[tuple[str, bool]]:
     """Return of which reports they are told, and whether these are closed."""
 
     def one(item: Notification) -> tuple[str, bool]:
-        assert item.notice.kind is Kind.VERDICT
+        assert item.notice.kind is Kind.REPORT_RESOLVED
         assert item.report is not None
         assert item.target is not None
         assert item.actor.member.id == who.id
@@ -379,7 +379,7 @@ async def test_a_reporter_learns_that_their_report_was_closed_until_it_is_opened
         assert (await told(one), await told(two)) == ([("ann", True)], [])
         assert await told(one) == [("ann", True)]
         await shoal.moderation.resolve(filed, judge)
-        await reports.tell_reporter(shoal.network.effects, VerdictChanged(report_id=filed.id), 0)
+        await reports.tell_reporter(shoal.network.effects, ReportOutcomeChanged(report_id=filed.id), 0)
         assert await told(one) == [("ann", True)]
         await shoal.moderation.reopen(filed)
         await shoal.settle()

@@ -28,7 +28,7 @@ from shoal.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from shoal.core.model import RECEIPT_DAYS, Departure, Member, Role
+from shoal.core.model import RECEIPT_DAYS, AccountDeletion, Member, Role
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import AGENDA, ASSOC_TYPES, COLLECTS, DUE
 from shoal.scheduler import Agenda
@@ -166,7 +166,7 @@ async def nothing_of(shoal: Shoal, member: int) -> None:
     left = [
         node for node in await all_objects(shoal.network.store) if member in [getattr(node, name, 0) for name in names]
     ]
-    assert [type(node) for node in left] == [Departure]
+    assert [type(node) for node in left] == [AccountDeletion]
     assert await shoal.visitor.search_members("ann") == []
     with pytest.raises(NotFound):
         await shoal.visitor.profile_of(member)
@@ -277,7 +277,7 @@ async def test_an_operator_deletes_at_once_or_moves_the_day_and_keeps() -> None:
     async with a_full_life() as (shoal, ann, _):
         first = await ann.leave(PASSWORD)
         second = await shoal.delete_member(ann.id, days=3)
-        assert second.departure.asked_at == first.departure.asked_at
+        assert second.deletion.asked_at == first.deletion.asked_at
         with pytest.raises(NotFound):
             await shoal.receipt(first.receipt)
         assert (await shoal.keep_member("ann")).id == ann.id

@@ -19,12 +19,12 @@ from shoal.commands.audit import drop_old
 from shoal.consumers import home
 from shoal.consumers.active_posts import forget_inactive
 from shoal.consumers.context import Effects
-from shoal.consumers.high_fan_out import Loudness
+from shoal.consumers.high_fan_out import HighFanOutSources
 from shoal.consumers.table import TABLE
-from shoal.core.events import AnyEvent, FollowChanged, LoudnessLost
+from shoal.core.events import AnyEvent, FollowChanged, FollowersLost
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Cursor
-from shoal.graph.schema import EVERYBODY, LOUD, tag_id
+from shoal.graph.schema import EVERYBODY, HIGH_FAN_OUT, tag_id
 from shoal.graph.sqlite import SqliteGraph
 from shoal.queries import home as feed
 from shoal.scheduler import Upkeep
@@ -34,9 +34,9 @@ from tests.flows.people import home_texts, register
 from tests.flows.sharing import Place, processes
 from tests.running import in_loop
 
-LOUD_FROM = 8
+HIGH_FAN_OUT_FROM = 8
 MANY, FEW = 9, 3
-"""Followers with whom one becomes loud, and quiet: a half of `LOUD_FROM` is still enough."""
+"""Followers with whom one becomes loud, and quiet: a half of `HIGH_FAN_OUT_FROM` is still enough."""
 PUSHED, PULLED = "pushed", "pulled #tide"
 
 
@@ -51,7 +51,7 @@ class Stage(NamedTuple):
     def shoal(self) -> Shoal:
         return Shoal(self.network)
 
-    async def they_leave(self) -> list[LoudnessLost]:
+    async def they_leave(self) -> list[FollowersLost]:
         """So many that few are left."""
         for fan in self.fans[FEW:]:
             await fan.unfollow(self.star)
@@ -63,20 +63,20 @@ class Stage(NamedTuple):
             await fan.home()
         await self.work_off()
 
-    async def work_off(self) -> list[LoudnessLost]:
+    async def work_off(self) -> list[FollowersLost]:
         """Everything but the merges, which are given back."""
-        merges: list[LoudnessLost] = []
+        merges: list[FollowersLost] = []
         store = self.network.store
         while jobs := await store.claim(100, 60.0):
             for job in jobs:
-                if isinstance(job.event, LoudnessLost):
+                if isinstance(job.event, FollowersLost):
                     merges.append(job.event)
                 else:
                     await follow_up(self.network.effects, job.event)
             await store.ack(jobs)
         return merges
 
-    async def merge(self, event: LoudnessLost, mark: int = 0) -> None:
+    async def merge(self, event: FollowersLost, mark: int = 0) -> None:
         """To the end."""
         left: int | None = mark
         while left is not None:
@@ -104,7 +104,7 @@ async def same_as_defined(handle: Handle) -> bool:
 
 
 async def loud(network: Network) -> set[int]:
-    return {mark.id2 for mark in await network.store.assoc_range(EVERYBODY, LOUD, Cursor(limit=99))}
+    return {mark.id2 for mark in await network.store.assoc_range(EVERYBODY, HIGH_FAN_OUT, Cursor(limit=99))}
 
 
 async def materialised(handle: Handle) -> list[str]:
@@ -125,7 +125,9 @@ async def gather_fans(shoal: Shoal, many: int = MANY) -> tuple[Handle, list[Hand
 
 @asynccontextmanager
 async def a_stage(url: str = "memory://", *, page: int = 1) -> AsyncIterator[Stage]:
-    async with open_network(Settings(store=url, media="memory://", loud_from=LOUD_FROM), background=False) as network:
+    async with open_network(
+        Settings(store=url, media="memory://", high_fan_out_from=HIGH_FAN_OUT_FROM), background=False
+    ) as network:
         shoal = Shoal(network)
         object.__setattr__(network.effects, "page", page)
         star, fans = await gather_fans(shoal)
@@ -149,7 +151,7 @@ async def test_who_has_less_than_half_the_followers_that_make_loud_is_quiet_agai
         "sqlite": f"sqlite:///{tmp_path}/shoal.db",
         "two stores": {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"},
     }
-    async with Shoal.open(urls[backend], loud_from=LOUD_FROM) as shoal:
+    async with Shoal.open(urls[backend], high_fan_out_from=HIGH_FAN_OUT_FROM) as shoal:
         star, fans = await gather_fans(shoal)
         for fan in fans:
             await fan.home()
@@ -352,8 +354,8 @@ async def test_a_mark_that_is_set_at_the_last_moment_stays() -> None:
     """Between the last look at the mark and its end another worker finds too many followers."""
     async with a_stage() as stage:
         (event,) = await stage.they_leave()
-        loudness = stage.network.effects.loudness
-        end = loudness.end
+        high_fan_out_sources = stage.network.effects.high_fan_out_sources
+        end = high_fan_out_sources.end
 
         async def overtaken(source: int, since: int) -> None:
             await stage.all_come_back()
@@ -361,7 +363,7 @@ async def test_a_mark_that_is_set_at_the_last_moment_stays() -> None:
             await stage.work_off()
             await end(source, since)
 
-        with patch.object(loudness, "end", overtaken):
+        with patch.object(high_fan_out_sources, "end", overtaken):
             await stage.merge(event)
         assert await loud(stage.network) == {stage.star.id}
         await stage.check()
@@ -388,7 +390,7 @@ async def test_a_page_that_is_read_while_the_mark_goes_lacks_nothing() -> None:
 async def test_a_process_that_has_not_heard_of_it_asks_before_it_leaves_anybody_out() -> None:
     async with a_stage() as stage:
         effects = stage.network.effects
-        elsewhere = Loudness(effects.graph, effects.new_id, LOUD_FROM)
+        elsewhere = HighFanOutSources(effects.graph, effects.new_id, HIGH_FAN_OUT_FROM)
         await elsewhere.add(stage.star.id)
         assert await elsewhere.holds(stage.star.id)
         (event,) = await stage.they_leave()
@@ -401,17 +403,17 @@ async def test_a_process_that_has_not_heard_of_it_asks_before_it_leaves_anybody_
 
 @in_loop
 async def test_upkeep_finds_the_loud_of_a_network_from_before(tmp_path: Path) -> None:
-    """Marks that nobody looked at again, or a `loud_from` that was raised."""
+    """Marks that nobody looked at again, or a `high_fan_out_from` that was raised."""
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with a_stage(url) as stage:
         batch = Batch(shard_of(EVERYBODY))
         for fan in stage.fans:
-            batch.assoc_add(EVERYBODY, LOUD, fan.id, 1 + fan.id)
-        batch.assoc_add(EVERYBODY, LOUD, tag_id("tide"), 1)
+            batch.assoc_add(EVERYBODY, HIGH_FAN_OUT, fan.id, 1 + fan.id)
+        batch.assoc_add(EVERYBODY, HIGH_FAN_OUT, tag_id("tide"), 1)
         await stage.network.store.commit(batch)
         star, known = stage.star.id, await home_texts(stage.fans[0])
-    for loud_from, expected in ((LOUD_FROM, {star}), (1_000, set())):
-        settings = Settings(store=url, media="memory://", loud_from=loud_from)
+    for high_fan_out_from, expected in ((HIGH_FAN_OUT_FROM, {star}), (1_000, set())):
+        settings = Settings(store=url, media="memory://", high_fan_out_from=high_fan_out_from)
         async with open_network(settings, background=False) as network:
             shoal = Shoal(network)
             fan = await shoal.member("fan0")
@@ -420,7 +422,7 @@ async def test_upkeep_finds_the_loud_of_a_network_from_before(tmp_path: Path) ->
             upkeep = Upkeep(
                 network.store,
                 network.timelines,
-                network.effects.loudness.review,
+                network.effects.high_fan_out_sources.review,
                 forget,
                 14.0,
                 30.0,
@@ -463,26 +465,26 @@ async def test_an_unfollow_in_a_network_without_loud_members_reads_nothing_more(
 @in_loop
 async def test_members_are_loud_and_quiet_again_in_every_process() -> None:
     place = Place()
-    async with processes(2, await place.settings(loud_from=4)) as (one, two):
+    async with processes(2, await place.settings(high_fan_out_from=4)) as (one, two):
         for shoal in (one, two):
             object.__setattr__(shoal.network.effects, "page", 2)
         star, *fans = await register(one, "star", *(f"fan{n}" for n in range(5)))
         expected: list[str] = []
-        for turn in range(3):
+        for run_once in range(3):
             for fan in fans:
                 await fan.follow(star)
             await one.settle()
             for fan in fans:
                 assert await home_texts(await two.member(fan.id)) == expected
             for shoal in (one, two):
-                expected.insert(0, f"turn {turn}: {len(expected)}")
+                expected.insert(0, f"turn {run_once}: {len(expected)}")
                 await (await shoal.member(star.id)).create(expected[0])
                 await one.settle()
             assert await loud(two.network) == {star.id}
             for fan in fans[1:]:
                 await fan.unfollow(star)
             for shoal in (one, two):
-                expected.insert(0, f"turn {turn}: {len(expected)}")
+                expected.insert(0, f"turn {run_once}: {len(expected)}")
                 await (await shoal.member(star.id)).create(expected[0])
             await one.settle()
             assert await loud(one.network) == set()

@@ -62,7 +62,7 @@ async def networks(store: str, folder: Path) -> AsyncIterator[list[Network]]:
         yield [await stack.enter_async_context(open_network(settings)) for _ in range(2)]
 
 
-async def tally(work: list[Coroutine[Any, Any, Any]]) -> tuple[int, int]:
+async def aggregate_id(work: list[Coroutine[Any, Any, Any]]) -> tuple[int, int]:
     """How many came through and how many were refused; anything else fails."""
     answers = await asyncio.gather(*work, return_exceptions=True)
     strange = [answer for answer in answers if isinstance(answer, BaseException) and not isinstance(answer, REFUSED)]
@@ -78,11 +78,11 @@ async def test_of_240_filters_at_once_exactly_100_are_made(store: str, tmp_path:
         writes = network.writes
         ann = (await members.register(writes, "ann")).id
         wish = FilterChange(title="t", contexts=tuple(FilterContext))
-        assert await tally([filters.create(writes, ann, wish) for _ in range(240)]) == (MAX_FILTERS, 140)
+        assert await aggregate_id([filters.create(writes, ann, wish) for _ in range(240)]) == (MAX_FILTERS, 140)
         assert len(await filters_of(writes.graph, ann)) == MAX_FILTERS
         # One that goes makes room for one.
         await filters.delete(writes, ann, (await filters_of(writes.graph, ann))[0].id)
-        assert await tally([filters.create(writes, ann, wish) for _ in range(9)]) == (1, 8)
+        assert await aggregate_id([filters.create(writes, ann, wish) for _ in range(9)]) == (1, 8)
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -92,7 +92,7 @@ async def test_lists_at_once_from_several_processes_stay_within_their_maximum(st
         all_writes = [replace(network.writes, limits=replace_limits(network.writes, lists=5)) for network in found]
         ann = (await members.register(all_writes[0], "ann")).id
         work = [lists.create(all_writes[n % len(found)], ann, f"list {n}") for n in range(16)]
-        assert await tally(work) == (5, 11)
+        assert await aggregate_id(work) == (5, 11)
         assert len(await found[0].store.assoc_range(ann, OWNS_LIST, Cursor(limit=99))) == 5
 
 
@@ -134,7 +134,7 @@ async def test_pins_featured_and_followed_tags_plans_and_places_on_a_list_keep_t
             (SCHEDULES, ann.id, lambda n: scheduled_posts.schedule(writes, ann.id, Draft(text=str(n)), at)),
             (LISTS, kept, lambda n: lists.put_on(writes, ann.id, kept, [others[n].id])),
         ):
-            assert await tally([verb(n) for n in range(8)]) == (3, 5), atype.name
+            assert await aggregate_id([verb(n) for n in range(8)]) == (3, 5), atype.name
             assert await count(shoal, id1, atype) == 3, atype.name
         # What is there already is no error at the maximum.
         for held in await shoal.network.store.assoc_range(ann.id, FOLLOWS_TAG, Cursor(limit=1)):
@@ -152,7 +152,7 @@ async def test_keywords_of_several_filters_at_once_stay_within_their_maximum(mon
             for _ in range(6)
         ]
         more = [filters.update(writes, ann.id, id_, FilterChange(words=[KeywordChange(keyword="x")])) for id_ in made]
-        assert await tally(more) == (4, 2)
+        assert await aggregate_id(more) == (4, 2)
         assert sum(len(held.keywords) for held in await filters_of(writes.graph, ann.id)) == 4
 
 
@@ -160,7 +160,7 @@ async def test_keywords_of_several_filters_at_once_stay_within_their_maximum(mon
 async def test_follows_have_a_maximum_that_grows_with_followers_and_requests_wait_at_it() -> None:
     async with Shoal.open("memory://", max_follows=10) as shoal:
         ann, *others = await register(shoal, "ann", *(f"member{n}" for n in range(24)))
-        assert await tally([ann.follow(other) for other in others[:14]]) == (10, 4)
+        assert await aggregate_id([ann.follow(other) for other in others[:14]]) == (10, 4)
         assert await count(shoal, ann.id, FOLLOWS) == 10
         followed = {held.id2 for held in await shoal.network.store.assoc_range(ann.id, FOLLOWS, Cursor(limit=99))}
         await ann.follow(next(other for other in others if other.id in followed))
@@ -170,7 +170,7 @@ async def test_follows_have_a_maximum_that_grows_with_followers_and_requests_wai
             await ann.follow(others[20])
         for other in others:
             await other.follow(ann)
-        assert await tally([ann.follow(other) for other in others if other.id not in followed]) == (14, 0)
+        assert await aggregate_id([ann.follow(other) for other in others if other.id not in followed]) == (14, 0)
         assert await count(shoal, ann.id, FOLLOWS) + await count(shoal, ann.id, REQUESTS) == 24
 
 

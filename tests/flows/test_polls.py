@@ -18,7 +18,7 @@ from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.consumers import relationships
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.events import InverseOp, InverseOwed
+from shoal.core.events import InverseOp, InversePending
 from shoal.core.ids import shard_of
 from shoal.core.model import Poll, Post
 from shoal.graph.contract import AssocOp, Batch
@@ -102,7 +102,7 @@ async def test_where_several_options_are_allowed_others_can_be_added_later() -> 
         assert (await view(ben, post)).choices == (2, 0, 1)
         await posts.delete(shoal.network.writes, ann.id, post.id)
         await shoal.settle()
-        keys = [vote_key(ben.id, shard_of(ben.id), post.poll_id, turn) for turn in range(3)]
+        keys = [vote_key(ben.id, shard_of(ben.id), post.poll_id, run_once) for run_once in range(3)]
         assert await shoal.network.store.key_get(keys) == {}
 
 
@@ -314,11 +314,11 @@ async def test_a_vote_from_another_store_that_arrives_after_the_poll_was_cleared
         batch.key_add(vote_key(ben.id, batch.shard, node.id), now)
         await shoal.network.store.commit(batch)
         for op in (
-            InverseOp(node.id, VOTED_BY.number, ben.id, now, alive=True, data=b"\1", tally=0),
-            InverseOp(option, CHOSEN_BY.number, ben.id, now, alive=True, data=node.id.to_bytes(8), tally=0),
+            InverseOp(node.id, VOTED_BY.number, ben.id, now, alive=True, data=b"\1", aggregate_id=0),
+            InverseOp(option, CHOSEN_BY.number, ben.id, now, alive=True, data=node.id.to_bytes(8), aggregate_id=0),
         ):
             for _ in range(2):
-                await relationships.settle_inverse(effects, InverseOwed(op=op), 0)
+                await relationships.settle_inverse(effects, InversePending(op=op), 0)
         await shoal.settle()
         assert not list((await World.of(shoal.network.store)).remains())
         key = vote_key(ben.id, batch.shard, node.id)

@@ -15,7 +15,7 @@ from shoal.commands import members, posts, reactions
 from shoal.commands.posts import Draft
 from shoal.consumers import cleanup, relationships
 from shoal.core.errors import NotFound
-from shoal.core.events import InverseOp, InverseOwed, PostDeleted
+from shoal.core.events import InverseOp, InversePending, PostDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.access import association
@@ -281,7 +281,7 @@ async def test_what_is_listed_of_a_deleted_post_with_nobody_who_says_so_is_clear
         batch = Batch(shard_of(post.id))
         for n in range(5):
             stray = AssocOp(post.id, atype.number, ben.id + n, post.id + n, alive=True, data=data, plain=True)
-            batch.put(stray._replace(tally=ann.id if atype.tallied else 0))
+            batch.put(stray._replace(aggregate_id=ann.id if atype.aggregated else 0))
         await network.store.commit(batch)
         await posts.delete(network.writes, ann.id, post.id)
         event = PostDeleted(post_id=post.id, author_id=ann.id, visibility=post.visibility)
@@ -307,11 +307,11 @@ async def test_a_reaction_from_another_store_that_arrives_after_the_post_was_cle
         batch = Batch(shard_of(ben.id))
         now = effects.new_id(batch.shard)
         # The near end alone, as a store commits it that owes the other end.
-        batch.put(AssocOp(ben.id, near.number, post.id, now, alive=True, tally=ann.id, plain=True))
+        batch.put(AssocOp(ben.id, near.number, post.id, now, alive=True, aggregate_id=ann.id, plain=True))
         await shoal.network.store.commit(batch)
-        owed = InverseOp(post.id, far.number, ben.id, now, alive=True, data=b"", tally=ann.id)
+        pending_inverses = InverseOp(post.id, far.number, ben.id, now, alive=True, data=b"", aggregate_id=ann.id)
         for _ in range(2):
-            await relationships.settle_inverse(effects, InverseOwed(op=owed), 0)
+            await relationships.settle_inverse(effects, InversePending(op=pending_inverses), 0)
             await shoal.settle()
             assert await ann.received() == (0, 0)
             report = await check(shoal.network)

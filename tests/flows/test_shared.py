@@ -111,7 +111,7 @@ class Waits:
         async def script(nodes: Nodes, client: Any, called: Script, *values: Any, **more: Any) -> Any:
             answer = run(nodes, client, called, *values, **more)
             # No request waits for the end of its changes to be told.
-            return await (self._waiting(answer) if called.name != "stamps.end" else answer)
+            return await (self._waiting(answer) if called.name != "versions.end" else answer)
 
         async def statement(pool: ConnectionPool, *values: Any, **more: Any) -> Any:
             self.statements += self._ours.get()
@@ -190,7 +190,7 @@ async def test_a_post_comes_home_whichever_process_carries_it() -> None:
 @in_loop
 async def test_the_loud_are_loud_in_every_process() -> None:
     place = Place()
-    async with processes(2, await place.settings(loud_from=2)) as (one, two):
+    async with processes(2, await place.settings(high_fan_out_from=2)) as (one, two):
         star, *fans = await register(one, "star", *(f"fan{n}" for n in range(4)))
         for fan in fans:
             await fan.follow(star)

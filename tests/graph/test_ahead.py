@@ -12,15 +12,15 @@ from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import MarkedChange, Renewal, one_request
 from shoal.graph.contract import Assoc, Batch, Job
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.schema import BLOCKED_BY, BLOCKS, EVERYBODY, FOLLOWS, LOUD, MUTES, AssocType
+from shoal.graph.schema import BLOCKED_BY, BLOCKS, EVERYBODY, FOLLOWS, HIGH_FAN_OUT, MUTES, AssocType
 from tests.running import in_loop
-from tests.stamps import LocalStamps
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, begin, end, moment
+from tests.version_tokens import LocalVersionTokens
 
 GUARDS = (FOLLOWS, BLOCKS, BLOCKED_BY, MUTES)
 
 
-class SlowReads(LocalStamps):
+class SlowReads(LocalVersionTokens):
     """Stamps that wait, if they are told to, until they may answer. `early` they know what before; ends take `late` seconds."""
 
     early = False
@@ -77,8 +77,8 @@ class Links(MemoryGraph):
 
 
 def two_processes() -> tuple[Links, SlowReads, CachedGraph, CachedGraph]:
-    store, stamps = Links(), SlowReads()
-    return store, stamps, CachedGraph(store, stamps=stamps), CachedGraph(store, stamps=stamps)
+    store, versions = Links(), SlowReads()
+    return store, versions, CachedGraph(store, versions=versions), CachedGraph(store, versions=versions)
 
 
 async def blocked(graph: CachedGraph) -> bool:
@@ -88,14 +88,14 @@ async def blocked(graph: CachedGraph) -> bool:
 
 @in_loop
 async def test_links_are_asked_for_beside_the_stamp_and_their_counts_remembered() -> None:
-    store, stamps, one, _ = two_processes()
+    store, versions, one, _ = two_processes()
     await one.obj_get((ANN,))
-    stamps.halt()
+    versions.halt()
     asking = asyncio.create_task(blocked(one))
-    await stamps.reached.wait()
+    await versions.reached.wait()
     await asyncio.sleep(0)
     assert store.asked == 2
-    stamps.may_answer.set()
+    versions.may_answer.set()
     assert not await asking
     assert not await blocked(one)
     assert store.asked == 2, "all these lists are empty, as is remembered"
@@ -104,19 +104,19 @@ async def test_links_are_asked_for_beside_the_stamp_and_their_counts_remembered(
 @in_loop
 async def test_links_that_were_asked_for_before_a_change_are_not_remembered_under_the_stamp_after_it() -> None:
     for ours in (False, True):
-        store, stamps, one, two = two_processes()
+        store, versions, one, two = two_processes()
         await one.obj_get((ANN,))
-        stamps.early = ours
-        stamps.halt()
+        versions.early = ours
+        versions.halt()
         asking = asyncio.create_task(blocked(one))
-        await stamps.reached.wait()
+        await versions.reached.wait()
         await asyncio.sleep(0)
         assert store.asked == 2
         # An own one may be done before its end is told, and before the stamp that was read before it arrives.
-        stamps.late = 0.02 * ours
+        versions.late = 0.02 * ours
         changing = begin(one if ours else two, BEN, BLOCKS, ANN, moment(1))
         await asyncio.create_task(changing, context=Context())
-        stamps.may_answer.set()
+        versions.may_answer.set()
         assert not await asking, "it is not older than the request"
         assert await blocked(one)
         await one.close()
@@ -127,8 +127,8 @@ async def test_links_that_were_asked_for_before_a_change_are_not_remembered_unde
 async def test_where_the_stamp_is_known_to_the_request_links_are_remembered_though_an_own_change_ends_meanwhile() -> (
     None
 ):
-    store, stamps, one, _ = two_processes()
-    stamps.late, store.slow = 0.01, 0.02
+    store, versions, one, _ = two_processes()
+    versions.late, store.slow = 0.01, 0.02
     with one_request():
         await one.obj_get((ANN,))
         await begin(one, ANN, FOLLOWS, CYD, moment(1))
@@ -142,13 +142,13 @@ async def test_where_the_stamp_is_known_to_the_request_links_are_remembered_thou
 
 @in_loop
 async def test_a_process_that_has_never_seen_a_stamp_of_an_object_asks_for_it_first() -> None:
-    store, stamps, one, _ = two_processes()
-    stamps.halt()
+    store, versions, one, _ = two_processes()
+    versions.halt()
     asking = asyncio.create_task(blocked(one))
-    await stamps.reached.wait()
+    await versions.reached.wait()
     await asyncio.sleep(0)
     assert store.asked == 0, "what is read before is worth nothing under it"
-    stamps.may_answer.set()
+    versions.may_answer.set()
     assert not await asking
     assert not await blocked(one)
     assert store.asked == 2
@@ -163,17 +163,17 @@ async def test_an_author_is_recalled_as_far_as_the_post_is_remembered() -> None:
 
 
 async def loud(graph: CachedGraph) -> set[int]:
-    return set((await graph.assoc_common(ANN, (FOLLOWS,), EVERYBODY, LOUD))[FOLLOWS])
+    return set((await graph.assoc_common(ANN, (FOLLOWS,), EVERYBODY, HIGH_FAN_OUT))[FOLLOWS])
 
 
 async def with_a_loud_ben() -> tuple[Links, SlowReads, CachedGraph, CachedGraph]:
     """One process remembers that Ann follows Ben, who is loud."""
-    store, stamps, one, two = two_processes()
-    await begin(two, EVERYBODY, LOUD, BEN, moment(1))
+    store, versions, one, two = two_processes()
+    await begin(two, EVERYBODY, HIGH_FAN_OUT, BEN, moment(1))
     await begin(two, ANN, FOLLOWS, BEN, moment(1))
     await two.close()
     assert await loud(one) == {BEN}
-    return store, stamps, one, two
+    return store, versions, one, two
 
 
 async def beside(graph: CachedGraph, asked: list[str]) -> tuple[str] | None:
@@ -181,23 +181,23 @@ async def beside(graph: CachedGraph, asked: list[str]) -> tuple[str] | None:
         asked.append("asked")
         return "answer"
 
-    return await graph.beside_list(EVERYBODY, LOUD, (ANN, EVERYBODY), ask)
+    return await graph.query_with_tokens(EVERYBODY, HIGH_FAN_OUT, (ANN, EVERYBODY), ask)
 
 
 @in_loop
 async def test_a_question_is_put_beside_the_stamps_of_a_list_that_is_remembered() -> None:
-    _, stamps, one, two = await with_a_loud_ben()
+    _, versions, one, two = await with_a_loud_ben()
     asked: list[str] = []
-    stamps.halt()
+    versions.halt()
     with one_request():
         asking = asyncio.create_task(beside(one, asked))
-        await stamps.reached.wait()
+        await versions.reached.wait()
         assert asked == ["asked"]
-        stamps.may_answer.set()
+        versions.may_answer.set()
         assert await asking == ("answer",)
-        stamps.asked.clear()
+        versions.asked.clear()
         assert await loud(one) == {BEN}
-        assert stamps.asked == []
+        assert versions.asked == []
         # All stamps are there, so it would be put alone.
         assert await beside(one, asked) is None
     with one_request():
@@ -209,16 +209,16 @@ async def test_a_question_is_put_beside_the_stamps_of_a_list_that_is_remembered(
 @in_loop
 async def test_an_answer_is_worth_nothing_if_the_list_has_changed_since_the_question() -> None:
     for ours in (False, True):
-        _, stamps, one, two = await with_a_loud_ben()
+        _, versions, one, two = await with_a_loud_ben()
         asked: list[str] = []
-        stamps.early, stamps.late = ours, 0.02 * ours
-        stamps.halt()
+        versions.early, versions.late = ours, 0.02 * ours
+        versions.halt()
         with one_request():
             asking = asyncio.create_task(beside(one, asked))
-            await stamps.reached.wait()
-            changing = end(one if ours else two, EVERYBODY, LOUD, BEN, moment(2))
+            await versions.reached.wait()
+            changing = end(one if ours else two, EVERYBODY, HIGH_FAN_OUT, BEN, moment(2))
             await asyncio.create_task(changing, context=Context())
-            stamps.may_answer.set()
+            versions.may_answer.set()
             assert await asking is None
             assert await loud(one) == set()
         assert asked == ["asked"]
@@ -226,17 +226,17 @@ async def test_an_answer_is_worth_nothing_if_the_list_has_changed_since_the_ques
 
 @in_loop
 async def test_an_answer_is_worth_nothing_while_the_process_itself_changes_the_list() -> None:
-    store, stamps, one, _ = await with_a_loud_ben()
-    stamps.early = True
-    stamps.halt()
+    store, versions, one, _ = await with_a_loud_ben()
+    versions.early = True
+    versions.halt()
     store.may_store.clear()
     with one_request():
         asking = asyncio.create_task(beside(one, []))
-        await stamps.reached.wait()
-        changing = asyncio.create_task(end(one, EVERYBODY, LOUD, BEN, moment(2)), context=Context())
+        await versions.reached.wait()
+        changing = asyncio.create_task(end(one, EVERYBODY, HIGH_FAN_OUT, BEN, moment(2)), context=Context())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        stamps.may_answer.set()
+        versions.may_answer.set()
         assert await asking is None, "the list is read next, and may be newer"
         store.may_store.set()
         await changing

@@ -19,10 +19,10 @@ from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.schema import FOLLOWS, LIKED_BY, LOUD, MUTES, POSTED, TAGGED, AssocType
+from shoal.graph.schema import FOLLOWS, HIGH_FAN_OUT, LIKED_BY, MUTES, POSTED, TAGGED, AssocType
 from tests.running import eventually, in_loop
-from tests.stamps import LocalStamps
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, begin, end
+from tests.version_tokens import LocalVersionTokens
 
 
 class Slow(MemoryGraph):
@@ -220,7 +220,7 @@ async def test_of_many_lists_the_newest_few_are_remembered_and_the_empty_ones_to
 @in_loop
 async def test_among_other_processes_many_lists_are_read_anew() -> None:
     store = Counting()
-    graph = CachedGraph(store, stamps=LocalStamps())
+    graph = CachedGraph(store, versions=LocalVersionTokens())
     for _ in range(2):
         await graph.assoc_ranges((ANN, BEN), POSTED, Cursor(limit=2))
     assert store.together == [[ANN, BEN]] * 2
@@ -298,17 +298,17 @@ def test_a_value_that_is_put_again_takes_its_room_once() -> None:
 async def test_what_lists_have_in_common_follows_each_of_them(short: int, shared: bool) -> None:
     store = MemoryGraph()
     with patch.multiple(cached_graph, _SHORT=short, _SHORT_REMOTE=short):
-        stamps = LocalStamps()
-        one, two = (CachedGraph(store, stamps=stamps) for _ in range(2)) if shared else [CachedGraph(store)] * 2
+        versions = LocalVersionTokens()
+        one, two = (CachedGraph(store, versions=versions) for _ in range(2)) if shared else [CachedGraph(store)] * 2
 
         async def common() -> set[int]:
-            answers = [(await graph.assoc_common(ANN, (FOLLOWS,), BEN, LOUD))[FOLLOWS] for graph in (one, two)]
+            answers = [(await graph.assoc_common(ANN, (FOLLOWS,), BEN, HIGH_FAN_OUT))[FOLLOWS] for graph in (one, two)]
             assert answers[0] == answers[1]
             return set(answers[0])
 
         assert await common() == set()
         for id2 in (7, 8, 9):
-            await begin(one, BEN, LOUD, id2, id2)
+            await begin(one, BEN, HIGH_FAN_OUT, id2, id2)
             assert await common() == set()
         for id2 in (7, 8, 6):
             await begin(one, ANN, FOLLOWS, id2, id2)
@@ -317,9 +317,9 @@ async def test_what_lists_have_in_common_follows_each_of_them(short: int, shared
         assert await common() == {7, 8, 9}
         await end(one, ANN, FOLLOWS, 8, 10)
         assert await common() == {7, 9}
-        await end(one, BEN, LOUD, 7, 11)
+        await end(one, BEN, HIGH_FAN_OUT, 7, 11)
         assert await common() == {9}
-        await begin(one, BEN, LOUD, 6, 12)
+        await begin(one, BEN, HIGH_FAN_OUT, 6, 12)
         assert await common() == {6, 9}
 
 
@@ -327,7 +327,7 @@ async def test_what_lists_have_in_common_follows_each_of_them(short: int, shared
 @in_loop
 async def test_an_object_that_was_committed_is_known(shared: bool) -> None:
     store = Reading()
-    graph = CachedGraph(store, stamps=LocalStamps() if shared else None)
+    graph = CachedGraph(store, versions=LocalVersionTokens() if shared else None)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await graph.obj_get((POST_OF_BEN,)) == await MemoryGraph.obj_get(store, (POST_OF_BEN,))
     assert store.objects == 0
@@ -365,7 +365,7 @@ class Reading(Slow):
 @in_loop
 async def test_of_commits_at_the_same_time_none_says_what_an_object_is_now(shared: bool) -> None:
     store = Reading()
-    graph = CachedGraph(store, stamps=LocalStamps() if shared else None)
+    graph = CachedGraph(store, versions=LocalVersionTokens() if shared else None)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     # The second is stored after the first, and answered before it; the third begins while the first is still there.
     store.pauses = [0.03, 0.0, 0.0]
@@ -385,7 +385,7 @@ async def test_of_commits_at_the_same_time_none_says_what_an_object_is_now(share
 @in_loop
 async def test_an_object_whose_commit_failed_is_read(shared: bool) -> None:
     store = Reading()
-    graph = CachedGraph(store, stamps=LocalStamps() if shared else None)
+    graph = CachedGraph(store, versions=LocalVersionTokens() if shared else None)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     with pytest.raises(Conflict):
         await graph.commit(edit("ninth", 9))
@@ -411,9 +411,9 @@ class Silent(MemoryGraph):
     """A store that does not note what it judged."""
 
     async def commit_owing(self, batch: Batch):  # type: ignore[no-untyped-def]  # as in the class above
-        noted, batch.judged = batch.judged, None
+        noted, batch.list_changes = batch.list_changes, None
         answer = await super().commit_owing(batch)
-        batch.judged = noted
+        batch.list_changes = noted
         return answer
 
 
@@ -423,7 +423,7 @@ async def test_nothing_is_asked_about_a_new_object_but_what_its_commit_may_have_
     kind: type[MemoryGraph],
 ) -> None:
     store = kind()
-    graph = CachedGraph(store, stamps=LocalStamps())
+    graph = CachedGraph(store, versions=LocalVersionTokens())
     batch = Batch(shard_of(POST_OF_BEN))
     batch.obj_add(Post(id=POST_OF_BEN, author_id=BEN))
     batch.assoc_add(BEN, POSTED, POST_OF_BEN, POST_OF_BEN)

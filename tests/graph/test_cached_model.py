@@ -20,8 +20,8 @@ from shoal.graph.contract import MAX_TIME, Batch, Cursor, Reader
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, MUTES, POSTED, AssocType
 from shoal.multiprocess.shared_memory import POSITION, SharedMemory, barrier
-from tests.stamps import LocalStamps
 from tests.stores import ANN, BEN, CYD, id_on
+from tests.version_tokens import LocalVersionTokens
 
 MEMBERS = (ANN, BEN, CYD)
 TYPES = (FOLLOWS, LIKES, MUTES, POSTED)
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     atype: AssocType
     id2: int
     alive: bool
-    tally: int
+    aggregate_id: int
     before: int
     after: int
     limit: int
@@ -104,7 +104,7 @@ async def made(graph: CachedGraph, batch: Batch, step: Step, posts: Sequence[int
         return
     changed = {
         *(op.id for op in batch.objects),
-        *(id_ for op in batch.assocs for id_ in (op.id1, op.id2, op.tally)),
+        *(id_ for op in batch.assocs for id_ in (op.id1, op.id2, op.aggregate_id)),
     } - {0}
     with one_request(), foreseen_change(*changed):
         await answers(graph, step, posts)
@@ -115,9 +115,9 @@ async def made(graph: CachedGraph, batch: Batch, step: Step, posts: Sequence[int
 
 def processes(store: MemoryGraph, shared: str) -> tuple[CachedGraph, CachedGraph]:
     """Return the one that changes the store, and one that reads it."""
-    if shared == "stamps":
-        stamps = LocalStamps()
-        return CachedGraph(store, stamps=stamps), CachedGraph(store, stamps=stamps)
+    if shared == "versions":
+        versions = LocalVersionTokens()
+        return CachedGraph(store, versions=versions), CachedGraph(store, versions=versions)
     if shared == "log":
         memory = SharedMemory.create(2, 1, 1)
         ours = CachedGraph(store, log=OwnersLog(memory, POSITION, barrier))
@@ -128,7 +128,7 @@ def processes(store: MemoryGraph, shared: str) -> tuple[CachedGraph, CachedGraph
 
 @given(
     st.lists(steps, max_size=20),
-    st.sampled_from(("alone", "stamps", "log")),
+    st.sampled_from(("alone", "versions", "log")),
     st.sampled_from((1, 256)),
     st.sampled_from((2, 64)),
 )
@@ -147,7 +147,7 @@ def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: str, s
                 posts.append(id2)
             elif posts and step.new:
                 id2 = posts[-1]
-            change(step.id1, step.atype, id2, 1 if step.early else time, tally=step.tally)
+            change(step.id1, step.atype, id2, 1 if step.early else time, aggregate_id=step.aggregate_id)
             # Whoever follows the log of another changes nothing.
             await made(two if step.by_other and shared != "log" else one, batch, step, posts)
             expected = await answers(store, step, posts)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError, TooLarge, Unavailable
-from shoal.core.events import InverseOwed, PostCreated
+from shoal.core.events import InversePending, PostCreated
 from shoal.core.ids import named, shard_of
 from shoal.core.model import Member, Post
 from shoal.core.placement import source_of
@@ -156,7 +156,7 @@ async def test_a_commit_is_one_reading_and_one_transaction() -> None:
         batch = Batch(shard_of(ANN))
         batch.obj_add(Post(id=id_on(0, 9), author_id=ANN, text="hello"))
         batch.assoc_add(ANN, POSTED, id_on(0, 9), id_on(0, 9))
-        batch.assoc_add(ANN, LIKES, POST_OF_BEN, moment(3), tally=BEN)
+        batch.assoc_add(ANN, LIKES, POST_OF_BEN, moment(3), aggregate_id=BEN)
         batch.expect(POST_OF_BEN)
         batch.emit(PostCreated(post_id=id_on(0, 9), author_id=ANN))
         await graph.commit(batch)
@@ -260,7 +260,7 @@ async def edit(graph: DynamoGraph, text: str) -> None:
 
 def liked() -> Batch:
     batch = Batch(shard_of(ANN))
-    batch.assoc_add(ANN, LIKES, POST_OF_BEN, moment(1), tally=BEN)
+    batch.assoc_add(ANN, LIKES, POST_OF_BEN, moment(1), aggregate_id=BEN)
     batch.expect(POST_OF_BEN)
     return batch
 
@@ -314,8 +314,10 @@ async def test_a_batch_whose_condition_ceased_to_hold_after_it_was_read_is_refus
 @in_loop
 async def test_an_association_that_came_between_is_lifted_past_and_counted_once() -> None:
     async with scene() as (graph, behind, moods):
-        moods.next("TransactWriteItems", after(lambda: begin(graph, ANN, LIKES, POST_OF_BEN, moment(9), tally=BEN)))
-        await begin(behind, ANN, LIKES, POST_OF_BEN, moment(3), tally=BEN)
+        moods.next(
+            "TransactWriteItems", after(lambda: begin(graph, ANN, LIKES, POST_OF_BEN, moment(9), aggregate_id=BEN))
+        )
+        await begin(behind, ANN, LIKES, POST_OF_BEN, moment(3), aggregate_id=BEN)
         assert [entry.time for entry in await graph.assoc_range(ANN, LIKES, Cursor(limit=5))] == [moment(9) + 1]
         assert await graph.assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 1, BEN: 1}}
         assert await broken_promises(graph) == []
@@ -340,7 +342,7 @@ async def test_processes_that_change_the_same_things_at_once_leave_counts_exact(
         members = [id_on(source, 3) for source in range(20)]
         for act in (begin, begin, end, begin):
             doing = [
-                act(graph, member, LIKES, POST_OF_BEN, moment(n), tally=BEN)
+                act(graph, member, LIKES, POST_OF_BEN, moment(n), aggregate_id=BEN)
                 for n, member in enumerate(members)
                 for graph in graphs
             ]
@@ -352,7 +354,7 @@ async def test_processes_that_change_the_same_things_at_once_leave_counts_exact(
 @in_loop
 async def test_commits_of_one_process_wait_for_each_other_instead_of_overtaking() -> None:
     async with opened(new_table()) as (graph,):
-        liking = [begin(graph, id_on(n, 3), LIKES, POST_OF_BEN, moment(n), tally=BEN) for n in range(20)]
+        liking = [begin(graph, id_on(n, 3), LIKES, POST_OF_BEN, moment(n), aggregate_id=BEN) for n in range(20)]
         await asyncio.gather(*liking, *[begin(graph, ANN, FOLLOWS, BEN, moment(n)) for n in range(20)])
         assert graph.capacity.retries == {}
 
@@ -748,7 +750,7 @@ async def test_a_store_of_some_shards_owes_the_inverses_that_belong_elsewhere() 
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
     ((job, op),) = await graph.commit_owing(batch)
-    assert job.event == InverseOwed(op=op)
+    assert job.event == InversePending(op=op)
     assert [row[:3] for row in await all_links(graph)] == [(ANN, FOLLOWS.number, BEN)]
     assert await graph.claim(5, LONG) == [job]
     await graph.close()

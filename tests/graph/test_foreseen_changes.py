@@ -18,13 +18,13 @@ from shoal.graph.contract import Batch, Job
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKED_BY, LIKES, AnyNode
 from tests.running import in_loop
-from tests.stamps import LocalStamps
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, begin, moment
+from tests.version_tokens import LocalVersionTokens
 
 CHANGED = [ANN, BEN, POST_OF_BEN]
 
 
-class Marks(LocalStamps):
+class Marks(LocalVersionTokens):
     """Stamps that note what was marked. An end may take a moment, and so may a question; `deaf` they take no marks."""
 
     seconds = 0.0
@@ -55,7 +55,7 @@ class Store(MemoryGraph):
     """A store that counts the questions for objects, and looks whether what is being stored is marked."""
 
     asked = 0
-    stamps: Marks | None = None
+    versions: Marks | None = None
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         self.asked += 1
@@ -64,25 +64,25 @@ class Store(MemoryGraph):
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
         if batch.after is not None:
             await batch.after
-        if self.stamps is not None and not self.stamps.deaf:
-            changed = {id_ for op in batch.assocs for id_ in (op.id1, op.id2, op.tally)}
-            assert await self.stamps.read([*changed]) == {}, "stored without a mark"
+        if self.versions is not None and not self.versions.deaf:
+            changed = {id_ for op in batch.assocs for id_ in (op.id1, op.id2, op.aggregate_id)}
+            assert await self.versions.read([*changed]) == {}, "stored without a mark"
         return await super().commit_owing(batch)
 
 
 async def two_processes() -> tuple[Store, Marks, CachedGraph, CachedGraph]:
     """Both remember Ben's post, whom it is by and that nobody likes it."""
-    store, stamps = Store(), Marks()
-    one, two = (CachedGraph(store, stamps=stamps) for _ in range(2))
+    store, versions = Store(), Marks()
+    one, two = (CachedGraph(store, versions=versions) for _ in range(2))
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     await one.close()
     for graph in (one, two):
         assert (await text_of(graph), await likes(graph)) == ("first", 0)
         await graph.assoc_count((ANN, BEN), (LIKES, LIKED_BY))
-    store.stamps, store.asked = stamps, 0
-    stamps.marked.clear()
-    stamps.asked.clear()
-    return store, stamps, one, two
+    store.versions, store.asked = versions, 0
+    versions.marked.clear()
+    versions.asked.clear()
+    return store, versions, one, two
 
 
 async def text_of(graph: CachedGraph) -> str | None:
@@ -96,7 +96,7 @@ async def likes(graph: CachedGraph) -> int:
 
 async def like(graph: CachedGraph, member: int = ANN, time: int = 1, *, author: int = BEN) -> None:
     batch = Batch(shard_of(member))
-    batch.assoc_add(member, LIKES, POST_OF_BEN, moment(time), tally=author)
+    batch.assoc_add(member, LIKES, POST_OF_BEN, moment(time), aggregate_id=author)
     await graph.commit(batch)
 
 
@@ -108,24 +108,24 @@ async def rewrite(graph: CachedGraph | MemoryGraph, text: str, version: int) -> 
 
 @in_loop
 async def test_one_question_looks_at_what_is_to_be_changed_and_marks_it() -> None:
-    store, stamps, one, two = await two_processes()
+    store, versions, one, two = await two_processes()
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
         assert store.asked == 0, "the mark says under which stamp it is remembered"
-        assert await stamps.read(CHANGED) == {}
+        assert await versions.read(CHANGED) == {}
         await like(one)
         assert (await text_of(one), await likes(one)) == ("first", 1)
-    assert stamps.marked == [set(CHANGED)], "once"
+    assert versions.marked == [set(CHANGED)], "once"
     assert [await likes(graph) for graph in (one, two)] == [1, 1]
     assert store.asked == 0
     await one.close()
-    assert (await stamps.read(CHANGED)).keys() == set(CHANGED)
+    assert (await versions.read(CHANGED)).keys() == set(CHANGED)
 
 
 @in_loop
 async def test_what_another_process_has_changed_is_not_taken_for_what_is_marked() -> None:
     store, _, one, two = await two_processes()
-    store.stamps = None
+    store.versions = None
     await rewrite(two, "second", 2)
     await like(two, CYD)
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -137,13 +137,13 @@ async def test_what_another_process_has_changed_is_not_taken_for_what_is_marked(
 
 @in_loop
 async def test_what_another_process_is_changing_is_read_and_not_remembered() -> None:
-    store, stamps, one, two = await two_processes()
-    store.stamps = None
-    theirs = await stamps.begin([POST_OF_BEN])
+    store, versions, one, two = await two_processes()
+    store.versions = None
+    theirs = await versions.begin([POST_OF_BEN])
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
         await rewrite(store, "second", 2)
-        await stamps.end([POST_OF_BEN], theirs)
+        await versions.end([POST_OF_BEN], theirs)
         await like(one)
     for graph in (one, two):
         assert (await text_of(graph), await likes(graph)) == ("second", 1)
@@ -151,33 +151,33 @@ async def test_what_another_process_is_changing_is_read_and_not_remembered() -> 
 
 @in_loop
 async def test_a_change_that_is_not_made_leaves_every_memory_as_it_was() -> None:
-    store, stamps, one, two = await two_processes()
-    before = await stamps.read(CHANGED)
+    store, versions, one, two = await two_processes()
+    before = await versions.read(CHANGED)
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
     assert [await text_of(graph) for graph in (one, two)] == ["first"] * 2
-    assert await stamps.read(CHANGED) == before
+    assert await versions.read(CHANGED) == before
     assert store.asked == 0
 
 
 @in_loop
 async def test_a_change_that_is_not_made_takes_no_part_in_those_of_others() -> None:
-    store, stamps, one, two = await two_processes()
-    store.stamps = None
-    before = await stamps.read(CHANGED)
+    store, versions, one, two = await two_processes()
+    store.versions = None
+    before = await versions.read(CHANGED)
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
         await asyncio.create_task(rewrite(two, "second", 2), context=Context())
         await two.close()
     await one.close()
-    assert (await stamps.read(CHANGED))[POST_OF_BEN] != before[POST_OF_BEN]
+    assert (await versions.read(CHANGED))[POST_OF_BEN] != before[POST_OF_BEN]
     assert [await text_of(graph) for graph in (one, two)] == ["second"] * 2
 
 
 @in_loop
 async def test_a_request_that_fails_gives_up_what_it_has_marked() -> None:
-    _, stamps, one, _ = await two_processes()
-    before = await stamps.read(CHANGED)
+    _, versions, one, _ = await two_processes()
+    before = await versions.read(CHANGED)
 
     async def fail() -> None:
         with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -192,39 +192,39 @@ async def test_a_request_that_fails_gives_up_what_it_has_marked() -> None:
     await asyncio.sleep(0)
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)
-    assert len(stamps.marked) == 2
+    assert len(versions.marked) == 2
     await one.close()
-    assert await stamps.read(CHANGED) == before
+    assert await versions.read(CHANGED) == before
 
 
 @in_loop
 async def test_another_change_than_was_foreseen_is_marked_by_itself() -> None:
-    _, stamps, one, two = await two_processes()
+    _, versions, one, two = await two_processes()
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
         await like(one, CYD)
-    assert stamps.marked == [set(CHANGED), {CYD, BEN, POST_OF_BEN}]
+    assert versions.marked == [set(CHANGED), {CYD, BEN, POST_OF_BEN}]
     assert [await likes(graph) for graph in (one, two)] == [1, 1]
     await one.close()
-    assert len(await stamps.read([*CHANGED, CYD])) == 4
+    assert len(await versions.read([*CHANGED, CYD])) == 4
 
 
 @in_loop
 async def test_what_is_not_remembered_is_not_foreseen() -> None:
-    store, stamps, _, _ = await two_processes()
-    three = CachedGraph(store, stamps=stamps)
+    store, versions, _, _ = await two_processes()
+    three = CachedGraph(store, versions=versions)
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(three) == "first"
-        assert stamps.marked == []
+        assert versions.marked == []
         await like(three)
-    assert stamps.marked == [set(CHANGED)]
+    assert versions.marked == [set(CHANGED)]
     assert await likes(three) == 1
 
 
 @in_loop
 async def test_a_change_that_cannot_be_marked_ahead_is_told_at_its_end() -> None:
-    store, stamps, one, two = await two_processes()
-    stamps.deaf, stamps.seconds = True, 0.02
+    store, versions, one, two = await two_processes()
+    versions.deaf, versions.seconds = True, 0.02
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
         assert store.asked == 1, "nothing is known of what is remembered"
@@ -233,17 +233,17 @@ async def test_a_change_that_cannot_be_marked_ahead_is_told_at_its_end() -> None
     assert await text_of(one) == "first"
     with one_request(), foreseen_change(CYD, of=POST_OF_BEN):
         await text_of(one)
-        assert stamps.marked == []
-        stamps.deaf = False
+        assert versions.marked == []
+        versions.deaf = False
         await like(one, CYD, 2)
-    assert stamps.marked == [{CYD, BEN, POST_OF_BEN}], "before it is stored"
+    assert versions.marked == [{CYD, BEN, POST_OF_BEN}], "before it is stored"
     assert [await likes(graph) for graph in (two, one)] == [2, 2]
 
 
 @in_loop
 async def test_a_mark_waits_for_the_end_of_the_change_before_it_and_the_memory_lasts() -> None:
-    store, stamps, one, _ = await two_processes()
-    stamps.seconds = 0.02
+    store, versions, one, _ = await two_processes()
+    versions.seconds = 0.02
     for time, member in enumerate((ANN, CYD, ANN + 1), 1):
         with one_request(), foreseen_change(member, of=POST_OF_BEN):
             assert (await text_of(one), await likes(one)) == ("first", time - 1)
@@ -253,8 +253,8 @@ async def test_a_mark_waits_for_the_end_of_the_change_before_it_and_the_memory_l
 
 @in_loop
 async def test_questions_of_the_same_request_wait_for_its_mark() -> None:
-    store, stamps, one, _ = await two_processes()
-    stamps.late = 0.01
+    store, versions, one, _ = await two_processes()
+    versions.late = 0.01
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         liked, text = await asyncio.gather(likes(one), text_of(one))
         assert (liked, text) == (0, "first")

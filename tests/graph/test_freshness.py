@@ -17,8 +17,8 @@ from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, AnyNode, AssocType
 from tests.running import in_loop
-from tests.stamps import LocalStamps
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, begin, end, moment
+from tests.version_tokens import LocalVersionTokens
 
 
 class Counted(MemoryGraph):
@@ -38,7 +38,7 @@ class Counted(MemoryGraph):
         return await super().assoc_range(id1, atype, at)
 
 
-class Trying(LocalStamps):
+class Trying(LocalVersionTokens):
     """Stamps whose end may take a moment, and that may refuse a mark, or not be reached for one."""
 
     seconds = 0.0
@@ -68,8 +68,8 @@ class Trying(LocalStamps):
 
 
 def two_memories() -> tuple[Counted, Trying, CachedGraph, CachedGraph]:
-    store, stamps = Counted(), Trying()
-    return store, stamps, CachedGraph(store, stamps=stamps), CachedGraph(store, stamps=stamps)
+    store, versions = Counted(), Trying()
+    return store, versions, CachedGraph(store, versions=versions), CachedGraph(store, versions=versions)
 
 
 async def text_of(graph: CachedGraph) -> str | None:
@@ -99,7 +99,7 @@ async def test_what_another_changes_is_read_anew_and_all_else_is_remembered() ->
 
 @in_loop
 async def test_a_process_forgets_of_what_it_changes_itself_only_what_it_changes() -> None:
-    store, stamps, one, two = two_memories()
+    store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     for graph in (one, two):
         assert await text_of(graph) == "first"
@@ -110,34 +110,34 @@ async def test_a_process_forgets_of_what_it_changes_itself_only_what_it_changes(
     assert await text_of(two) == "first"
     assert store.asked == 1, "what the other changed is not known here"
     assert (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 1}
-    assert stamps.renewed
+    assert versions.renewed
     with one_request():
-        stamps.asked.clear()
+        versions.asked.clear()
         await begin(one, BEN, LIKES, POST_OF_BEN, moment(2))
         assert (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 2}
-        assert stamps.asked == [], "its end has brought the stamp"
+        assert versions.asked == [], "its end has brought the stamp"
 
 
 @in_loop
 async def test_a_change_beside_that_of_another_process_makes_everything_forgotten() -> None:
-    store, stamps, one, two = two_memories()
+    store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(one) == "first"
-    theirs = await stamps.begin([POST_OF_BEN])
+    theirs = await versions.begin([POST_OF_BEN])
     await begin(one, ANN, LIKES, POST_OF_BEN, moment(1))
     await rewrite(store, "second", 2)
-    await stamps.end([POST_OF_BEN], theirs)
+    await versions.end([POST_OF_BEN], theirs)
     assert await text_of(one) == "second"
     # And the other way round: theirs begins last, and ends first.
-    begun = await stamps.begin([POST_OF_BEN])
-    theirs = await stamps.begin([POST_OF_BEN])
+    begun = await versions.begin([POST_OF_BEN])
+    theirs = await versions.begin([POST_OF_BEN])
     await rewrite(store, "third", 3)
-    await stamps.end([POST_OF_BEN], theirs)
-    assert await stamps.end([POST_OF_BEN], begun) == {}
+    await versions.end([POST_OF_BEN], theirs)
+    assert await versions.end([POST_OF_BEN], begun) == {}
     # Somebody who could not tell that they begin tells that they have ended.
-    begun = await stamps.begin([POST_OF_BEN])
-    await stamps.end([POST_OF_BEN], None)
-    assert await stamps.end([POST_OF_BEN], begun) == {}
+    begun = await versions.begin([POST_OF_BEN])
+    await versions.end([POST_OF_BEN], None)
+    assert await versions.end([POST_OF_BEN], begun) == {}
     assert [await text_of(graph) for graph in (one, two)] == ["third"] * 2
 
 
@@ -154,14 +154,14 @@ async def test_what_was_remembered_before_the_change_of_another_process_does_not
 @in_loop
 async def test_what_is_read_beside_a_change_of_the_same_process_is_not_remembered() -> None:
     for late in (0.0, 0.03):
-        store, stamps, one, _ = two_memories()
+        store, versions, one, _ = two_memories()
         await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
         with one_request():
             await one.assoc_count((POST_OF_BEN,), (LIKED_BY,))
             store.seconds = 0.02
             slow = asyncio.create_task(text_of(one))
             await asyncio.sleep(0)
-            stamps.seconds = late
+            versions.seconds = late
             await rewrite(one, "second", 2)
             assert await slow == "first"
             assert await text_of(one) == "second"
@@ -170,50 +170,50 @@ async def test_what_is_read_beside_a_change_of_the_same_process_is_not_remembere
 
 @in_loop
 async def test_a_change_is_answered_before_its_end_is_told_and_every_process_sees_it() -> None:
-    store, stamps, one, two = two_memories()
+    store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert [await text_of(graph) for graph in (one, two)] == ["first"] * 2
-    stamps.seconds, renewed = 0.05, stamps.renewed
+    versions.seconds, renewed = 0.05, versions.renewed
     await rewrite(one, "second", 2)
     assert await text_of(two) == "second"
-    assert stamps.renewed == renewed, "its end is not told yet"
+    assert versions.renewed == renewed, "its end is not told yet"
     asked = store.asked
     # Another request of the process that changed it waits for the end, and so knows that it need not read.
     assert await text_of(one) == "second"
-    assert stamps.renewed == renewed + 1
+    assert versions.renewed == renewed + 1
     assert store.asked == asked
 
 
 @in_loop
 async def test_an_end_that_is_told_late_does_not_hide_what_another_process_has_changed_since() -> None:
-    store, stamps, one, _ = two_memories()
+    store, versions, one, _ = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(one) == "first"
-    stamps.told_late = 0.05
+    versions.told_late = 0.05
     await rewrite(one, "second", 2)
     await asyncio.sleep(0.01)
     # Its end is there, and this process does not know it yet.
-    assert POST_OF_BEN in await stamps.read([POST_OF_BEN])
-    theirs = await stamps.begin([POST_OF_BEN])
+    assert POST_OF_BEN in await versions.read([POST_OF_BEN])
+    theirs = await versions.begin([POST_OF_BEN])
     await rewrite(store, "third", 3)
     assert await text_of(one) == "third"
-    await stamps.end([POST_OF_BEN], theirs)
+    await versions.end([POST_OF_BEN], theirs)
     assert await text_of(one) == "third"
 
 
 @in_loop
 async def test_the_request_that_changes_something_goes_on_before_its_end_is_told() -> None:
-    store, stamps, one, two = two_memories()
+    store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     with one_request():
         assert await text_of(one) == "first"
         assert (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {}
-        stamps.seconds, renewed, asked = 0.05, stamps.renewed, store.asked
+        versions.seconds, renewed, asked = 0.05, versions.renewed, store.asked
         await begin(one, ANN, LIKES, POST_OF_BEN, moment(1))
         await asyncio.create_task(rewrite(two, "second", 2), context=Context())
         assert await text_of(one) == "first", "as it was when the request began"
         assert (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 1}
-        assert (stamps.renewed, store.asked) == (renewed, asked)
+        assert (versions.renewed, store.asked) == (renewed, asked)
     # Another process had a part in it meanwhile.
     await one.close()
     assert await text_of(one) == "second"
@@ -221,17 +221,17 @@ async def test_the_request_that_changes_something_goes_on_before_its_end_is_told
 
 @in_loop
 async def test_a_change_that_could_not_be_marked_is_answered_when_its_end_is_told() -> None:
-    _, stamps, one, two = two_memories()
+    _, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(two) == "first"
-    stamps.deaf, stamps.seconds = True, 0.02
+    versions.deaf, versions.seconds = True, 0.02
     await rewrite(one, "second", 2)
     assert await text_of(two) == "second"
 
 
 @in_loop
 async def test_what_was_remembered_before_the_change_of_another_is_no_ground_for_what_comes_after_an_own_one() -> None:
-    _, stamps, one, two = two_memories()
+    _, versions, one, two = two_memories()
 
     async def likes() -> int:
         return (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY].get(POST_OF_BEN, 0)
@@ -240,10 +240,10 @@ async def test_what_was_remembered_before_the_change_of_another_is_no_ground_for
     assert await likes() == 0
     await begin(two, BEN, LIKES, POST_OF_BEN, moment(1))
     # An own like knows of none. Before it is marked, another request hears of the first.
-    stamps.slow_marks = 0.02
-    stamps.marking.clear()
+    versions.slow_marks = 0.02
+    versions.marking.clear()
     like = asyncio.create_task(begin(one, ANN, LIKES, POST_OF_BEN, moment(2)))
-    await stamps.marking.wait()
+    await versions.marking.wait()
     assert await likes() == 1
     await like
     assert await likes() == 2
@@ -255,22 +255,22 @@ async def test_what_was_remembered_before_the_change_of_another_is_no_ground_for
 
 @in_loop
 async def test_a_memory_that_closes_has_told_the_end_of_its_changes() -> None:
-    _, stamps, one, _ = two_memories()
-    stamps.seconds = 0.02
+    _, versions, one, _ = two_memories()
+    versions.seconds = 0.02
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
-    assert stamps.renewed == 0
+    assert versions.renewed == 0
     await one.close()
-    assert stamps.renewed == 1
+    assert versions.renewed == 1
 
 
 @in_loop
 async def test_a_change_that_may_not_be_marked_is_not_made() -> None:
-    _, stamps, one, _ = two_memories()
+    _, versions, one, _ = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
-    stamps.full = True
+    versions.full = True
     with pytest.raises(ValueError, match="no mark"):
         await rewrite(one, "second", 2)
-    stamps.full = False
+    versions.full = False
     assert await text_of(one) == "first"
 
 
@@ -288,13 +288,13 @@ async def test_what_was_read_before_a_change_is_not_remembered_after_it() -> Non
 
 @in_loop
 async def test_nothing_is_remembered_of_what_is_being_changed() -> None:
-    store, stamps, one, _ = two_memories()
+    store, versions, one, _ = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
-    begun = await stamps.begin([POST_OF_BEN])
+    begun = await versions.begin([POST_OF_BEN])
     for _ in range(3):
         await text_of(one)
     assert store.asked == 3
-    await stamps.end([POST_OF_BEN], begun)
+    await versions.end([POST_OF_BEN], begun)
     for _ in range(3):
         await text_of(one)
     assert store.asked == 4
@@ -302,27 +302,27 @@ async def test_nothing_is_remembered_of_what_is_being_changed() -> None:
 
 @in_loop
 async def test_without_stamps_everything_is_read_from_the_graph_and_writes_go_on() -> None:
-    store, stamps, one, two = two_memories()
+    store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(two) == "first"
-    stamps.away = True
+    versions.away = True
     await rewrite(one, "second", 2)
     asked = store.asked
     assert [await text_of(two) for _ in range(3)] == ["second"] * 3
     assert store.asked == asked + 3
-    stamps.away = False
+    versions.away = False
     assert await text_of(two) == "second"
 
 
 @in_loop
 async def test_one_request_asks_for_a_stamp_once_but_sees_its_own_change() -> None:
-    _, stamps, one, two = two_memories()
+    _, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     with one_request():
-        stamps.asked.clear()
+        versions.asked.clear()
         for _ in range(3):
             await text_of(one)
-        assert stamps.asked == [[POST_OF_BEN, BEN]], "whose post it is comes along"
+        assert versions.asked == [[POST_OF_BEN, BEN]], "whose post it is comes along"
         await rewrite(one, "second", 2)
         assert await text_of(one) == "second"
     await rewrite(two, "third", 3)

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shoal.graph.cache import entries as heads
-from shoal.graph.cache.entries import ListHead
+from shoal.graph.cache.entries import ListPrefix
 from shoal.graph.contract import Assoc
 
 times = st.dictionaries(st.integers(1, 9), st.integers(1, 20), max_size=9)
@@ -26,7 +26,7 @@ def test_a_head_that_is_changed_has_the_newest_of_the_list(
 ) -> None:
     listed = newest_first(before)
     whole = len(listed) < size or not listed
-    head = ListHead(listed[:size], whole)
+    head = ListPrefix(listed[:size], whole)
     after = before | {id2: time for id2, time in changes.items() if time is not None}
     left = newest_first({id2: time for id2, time in after.items() if changes.get(id2, 0) is not None})
     with patch.object(heads, "HEAD", 2):

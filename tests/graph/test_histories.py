@@ -10,14 +10,14 @@ from time import perf_counter
 from shoal.app.stores import open_store
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import MarkedChange, Renewal, one_request
-from shoal.graph.failover import HistoricStamps, Histories, took_over_since
+from shoal.graph.failover import Histories, HistoryTokens, took_over_since
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES
 from shoal.settings import build
 from tests.ops.moving_world import Databases
 from tests.running import in_loop
-from tests.stamps import LocalStamps
 from tests.stores import ANN, POST_OF_BEN, begin, end, moment
+from tests.version_tokens import LocalVersionTokens
 
 
 class _NeverNew:
@@ -28,7 +28,7 @@ class _NeverNew:
 
     async def begin(self, ids: Sequence[int], *, reading: bool = False) -> MarkedChange:
         """Nothing changes."""
-        return await LocalStamps().begin(ids, reading=reading)
+        return await LocalVersionTokens().begin(ids, reading=reading)
 
     async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
         """Nothing has changed."""
@@ -78,7 +78,7 @@ async def test_a_store_beside_one_that_has_no_history_tells_its_own(tmp_path: Pa
 async def test_what_was_remembered_under_a_stamp_is_read_again_in_the_next_history() -> None:
     store, histories = MemoryGraph(_everything), Histories()
     histories.note("a", 1, "a")
-    graph = CachedGraph(store, stamps=HistoricStamps(_NeverNew(), histories))
+    graph = CachedGraph(store, versions=HistoryTokens(_NeverNew(), histories))
     await begin(graph, ANN, LIKES, POST_OF_BEN, moment(1))
     assert await _likes(graph) == 1
     await end(store, ANN, LIKES, POST_OF_BEN, moment(2))

@@ -17,7 +17,7 @@ import asyncpg
 import pytest
 
 from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError, Unavailable
-from shoal.core.events import InverseOwed, PostCreated
+from shoal.core.events import InversePending, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing, Standing
@@ -101,11 +101,11 @@ async def test_writers_that_race_for_the_same_association_count_it_once(database
 
         async def waver(graph: PostgresGraph, n: int) -> None:
             for step in range(15):
-                await (begin if (n + step) % 2 else end)(graph, ANN, LIKES, POST_OF_BEN, moment(step), tally=BEN)
+                await (begin if (n + step) % 2 else end)(graph, ANN, LIKES, POST_OF_BEN, moment(step), aggregate_id=BEN)
 
         await asyncio.gather(*[waver(graph, n) for n in range(4) for graph in (one, two)])
         assert one.overtaken + two.overtaken > 0, "the writers never met"
-        await begin(one, ANN, LIKES, POST_OF_BEN, moment(99), tally=BEN)
+        await begin(one, ANN, LIKES, POST_OF_BEN, moment(99), aggregate_id=BEN)
         assert await two.assoc_count([ANN, POST_OF_BEN, BEN], [LIKES, LIKED_BY]) == {
             LIKES: {ANN: 1},
             LIKED_BY: {POST_OF_BEN: 1, BEN: 1},
@@ -305,7 +305,7 @@ async def test_a_commit_costs_two_round_trips_however_much_goes_with_it(database
 
 def like(by: int = ANN, *, presumed_new: bool = True) -> Batch:
     batch = Batch(shard_of(by))
-    batch.assoc_add(by, LIKES, POST_OF_BEN, moment(7), tally=BEN, anew=True)
+    batch.assoc_add(by, LIKES, POST_OF_BEN, moment(7), aggregate_id=BEN, anew=True)
     batch.expect(POST_OF_BEN)
     batch.presumed_new = presumed_new
     return batch
@@ -335,7 +335,7 @@ async def test_what_is_new_as_presumed_costs_one_round_trip_and_what_is_not_is_l
         with pytest.raises(Standing):
             await graph.commit(like())
         assert await cost(like(BEN)) == 1
-        await end(graph, ANN, LIKES, POST_OF_BEN, moment(8), tally=BEN)
+        await end(graph, ANN, LIKES, POST_OF_BEN, moment(8), aggregate_id=BEN)
         assert await cost(like()) == 3, "a tombstone is there, which lifts the time"
         assert (await graph.assoc_get(ANN, [LIKES], [POST_OF_BEN]))[LIKES][POST_OF_BEN].time == moment(8) + 1
         assert await graph.assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 2, BEN: 2}}
@@ -707,14 +707,14 @@ async def test_an_inverse_that_is_owed_waits_for_whoever_committed_to_settle_it(
         batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
         batch.emit(PostCreated(post_id=1, author_id=ANN))
         ((job, op),) = await graph.commit_owing(batch)
-        assert job.event == InverseOwed(op=op)
+        assert job.event == InversePending(op=op)
         assert posts_of(await graph.claim(9, LONG)) == [1]
         assert await graph.backlog() == 2
         await graph.ack([job])
         await eventually(graph.backlog, 1)
         # Nobody settles what was not handed out.
         await begin(graph, ANN, FOLLOWS, CYD, moment(2))
-        assert [type(job.event) for job in await graph.claim(9, LONG)] == [InverseOwed]
+        assert [type(job.event) for job in await graph.claim(9, LONG)] == [InversePending]
     finally:
         await graph.close()
 

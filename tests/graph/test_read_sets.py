@@ -18,7 +18,7 @@ from shoal.core.ids import compose
 from shoal.core.model import Member, Post
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.change_log import ChangeLog, list_mark, name_marks
-from shoal.graph.cache.coherence import StampGuard, one_request
+from shoal.graph.cache.coherence import VersionTokenGuard, one_request
 from shoal.graph.cache.dependencies import ReadSet, compared, current_read_set, depends_on, track_dependencies
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.memory import MemoryGraph
@@ -27,7 +27,7 @@ from shoal.response_cache import ResponseCache
 from tests.examples import examples
 from tests.graph.test_cached import Slow
 from tests.running import in_loop
-from tests.stamps import LocalStamps
+from tests.version_tokens import LocalVersionTokens
 
 MEMBERS = [compose(1_767_225_600_000 + n, 3) for n in range(4)]
 POSTS = [compose(1_767_225_700_000 + n, 3) for n in range(3)]
@@ -110,8 +110,8 @@ async def test_an_answer_is_as_a_fresh_one_after_every_commit(story: Story) -> N
 @given(st.lists(acts(), max_size=25))
 @in_loop
 async def test_so_it_is_where_another_process_commits(story: Story) -> None:
-    store, stamps = MemoryGraph(), LocalStamps()
-    ours, other = (CachedGraph(store, stamps=stamps) for _ in range(2))
+    store, versions = MemoryGraph(), LocalVersionTokens()
+    ours, other = (CachedGraph(store, versions=versions) for _ in range(2))
     assert await told(story, ours, other, store) == []
 
 
@@ -152,7 +152,7 @@ _EVERYTHING: Story = [
 async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_noted(
     monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
-    async def always(_guard: object, _stamps: object) -> bool:
+    async def always(_guard: object, _versions: object) -> bool:
         return True
 
     note = CachedGraph._note
@@ -162,9 +162,9 @@ async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_no
             await note(graph, read, ids, atypes)
 
     if left_out == "comparison":
-        monkeypatch.setattr(StampGuard, "are_still", always)
+        monkeypatch.setattr(VersionTokenGuard, "are_still", always)
     elif left_out == "keys":
-        monkeypatch.setattr("shoal.graph.cache.cached_graph.not_noted", lambda: None)
+        monkeypatch.setattr("shoal.graph.cache.cached_graph.do_not_cache", lambda: None)
     elif left_out == "names":
         # Reads note names, and commits do not.
         def marks(keys: Sequence[Key]) -> list[int]:
@@ -172,17 +172,17 @@ async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_no
 
         monkeypatch.setattr("shoal.graph.cache.cached_graph.name_marks", marks)
     monkeypatch.setattr(CachedGraph, "_note", noted)
-    store, stamps = MemoryGraph(), LocalStamps()
-    ours, other = (CachedGraph(store, stamps=stamps) for _ in range(2))
+    store, versions = MemoryGraph(), LocalVersionTokens()
+    ours, other = (CachedGraph(store, versions=versions) for _ in range(2))
     wrong = await told(_EVERYTHING, ours, other, store)
     assert bool(wrong) is (left_out != "nothing")
 
 
 @in_loop
 async def test_an_answer_that_is_good_costs_one_look_at_all_stamps_and_no_read() -> None:
-    stamps = LocalStamps()
-    graph = CachedGraph(store := MemoryGraph(), stamps=stamps)
-    other = CachedGraph(store, stamps=stamps)
+    versions = LocalVersionTokens()
+    graph = CachedGraph(store := MemoryGraph(), versions=versions)
+    other = CachedGraph(store, versions=versions)
     answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     for number, verb in enumerate(("join", "follow", "like"), 1):
         await act(graph, number, verb, MEMBERS[0], POSTS[0] if verb == "like" else MEMBERS[1])
@@ -191,10 +191,10 @@ async def test_an_answer_that_is_good_costs_one_look_at_all_stamps_and_no_read()
         return [await ask(graph) for ask in questions()[:8]]
 
     async def look() -> list[Sequence[int]]:
-        stamps.asked.clear()
+        versions.asked.clear()
         with one_request():
             await answers.get("page", page)
-        return list(stamps.asked)
+        return list(versions.asked)
 
     await look()
     await look()
@@ -209,16 +209,16 @@ async def test_an_answer_that_is_good_costs_one_look_at_all_stamps_and_no_read()
     await act(other, 5, "follow", MEMBERS[1], MEMBERS[2])
     await look()
     assert answers.missed == missed + 1
-    begun = await stamps.begin((MEMBERS[1],))
+    begun = await versions.begin((MEMBERS[1],))
     await look()
     await look()
     assert answers.missed == missed + 3
-    await stamps.end((MEMBERS[1],), begun)
-    stamps.away = True
+    await versions.end((MEMBERS[1],), begun)
+    versions.away = True
     await look()
     await look()
     assert answers.missed == missed + 5
-    stamps.away = False
+    versions.away = False
     await look()
     missed = answers.missed
     await look()
@@ -228,8 +228,8 @@ async def test_an_answer_that_is_good_costs_one_look_at_all_stamps_and_no_read()
 @pytest.mark.parametrize("by_us", [True, False])
 @in_loop
 async def test_what_was_changed_while_an_answer_was_made_is_in_the_next_one(by_us: bool) -> None:
-    store, stamps = MemoryGraph(), LocalStamps()
-    graph, other = (CachedGraph(store, stamps=stamps) for _ in range(2))
+    store, versions = MemoryGraph(), LocalVersionTokens()
+    graph, other = (CachedGraph(store, versions=versions) for _ in range(2))
     answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
 
     async def ask() -> list[int]:
@@ -253,12 +253,12 @@ async def test_what_was_changed_while_an_answer_was_made_is_in_the_next_one(by_u
 
 @in_loop
 async def test_what_is_read_beneath_the_memory_is_in_no_remembered_answer() -> None:
-    graph = CachedGraph(MemoryGraph(), stamps=LocalStamps())
+    graph = CachedGraph(MemoryGraph(), versions=LocalVersionTokens())
     answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
-    beneath = graph.beneath()
+    uncached = graph.uncached()
 
     async def page() -> Any:
-        return await beneath.obj_get((MEMBERS[0],))
+        return await uncached.obj_get((MEMBERS[0],))
 
     for _ in range(3):
         assert await answers.get("page", page) == {}

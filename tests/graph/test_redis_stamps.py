@@ -12,10 +12,10 @@ import pytest
 from redis import Redis
 
 from shoal.core.errors import Unavailable
-from shoal.graph.cache.coherence import StampGuard
+from shoal.graph.cache.coherence import VersionTokenGuard
 from shoal.graph.redis import version_tokens as redis_stamps
 from shoal.graph.redis.client import Nodes, keys_of
-from shoal.graph.redis.version_tokens import RedisStamps
+from shoal.graph.redis.version_tokens import RedisVersionTokens
 from tests.engines import redis
 from tests.running import eventually, in_loop
 
@@ -24,11 +24,11 @@ ONE, TWO = IDS[:2]
 
 
 @asynccontextmanager
-async def stamps_at(url: str) -> AsyncIterator[RedisStamps]:
+async def stamps_at(url: str) -> AsyncIterator[RedisVersionTokens]:
     nodes = Nodes(url, answer_seconds=0.5)
-    stamps = RedisStamps(nodes, settling_seconds=1.0)
-    yield stamps
-    await stamps.close()
+    versions = RedisVersionTokens(nodes, settling_seconds=1.0)
+    yield versions
+    await versions.close()
     await nodes.close()
 
 
@@ -52,14 +52,14 @@ on_both = pytest.mark.parametrize("where", ["single", "cluster", "valkey"])
 async def test_everybody_reads_the_same_stamps_until_something_changes(where: str) -> None:
     url = getattr(redis, where)()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
-        stamps = await mine.read(IDS)
-        assert stamps.keys() == set(IDS)
-        assert await yours.read(IDS) == stamps
-        assert await yours.read([ONE, ONE]) == {ONE: stamps[ONE]}
+        versions = await mine.read(IDS)
+        assert versions.keys() == set(IDS)
+        assert await yours.read(IDS) == versions
+        assert await yours.read([ONE, ONE]) == {ONE: versions[ONE]}
         assert await mine.read([]) == {}
         await yours.end([ONE, IDS[3]], await yours.begin([ONE, IDS[3]]))
         after = await mine.read(IDS)
-        assert {id_ for id_ in IDS if after[id_] != stamps[id_]} == {ONE, IDS[3]}
+        assert {id_ for id_ in IDS if after[id_] != versions[id_]} == {ONE, IDS[3]}
 
 
 @on_both
@@ -81,9 +81,9 @@ async def test_the_end_of_the_only_change_brings_the_next_stamps(where: str) -> 
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await mine.read(IDS[:3])
         renewed = await yours.end(IDS, await yours.begin(IDS))
-        assert {id_: stamps.before for id_, stamps in renewed.items()} == {**before, IDS[3]: b""}
+        assert {id_: versions.before for id_, versions in renewed.items()} == {**before, IDS[3]: b""}
         after = await mine.read(IDS)
-        assert {id_: stamps.after for id_, stamps in renewed.items()} == after
+        assert {id_: versions.after for id_, versions in renewed.items()} == after
         assert not set(after.values()) & set(before.values())
         assert all(after[id_][:16] == before[id_][:16] for id_ in before), "it is the same history"
         with Redis.from_url(redis.server().url) as server:
@@ -145,21 +145,23 @@ async def test_a_mark_that_reads_gives_the_stamps_that_a_question_would(where: s
         assert await yours.read(IDS) == {}
         assert (await yours.begin(IDS[:1], reading=True)).before == {}, "somebody changes it"
         renewed = await mine.end(IDS, begun)
-        assert {id_: stamps.before for id_, stamps in renewed.items()} == {id_: begun.before[id_] for id_ in IDS[1:]}
+        assert {id_: versions.before for id_, versions in renewed.items()} == {
+            id_: begun.before[id_] for id_ in IDS[1:]
+        }
 
 
 @in_loop
 async def test_a_mark_that_was_left_behind_is_none_for_one_that_reads() -> None:
     url = redis.single()
-    async with stamps_at(url) as stamps:
-        await stamps.begin([ONE])
-        await stamps.begin([ONE])
+    async with stamps_at(url) as versions:
+        await versions.begin([ONE])
+        await versions.begin([ONE])
         with Redis.from_url(redis.server().url) as server:
             server.set(key(ONE), b"m" + bytes(16))
-        begun = await stamps.begin([ONE], reading=True)
-        renewed = await stamps.end([ONE], begun)
+        begun = await versions.begin([ONE], reading=True)
+        renewed = await versions.end([ONE], begun)
         assert renewed[ONE].before == begun.before[ONE] != b""
-        assert await stamps.read([ONE]) == {ONE: renewed[ONE].after}
+        assert await versions.read([ONE]) == {ONE: renewed[ONE].after}
 
 
 @on_both
@@ -170,8 +172,8 @@ async def test_a_change_that_was_not_made_leaves_the_stamps_from_before_unless_o
         before = await yours.read(IDS)
         begun = await mine.begin(IDS, reading=True)
         renewed = await mine.end(IDS, begun, changed=False)
-        assert {id_: (stamps.before, stamps.after) for id_, stamps in renewed.items()} == {
-            id_: (stamp, stamp) for id_, stamp in before.items()
+        assert {id_: (versions.before, versions.after) for id_, versions in renewed.items()} == {
+            id_: (version, version) for id_, version in before.items()
         }
         assert await yours.read(IDS) == before
         begun = await mine.begin(IDS, reading=True)
@@ -213,27 +215,27 @@ async def test_a_change_that_could_not_be_marked_still_ends_the_stamp() -> None:
 
 @in_loop
 async def test_the_mark_of_who_died_ends_by_itself_also_when_others_keep_coming() -> None:
-    async with stamps_at(redis.single()) as stamps:
-        await stamps.begin([ONE])
+    async with stamps_at(redis.single()) as versions:
+        await versions.begin([ONE])
         with Redis.from_url(redis.server().url) as server:
             assert 0 < server.ttl(key(ONE)) <= 30
             value = server.get(key(ONE))
             assert isinstance(value, bytes)
             # Its deadline has passed.
             server.set(key(ONE), value[:9] + bytes(8))
-        assert (await stamps.read([ONE])).keys() == {ONE}
+        assert (await versions.read([ONE])).keys() == {ONE}
         with Redis.from_url(redis.server().url) as server:
             server.set(key(ONE), value[:9] + bytes(8))
-        later = await stamps.begin([ONE])
-        assert await stamps.read([ONE]) == {}
-        await stamps.end([ONE], later)
-        assert (await stamps.read([ONE])).keys() == {ONE}
+        later = await versions.begin([ONE])
+        assert await versions.read([ONE]) == {}
+        await versions.end([ONE], later)
+        assert (await versions.read([ONE])).keys() == {ONE}
 
 
 @in_loop
 async def test_stamps_live_a_day_at_the_most() -> None:
-    async with stamps_at(redis.single()) as stamps:
-        await stamps.read([ONE])
+    async with stamps_at(redis.single()) as versions:
+        await versions.read([ONE])
         with Redis.from_url(redis.server().url) as server:
             assert 0 < server.ttl(key(ONE)) <= 86_400
 
@@ -241,22 +243,22 @@ async def test_stamps_live_a_day_at_the_most() -> None:
 @in_loop
 async def test_those_who_ask_in_one_turn_share_a_call() -> None:
     nodes = Nodes(redis.single(), **redis.PATIENT)
-    stamps = RedisStamps(nodes, settling_seconds=1.0)
-    answers = await asyncio.gather(*(stamps.read([id_ << 10, 7 << 10]) for id_ in range(10)))
+    versions = RedisVersionTokens(nodes, settling_seconds=1.0)
+    answers = await asyncio.gather(*(versions.read([id_ << 10, 7 << 10]) for id_ in range(10)))
     assert nodes.calls == 1
     assert len({answer[7 << 10] for answer in answers}) == 1
-    begun = await asyncio.gather(*(stamps.begin([id_ << 10]) for id_ in range(9)))
-    await asyncio.gather(*(stamps.end([id_ << 10], token) for id_, token in enumerate(begun)))
+    begun = await asyncio.gather(*(versions.begin([id_ << 10]) for id_ in range(9)))
+    await asyncio.gather(*(versions.end([id_ << 10], token) for id_, token in enumerate(begun)))
     assert nodes.calls == 3
-    await stamps.close()
+    await versions.close()
     await nodes.close()
 
 
 @in_loop
 async def test_a_restart_makes_every_stamp_new() -> None:
     program = redis.own()
-    async with stamps_at(program.url) as stamps:
-        before = await stamps.read(IDS)
+    async with stamps_at(program.url) as versions:
+        before = await versions.read(IDS)
         with Redis.from_url(program.url) as server:
             server.save()
         program.kill()
@@ -264,7 +266,7 @@ async def test_a_restart_makes_every_stamp_new() -> None:
 
         async def read() -> bool:
             try:
-                after = await stamps.read(IDS)
+                after = await versions.read(IDS)
             except Unavailable:
                 return False
             return after.keys() == before.keys() and not set(after.values()) & set(before.values())
@@ -293,13 +295,13 @@ async def test_in_the_first_moments_after_a_restart_nothing_has_a_stamp_for_thos
     program.stop()
 
 
-async def _answer(stamps: RedisStamps, *, marking: bool) -> set[int] | None:
+async def _answer(versions: RedisVersionTokens, *, marking: bool) -> set[int] | None:
     """Which have a stamp, as a question or a mark tells; None while the server cannot be reached."""
     try:
         if not marking:
-            return set(await stamps.read(IDS))
-        begun = await stamps.begin(IDS, reading=True)
-        await stamps.end(IDS, begun, changed=False)
+            return set(await versions.read(IDS))
+        begun = await versions.begin(IDS, reading=True)
+        await versions.end(IDS, begun, changed=False)
         return set(begun.before)
     except Unavailable:
         return None
@@ -309,22 +311,22 @@ async def _answer(stamps: RedisStamps, *, marking: bool) -> set[int] | None:
 async def test_a_change_that_ends_while_redis_is_away_is_told_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.02)
     program = redis.own()
-    async with stamps_at(program.url) as stamps:
-        before = await stamps.read(IDS)
-        begun = await stamps.begin([ONE])
+    async with stamps_at(program.url) as versions:
+        before = await versions.read(IDS)
+        begun = await versions.begin([ONE])
         # It holds still: nothing is lost, so the history stays.
         program.pause()
-        await stamps.end([ONE], begun)
-        await stamps.end([TWO], None)
+        await versions.end([ONE], begun)
+        await versions.end([TWO], None)
         with pytest.raises(Unavailable):
-            await stamps.read([TWO])
+            await versions.read([TWO])
         with pytest.raises(Unavailable):
-            await stamps.begin([TWO])
+            await versions.begin([TWO])
         program.resume()
 
         async def told() -> bool:
             try:
-                after = await stamps.read(IDS)
+                after = await versions.read(IDS)
             except Unavailable:
                 return False
             return after.keys() == before.keys() and {id_ for id_ in IDS if after[id_] == before[id_]} == set(IDS[2:])
@@ -342,13 +344,13 @@ async def test_outage_with_more_changes_than_are_remembered_ends_every_stamp_of_
     program = redis.own()
     # On the shard of the last object another one lies that has not changed.
     ids = [*IDS[:3], IDS[2] + 1]
-    async with stamps_at(program.url) as stamps, stamps_at(program.url) as others:
-        before = await stamps.read(ids)
+    async with stamps_at(program.url) as versions, stamps_at(program.url) as others:
+        before = await versions.read(ids)
         program.pause()
-        await stamps.end([ONE], None)
-        await stamps.end([IDS[2]], None)
-        assert stamps._pending.keys() == {ONE}
-        assert stamps._pending_shards.keys() == {5_000}
+        await versions.end([ONE], None)
+        await versions.end([IDS[2]], None)
+        assert versions._pending.keys() == {ONE}
+        assert versions._pending_shards.keys() == {5_000}
         program.resume()
 
         async def renewed() -> set[int]:
@@ -359,7 +361,7 @@ async def test_outage_with_more_changes_than_are_remembered_ends_every_stamp_of_
             return {id_ for id_ in ids if after.get(id_) != before[id_]}
 
         await eventually(renewed, {ONE, IDS[2], IDS[2] + 1})
-        assert stamps._pending == stamps._pending_shards == {}
+        assert versions._pending == versions._pending_shards == {}
     program.stop()
 
 
@@ -390,13 +392,13 @@ async def test_redis_outage_keeps_bounded_memory_and_logs_one_warning(
     monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.001)
     monkeypatch.setattr(redis_stamps, "_PENDING_OBJECTS", 10)
     with closed_port() as port:
-        async with stamps_at(f"redis://127.0.0.1:{port}") as stamps:
-            guard = StampGuard(stamps, 100, lambda _: None, lambda _: ())
+        async with stamps_at(f"redis://127.0.0.1:{port}") as versions:
+            guard = VersionTokenGuard(versions, 100, lambda _: None, lambda _: ())
             for n in range(50):
                 async with guard.change([n << 10, n << 10 | 1], lambda _: None):
                     pass
-            assert len(stamps._pending) == 10
-            assert len(stamps._pending_shards) == 45
+            assert len(versions._pending) == 10
+            assert len(versions._pending_shards) == 45
             warnings = [record for record in caplog.records if record.levelname == "WARNING"]
             assert [record.getMessage() for record in warnings] == [
                 "the stamps cannot be reached: changes are reported when they can be"

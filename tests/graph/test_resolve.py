@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import Conflict
-from shoal.core.events import InverseOp, InverseOwed, PostCreated
+from shoal.core.events import InverseOp, InversePending, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.placement import source_of
@@ -70,7 +70,7 @@ def batches(draw: st.DrawFn) -> Batch:
             batch.obj_set(Member(id=id_, name="m", version=version))
     ends = st.tuples(st.sampled_from(TYPES), st.sampled_from([ANN, BEN, CYD]), st.integers(0, 9), st.booleans())
     for atype, id2, time, alive in draw(st.lists(ends, max_size=5)):
-        (batch.assoc_add if alive else batch.assoc_del)(ANN, atype, id2, moment(time), tally=BEN)
+        (batch.assoc_add if alive else batch.assoc_del)(ANN, atype, id2, moment(time), aggregate_id=BEN)
     for name, owner, alive in draw(st.lists(st.tuples(st.sampled_from("abcd"), ids, st.booleans()), max_size=3)):
         (batch.key_add if alive else batch.key_del)(key(name), owner)
     for id_ in draw(st.lists(ids, max_size=1)):
@@ -154,14 +154,17 @@ def test_the_inverse_of_another_store_is_returned_and_emitted_with_the_lifted_ti
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, CYD, moment(1), b"data")
-    batch.assoc_add(ANN, LIKES, POST_OF_BEN, moment(2), tally=BEN)
+    batch.assoc_add(ANN, LIKES, POST_OF_BEN, moment(2), aggregate_id=BEN)
     batch.emit(PostCreated(post_id=1, author_id=ANN))
-    owed = decide(batch, known, changes, owns=first_half, now=NOW)
-    assert owed == [
-        InverseOp(CYD, FOLLOWED_BY.number, ANN, moment(5) + 1, alive=True, data=b"data", tally=0),
-        InverseOp(POST_OF_BEN, LIKED_BY.number, ANN, moment(2), alive=True, data=b"", tally=BEN),
+    pending_inverses = decide(batch, known, changes, owns=first_half, now=NOW)
+    assert pending_inverses == [
+        InverseOp(CYD, FOLLOWED_BY.number, ANN, moment(5) + 1, alive=True, data=b"data", aggregate_id=0),
+        InverseOp(POST_OF_BEN, LIKED_BY.number, ANN, moment(2), alive=True, data=b"", aggregate_id=BEN),
     ]
-    assert changes.events == [PostCreated(post_id=1, author_id=ANN), *[InverseOwed(op=op) for op in owed]]
+    assert changes.events == [
+        PostCreated(post_id=1, author_id=ANN),
+        *[InversePending(op=op) for op in pending_inverses],
+    ]
     assert {triple[0] for triple in changes.links} == {ANN}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import Unavailable
-from shoal.core.events import InverseOp, InverseOwed, PostCreated
+from shoal.core.events import InverseOp, InversePending, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.placement import DATA_SOURCES, source_of
@@ -73,10 +73,10 @@ def two_stores() -> tuple[ShardedGraph, Fragile, Fragile]:
 async def settle_what_is_owed(graph: ShardedGraph) -> list[InverseOp]:
     """Settle the inverses owed by claimed events, as a worker does."""
     jobs = await graph.claim(10, 60)
-    owed = [job.event.op for job in jobs if isinstance(job.event, InverseOwed)]
-    await graph.settle(owed)
+    pending_inverses = [job.event.op for job in jobs if isinstance(job.event, InversePending)]
+    await graph.settle(pending_inverses)
     await graph.ack(jobs)
-    return owed
+    return pending_inverses
 
 
 # Who keeps what
@@ -190,7 +190,7 @@ async def test_one_commit_owes_many_and_settles_each_store_at_once() -> None:
 async def test_an_inverse_whose_store_was_away_is_owed_and_then_settled(caplog: pytest.LogCaptureFixture) -> None:
     graph, _, two = two_stores()
     two.down = True
-    await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), b"data", tally=BEN)
+    await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), b"data", aggregate_id=BEN)
     assert "1 inverses stay owed to store 1" in caplog.text
     assert await graph.assoc_range(ANN, LIKES, Cursor(limit=5)) == [Assoc(POST_OF_BEN, moment(5), b"data")]
     assert await graph.backlog() == 1
@@ -207,10 +207,10 @@ async def test_an_inverse_whose_store_was_away_is_owed_and_then_settled(caplog: 
 async def test_what_is_owed_is_settled_twice_without_harm() -> None:
     graph, _, two = two_stores()
     two.down = True
-    await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), tally=BEN)
+    await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), aggregate_id=BEN)
     two.down = False
-    owed = await settle_what_is_owed(graph)
-    await graph.settle(owed)
+    pending_inverses = await settle_what_is_owed(graph)
+    await graph.settle(pending_inverses)
     assert await graph.assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 1, BEN: 1}}
 
 
@@ -363,7 +363,8 @@ async def test_a_commit_that_meets_a_freeze_waits_for_the_new_map() -> None:
     await add(graph, Member(id=BEN, name="ben"))
     two.frozen = True
     writing = asyncio.gather(
-        begin(graph, BEN, POSTED, POST_OF_BEN, moment(1)), begin(graph, ANN, LIKES, POST_OF_BEN, moment(2), tally=BEN)
+        begin(graph, BEN, POSTED, POST_OF_BEN, moment(1)),
+        begin(graph, ANN, LIKES, POST_OF_BEN, moment(2), aggregate_id=BEN),
     )
     await eventually(two.refusals, 4)
     assert not writing.done()

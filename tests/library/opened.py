@@ -53,10 +53,10 @@ def has_store(shoal: Any) -> bool:
 def listeners(shoal: Shoal) -> int:
     """How many viewers listen to live updates."""
     owner = _owners.get(id(shoal))
-    return (shoal if owner is None else beneath(owner)).network.hub.connected
+    return (shoal if owner is None else uncached(owner)).network.hub.connected
 
 
-def beneath(shoal: Any) -> Shoal:
+def uncached(shoal: Any) -> Shoal:
     """The library's own object that the owner of a shared network calls."""
     real: Shoal = shoal._session._side.shoal
     return real

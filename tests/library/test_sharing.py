@@ -34,7 +34,7 @@ from shoal.library.shared_network import SharedNetwork
 from shoal.multiprocess import link
 from shoal.multiprocess.rpc import PROTOCOL, Hello
 from shoal.queries.streaming import Arrived, Refresh
-from tests.library.opened import beneath, has_store, listeners, owner_and_caller
+from tests.library.opened import has_store, listeners, owner_and_caller, uncached
 from tests.library.test_surface import _NOT_CALLED, arguments
 from tests.running import eventually, in_loop
 
@@ -217,7 +217,7 @@ async def test_a_cancelled_call_is_cancelled_in_the_owner(tmp_path: Path, monkey
                 ended.set()
 
         with monkeypatch.context() as patch:
-            patch.setattr(type(beneath(owner).network), "settle", held)
+            patch.setattr(type(uncached(owner).network), "settle", held)
             call = asyncio.create_task(caller.settle())
             await asyncio.wait_for(begun.wait(), 30)
             call.cancel()
@@ -231,7 +231,7 @@ async def test_a_cancelled_call_is_cancelled_in_the_owner(tmp_path: Path, monkey
 async def test_a_stream_ends_in_the_owner_when_it_is_closed_or_its_process_goes(tmp_path: Path) -> None:
     async with owner_and_caller(tmp_path) as (owner, caller):
         ann = await caller.register("ann")
-        hub = beneath(owner).network.hub
+        hub = uncached(owner).network.hub
 
         async def connected() -> int:
             return hub.connected
@@ -250,7 +250,7 @@ async def test_a_stream_ends_in_the_owner_when_it_is_closed_or_its_process_goes(
         await eventually(connected, 0)
         with pytest.raises(errors.NotFound):
             await anext(ann.live_list(12_345))
-        assert listeners(beneath(owner)) == 0
+        assert listeners(uncached(owner)) == 0
 
 
 @in_loop
@@ -274,7 +274,7 @@ async def test_a_stream_goes_on_with_the_next_owner_and_says_that_something_may_
 
 def _listening(shoal: Shoal) -> Callable[[], Awaitable[int]]:
     async def number() -> int:
-        return beneath(shoal).network.hub.connected
+        return uncached(shoal).network.hub.connected
 
     return number
 

@@ -12,7 +12,7 @@ import httpx
 
 from shoal import settings as configuration
 from shoal.app.network import open_network
-from shoal.health.probes import EngineProbe, EngineVitals, Vital, VitalName
+from shoal.health.probes import EngineHealth, EngineProbe, Measurement, MeasurementName
 from shoal.monitoring.collectors import NAMES
 from shoal.monitoring.metrics_server import telling
 from shoal.observability.metrics import METRICS
@@ -38,13 +38,13 @@ def test_the_alerts_on_the_page_are_the_alerts() -> None:
 
 
 def test_every_figure_of_an_engine_has_a_metric() -> None:
-    assert NAMES.keys() == set(get_args(VitalName))
+    assert NAMES.keys() == set(get_args(MeasurementName))
 
 
-async def everything() -> list[EngineVitals]:
+async def everything() -> list[EngineHealth]:
     """Two engines of one name that tell all that any does, and one that is away."""
-    one = EngineVitals("Engine", "place", "1.0", tuple(Vital(name, 1.0, wrong=True) for name in NAMES))
-    return [one, one, EngineVitals("Engine", "other", reached=False)]
+    one = EngineHealth("Engine", "place", "1.0", tuple(Measurement(name, 1.0, wrong=True) for name in NAMES))
+    return [one, one, EngineHealth("Engine", "other", reached=False)]
 
 
 @in_loop

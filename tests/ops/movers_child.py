@@ -58,7 +58,7 @@ async def write(store: str, first: str, sources: str) -> None:
                 batch = Batch(shard_of(author))
                 batch.obj_add(Post(id=post, author_id=author, text=str(n)))
                 batch.assoc_add(author, POSTED, post, post)
-                batch.assoc_add(author, LIKES, id_on(places[-1], 1), moment(n), tally=member_on(places[-1]))
+                batch.assoc_add(author, LIKES, id_on(places[-1], 1), moment(n), aggregate_id=member_on(places[-1]))
                 began = asyncio.get_running_loop().time()
                 await graph.commit(batch)
                 print(post, asyncio.get_running_loop().time() - began, flush=True)  # noqa: T201

@@ -148,7 +148,7 @@ class Load:
         post = id_on(source, 1 + n % 3)
         batch = Batch(shard_of(liker))
         batch.expect(post)
-        batch.assoc_add(liker, LIKES, post, moment(n), str(n).encode(), tally=member_on(source))
+        batch.assoc_add(liker, LIKES, post, moment(n), str(n).encode(), aggregate_id=member_on(source))
         await self._timed(graph.commit(batch))
         self.likes.append((liker, post))
         seen = (await other.assoc_get(liker, [LIKES], [post]))[LIKES].get(post)

@@ -87,9 +87,9 @@ def test_the_top_hundredth_of_a_larger_network_has_far_more_than_its_share() -> 
 
 
 def test_people_follow_those_with_the_same_interests_more_often_than_chance(network: DemoPlan) -> None:
-    tastes = [set(person.interests) for person in network.people]
-    everybody = [bool(a & b) for at, a in enumerate(tastes) for b in tastes[at + 1 :]]
-    followed = [bool(tastes[who] & tastes[whom]) for who, whom in network.follows]
+    personalization = [set(person.interests) for person in network.people]
+    everybody = [bool(a & b) for at, a in enumerate(personalization) for b in personalization[at + 1 :]]
+    followed = [bool(personalization[who] & personalization[whom]) for who, whom in network.follows]
     assert sum(followed) / len(followed) > 1.2 * sum(everybody) / len(everybody)
 
 

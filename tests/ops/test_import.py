@@ -270,8 +270,8 @@ async def test_a_photo_that_was_refused_is_not_there_the_second_time(tmp_path: P
     folder = lay_out(tmp_path / "data", posts=6)
     (folder / "photos" / "navy.jpg").write_text("no picture")
     for _ in range(2):
-        tally = (await imported(tmp_path / "shoal.db", in_directory(folder)))["photos"]
-        assert (tally.taken + tally.there, tally.refusals) == (3, 3)
+        aggregate_id = (await imported(tmp_path / "shoal.db", in_directory(folder)))["photos"]
+        assert (aggregate_id.taken + aggregate_id.there, aggregate_id.refusals) == (3, 3)
 
 
 @in_loop

@@ -127,7 +127,7 @@ async def test_every_table_is_what_the_services_would_have_left(tmp_path: Path, 
     in_bulk = await imported(one, sources)
     by_services = await imported(other, replaced(sources, bulk=False))
     assert (in_bulk.way, by_services.way) == ("in bulk: the network is empty", "one by one: as asked")
-    assert in_bulk.tallies == by_services.tallies
+    assert in_bulk.counts == by_services.counts
     assert in_bulk.notes == by_services.notes
     found, wanted = tables(one), tables(other)
     # One row for each member and login more in the way of the commands would be an event that is not done.
@@ -154,7 +154,7 @@ async def test_a_network_that_is_not_empty_is_imported_one_by_one(tmp_path: Path
             await import_all(shoal.network, replaced(sources, bulk=True), Summary())
     summary = await imported(store, sources)
     assert summary.way == "one by one: the network is not empty"
-    assert (await imported(store, sources)).tallies["members"].there == summary.tallies["members"].taken
+    assert (await imported(store, sources)).counts["members"].there == summary.counts["members"].taken
 
 
 @in_loop
@@ -224,8 +224,8 @@ async def test_lists_that_somebody_has_begun_meanwhile_are_completed(
         taken: list[Any] = []
         monkeypatch.setattr(store, "load", meddled)
         summary = await import_all(shoal.network, sources, Summary())
-        assert "Username has already been taken" in summary.tallies["members"].refused
-        assert {"the follower was refused", "the followee was refused"} <= summary.tallies["follows"].refused.keys()
+        assert "Username has already been taken" in summary.counts["members"].refused
+        assert {"the follower was refused", "the followee was refused"} <= summary.counts["follows"].refused.keys()
         assert (await check(shoal.network)).clean
         profile = await (await shoal.member("per_son5")).profile()
         assert profile.followers == 39

@@ -21,7 +21,7 @@ from tests.running import eventually, in_loop
 from tests.stores import all_links, all_objects, broken_promises, id_on
 
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
-from shoal.core.events import InverseOwed
+from shoal.core.events import InversePending
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Store
 from shoal.graph.postgres import ranks
@@ -270,7 +270,7 @@ async def settled(graph: Store) -> None:
     while await graph.backlog():
         for job in await graph.claim(100, 60):
             assert isinstance(graph, ShardedGraph)
-            assert isinstance(job.event, InverseOwed)
+            assert isinstance(job.event, InversePending)
             await graph.settle([job.event.op])
             await graph.ack([job])
         assert loop.time() < deadline

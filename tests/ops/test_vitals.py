@@ -17,16 +17,16 @@ from shoal.app.network import open_network
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Job
 from shoal.graph.dynamodb import DynamoGraph
-from shoal.health.probes import EngineProbe, EngineVitals, EngineWatch, Vital
+from shoal.health.probes import EngineHealth, EngineProbe, EngineWatch, Measurement
 from shoal.health.rabbitmq import look as look_at_broker
 from shoal.outbox.rabbitmq import RabbitOutbox
 
 
-def figures(one: EngineVitals) -> dict[str, float]:
-    return {vital.name: vital.value for vital in one.vitals}
+def figures(one: EngineHealth) -> dict[str, float]:
+    return {vital.name: vital.value for vital in one.measurements}
 
 
-async def asked(**settings: Any) -> list[EngineVitals]:
+async def asked(**settings: Any) -> list[EngineHealth]:
     chosen = configuration.build(**{"store": "memory://", **settings})
     return await EngineWatch(engine_probes(chosen), patience=30.0).look()
 
@@ -81,7 +81,7 @@ async def test_every_server_of_a_redis_cluster_is_asked_and_a_lost_one_is_marked
         assert sorted(one.reached for one in found) == [False, True, True]
         (away,) = [one for one in found if not one.reached]
         assert away.place.endswith(f":{running.masters[1].port}")
-        assert away.vitals == ()
+        assert away.measurements == ()
     finally:
         for member in running.members:
             member.program.kill()
@@ -101,7 +101,7 @@ async def test_keys_and_a_full_memory_of_redis_are_told() -> None:
     told = figures(found)
     assert told["items"] > 0
     assert told["evicted"] > 0
-    assert {vital.name for vital in found.vitals if vital.wrong} == {"memory_bytes", "evicted"}
+    assert {vital.name for vital in found.measurements if vital.wrong} == {"memory_bytes", "evicted"}
 
 
 @in_loop
@@ -112,11 +112,11 @@ async def test_a_broker_tells_what_waits_and_whether_anybody_takes_it() -> None:
         await outbox.send([Job(n, PostCreated(post_id=n, author_id=1)) for n in range(3)])
         (found,) = await look_at_broker(url, "here", namespace)
         assert figures(found) == {"jobs_waiting": 3, "jobs_delayed": 0, "jobs_set_aside": 0, "workers": 0}
-        assert Vital("workers", 0, wrong=True) in found.vitals
+        assert Measurement("workers", 0, wrong=True) in found.measurements
         worker = await RabbitOutbox.open(url, namespace=namespace)
         (found,) = await look_at_broker(url, "here", namespace)
         await worker.close()
-        assert Vital("workers", 1) in found.vitals
+        assert Measurement("workers", 1) in found.measurements
     finally:
         await outbox.close()
 
@@ -136,12 +136,12 @@ async def test_an_engine_that_is_away_or_silent_keeps_nobody_waiting() -> None:
     silent = asyncio.Event()
     calls = 0
 
-    async def sound() -> list[EngineVitals]:
+    async def sound() -> list[EngineHealth]:
         nonlocal calls
         calls += 1
-        return [EngineVitals("Sound", "here", "1", (Vital("items", 1),))]
+        return [EngineHealth("Sound", "here", "1", (Measurement("items", 1),))]
 
-    async def hung() -> list[EngineVitals]:
+    async def hung() -> list[EngineHealth]:
         await silent.wait()
         return []
 
@@ -149,13 +149,13 @@ async def test_an_engine_that_is_away_or_silent_keeps_nobody_waiting() -> None:
     watch = EngineWatch(probes, patience=0.05)
     found = await asyncio.gather(*[watch.look() for _ in range(20)])
     assert found[0] == [
-        EngineVitals("Hung", "there", reached=False),
-        EngineVitals("Sound", "here", "1", (Vital("items", 1),)),
+        EngineHealth("Hung", "there", reached=False),
+        EngineHealth("Sound", "here", "1", (Measurement("items", 1),)),
     ]
     assert all(one == found[0] for one in found)
     assert calls == 1
     (away,) = await asked(store="postgresql://nobody:a-secret@127.0.0.1:1/nothing")
-    assert away == EngineVitals("PostgreSQL", "127.0.0.1:1/nothing", reached=False)
+    assert away == EngineHealth("PostgreSQL", "127.0.0.1:1/nothing", reached=False)
 
 
 @in_loop

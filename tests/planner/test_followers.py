@@ -68,6 +68,6 @@ def test_load_grows_with_what_members_do_and_loud_ones_are_not_delivered(of: Ass
     whole = load_of(of, 1e18, warm_only=False)
     some = load_of(of, 1_000, warm_only=False)
     assert some.deliveries <= whole.deliveries * (1 + 1e-9)
-    assert whole.loud == 0
+    assert whole.high_fan_out == 0
     assert whole.deliveries == pytest.approx(whole.posts * whole.per_post)
     assert whole.per_post <= of.warm * whole.largest * (1 + 1e-9)

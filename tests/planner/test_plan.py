@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from shoal_planner.calibration import shipped
-from shoal_planner.one_process import LOUD_FROM, NAME, one_process, waiting, waiting_p99
+from shoal_planner.one_process import HIGH_FAN_OUT_FROM, NAME, one_process, waiting, waiting_p99
 from shoal_planner.plan import Size, affordable, carried, chosen, cluster, needed, plan, swings
 from shoal_planner.report import summary, tables
 from shoal_planner.workload import Assumptions, Prices, changed, load_of, spreads
@@ -24,7 +24,7 @@ MORE = ("posts", "pages", "changes", "years", "follows")
 @given(NETWORKS)
 def test_a_shape_that_was_sized_for_a_load_carries_it_unless_the_data_sources_run_out(of: Assumptions) -> None:
     shape = cluster(of, COSTS)
-    size = needed(load_of(of, LOUD_FROM, warm_only=False), of, COSTS.shared)
+    size = needed(load_of(of, HIGH_FAN_OUT_FROM, warm_only=False), of, COSTS.shared)
     ends = {limit.what for limit in shape.limits if limit.use > 1 + 1e-9}
     assert ends <= {
         "disks of the databases",

@@ -35,7 +35,7 @@ from shoal_planner.simulation.scenario import (
     Rush,
     Scenario,
     SlowStore,
-    audiences_of,
+    author_classes_of,
 )
 from shoal_planner.workload import Assumptions, classes
 from tests.examples import examples
@@ -78,7 +78,7 @@ def test_shared_workers_end_each_job_when_working_through_them_one_by_one_does(
 ) -> None:
     workers = SharedWorkers(slots)
     for number, (ready, many, work) in enumerate(jobs):
-        workers.give(JobGroup(float(number), ready, many, work, 0.0, beside=3 * work))
+        workers.give(JobGroup(float(number), ready, many, work, 0.0, foreground=3 * work))
     ends: list[tuple[float, int]] = []
     moment = 0.0
     while not workers.idle:
@@ -90,7 +90,7 @@ def test_shared_workers_end_each_job_when_working_through_them_one_by_one_does(
     assert [at for at, _ in ends] == pytest.approx([at for at, _ in expected], abs=1e-6)
     whole = sum(many * work for _, many, work in jobs)
     assert workers.worked == pytest.approx(whole)
-    assert workers.beside == pytest.approx(3 * whole)
+    assert workers.foreground == pytest.approx(3 * whole)
     assert workers.left == pytest.approx(0)
 
 
@@ -185,8 +185,8 @@ def scenario() -> Scenario:
         changes=20,
         returns=0,
         follows=80,
-        loud_followees=0,
-        audiences=audiences_of(classes(Assumptions(members=1_000)), 0.5, 1e9),
+        high_fan_out_followees=0,
+        author_classes=author_classes_of(classes(Assumptions(members=1_000)), 0.5, 1e9),
         faults=(Rush(at=5, lasting=5, by=3.0), Celebrity(at=10.5, lasting=3)),
     )
 
@@ -210,9 +210,9 @@ def test_authors_are_drawn_by_what_they_write_and_each_is_new_once() -> None:
     given = scenario()
     coming = Coming(given, np.random.default_rng(3))
     drawn = [coming.author() for _ in range(30_000)]
-    assert np.mean([followers for followers, _ in drawn]) == pytest.approx(given.audiences.mean, rel=0.1)
+    assert np.mean([followers for followers, _ in drawn]) == pytest.approx(given.author_classes.mean, rel=0.1)
     # So many posts by so few: nearly every member has written before the end.
-    assert sum(first for _, first in drawn) == pytest.approx(given.audiences.authors.sum(), rel=0.1)
+    assert sum(first for _, first in drawn) == pytest.approx(given.author_classes.authors.sum(), rel=0.1)
 
 
 def test_syncs_take_as_long_as_was_measured() -> None:

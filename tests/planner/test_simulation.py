@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput
 from shoal_planner.calibration import shipped
-from shoal_planner.one_process import LOUD_FROM, NAME
+from shoal_planner.one_process import HIGH_FAN_OUT_FROM, NAME
 from shoal_planner.plan import needed, work_of
 from shoal_planner.simulation.observer import SimulatedOutcome, Stretch
 from shoal_planner.simulation.scenario import (
@@ -132,7 +132,7 @@ def phase(found: SimulatedOutcome, at: int) -> Stretch:
 
 def test_members_of_a_store_that_is_away_are_refused_and_no_others() -> None:
     found = run(LARGE, StoreAway(at=4, lasting=8, part=0.5), seconds=16.0)
-    load = load_of(LARGE, LOUD_FROM, warm_only=False)
+    load = load_of(LARGE, HIGH_FAN_OUT_FROM, warm_only=False)
     assert found.refused == pytest.approx(8 * load.posts / 2, rel=0.15)
     assert found.pages_refused == pytest.approx(8 * load.pages / 2, rel=0.1)
     assert all(not one.refused for one in found.phases if not one.faults)
@@ -163,7 +163,7 @@ def test_a_celebrity_is_delivered_to_a_share_of_the_members(of: Assumptions, sha
 
 
 def test_it_comes_to_what_the_plan_says_of_the_same_network() -> None:
-    load = load_of(LARGE, LOUD_FROM, warm_only=False)
+    load = load_of(LARGE, HIGH_FAN_OUT_FROM, warm_only=False)
     size = needed(load, LARGE, COSTS.shared)
     work = work_of(load, LARGE, COSTS.shared, size.web)
     found = run(LARGE, seconds=60.0)
@@ -188,7 +188,7 @@ def test_a_billion_members_are_simulated_as_a_million_are() -> None:
     of = Assumptions(members=1_000_000_000)
     found = run(of, SlowStore(at=2, lasting=2, part=0.1, by=20), seconds=5.0)
     add_up(found)
-    load = load_of(of, LOUD_FROM, warm_only=False)
+    load = load_of(of, HIGH_FAN_OUT_FROM, warm_only=False)
     assert found.came == pytest.approx(5 * load.posts, rel=0.05)
     assert found.deliveries == pytest.approx(5 * load.deliveries, rel=0.4)
 

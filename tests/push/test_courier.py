@@ -12,18 +12,18 @@ from shoal.backoff import Backoff
 from shoal.core.errors import NotYet
 from shoal.push import sender as couriers
 from shoal.push.encryption import ServerKey
-from shoal.push.sender import Courier
+from shoal.push.sender import PushSender
 from tests.running import in_loop
 
 ONE, OTHER, THIRD = "https://one.example/app", "https://other.example/app", "https://third.example/app"
 
 
-def a_courier() -> Courier:
-    return Courier(ServerKey(bytes(31) + b"\x01", "mailto:ann@example.org"), "https://shoal.test")
+def a_courier() -> PushSender:
+    return PushSender(ServerKey(bytes(31) + b"\x01", "mailto:ann@example.org"), "https://shoal.test")
 
 
 @pytest.fixture
-def courier() -> Courier:
+def push_sender() -> PushSender:
     return a_courier()
 
 
@@ -50,74 +50,74 @@ class Service:
 
 
 @in_loop
-async def test_messages_wait_their_turn_and_all_are_sent(courier: Courier) -> None:
+async def test_messages_wait_their_turn_and_all_are_sent(push_sender: PushSender) -> None:
     service = Service()
-    sent = [courier.begin(url, partial(service.work, url)) for url in (ONE, OTHER, THIRD) for _ in range(300)]
+    sent = [push_sender.begin(url, partial(service.work, url)) for url in (ONE, OTHER, THIRD) for _ in range(300)]
     service.open.set()
     await asyncio.gather(*sent)
     assert service.done == 900
     assert service.most["all"] == 32
     assert {service.most[url] for url in (ONE, OTHER, THIRD)} == {16}
-    assert courier.under_way == 0
-    await courier.close()
+    assert push_sender.under_way == 0
+    await push_sender.close()
 
 
 @in_loop
-async def test_too_many_for_one_service_come_again_and_do_not_hold_up_another(courier: Courier) -> None:
+async def test_too_many_for_one_service_come_again_and_do_not_hold_up_another(push_sender: PushSender) -> None:
     service = Service()
-    sent = [courier.begin(ONE, lambda: service.work(ONE)) for _ in range(512)]
+    sent = [push_sender.begin(ONE, lambda: service.work(ONE)) for _ in range(512)]
     with pytest.raises(NotYet, match="other messages come first"):
-        courier.begin(ONE, lambda: service.work(ONE))
-    other = courier.begin(OTHER, lambda: service.work(OTHER))
+        push_sender.begin(ONE, lambda: service.work(ONE))
+    other = push_sender.begin(OTHER, lambda: service.work(OTHER))
     await service.begun[OTHER].wait()
     service.open.set()
     await asyncio.gather(*sent, other)
-    await courier.begin(ONE, lambda: service.work(ONE))
+    await push_sender.begin(ONE, lambda: service.work(ONE))
     assert service.done == 514
-    await courier.close()
+    await push_sender.close()
 
 
 @in_loop
 async def test_a_message_that_waits_too_long_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(couriers, "_LIMITS", couriers._LIMITS._replace(patience=0.01))
-    courier = a_courier()
+    push_sender = a_courier()
     service = Service()
-    sent = [courier.begin(ONE, lambda: service.work(ONE)) for _ in range(17)]
+    sent = [push_sender.begin(ONE, lambda: service.work(ONE)) for _ in range(17)]
     with pytest.raises(NotYet, match="other messages come first"):
         await sent[-1]
     service.open.set()
     await asyncio.gather(*sent[:-1])
-    assert courier.under_way == 0
-    await courier.close()
+    assert push_sender.under_way == 0
+    await push_sender.close()
 
 
 @in_loop
-async def test_those_that_wait_for_a_service_that_fails_come_again_at_once(courier: Courier) -> None:
+async def test_those_that_wait_for_a_service_that_fails_come_again_at_once(push_sender: PushSender) -> None:
     tried = 0
 
     async def fail() -> None:
         nonlocal tried
         tried += 1
         await asyncio.sleep(0)
-        courier._postpone("https://one.example")
+        push_sender._postpone("https://one.example")
         raise NotYet("a push service answered 503")
 
-    sent = [courier.begin(ONE, fail) for _ in range(100)]
+    sent = [push_sender.begin(ONE, fail) for _ in range(100)]
     found = await asyncio.gather(*sent, return_exceptions=True)
     assert all(isinstance(one, NotYet) for one in found)
     assert tried == 16
-    assert courier._backoff.extend("https://one.example") <= 2.0, "sixteen failures at once are one"
-    await courier.close()
+    assert push_sender._backoff.extend("https://one.example") <= 2.0, "sixteen failures at once are one"
+    await push_sender.close()
 
 
 @in_loop
-async def test_what_waits_is_given_up_at_the_end(courier: Courier) -> None:
+async def test_what_waits_is_given_up_at_the_end(push_sender: PushSender) -> None:
     service = Service()
-    sent = [courier.begin(ONE, lambda: service.work(ONE)) for _ in range(40)]
+    sent = [push_sender.begin(ONE, lambda: service.work(ONE)) for _ in range(40)]
     await asyncio.sleep(0)
-    await courier.close()
+    await push_sender.close()
     assert all(one.cancelled() for one in sent)
-    assert courier.under_way == 0
+    assert push_sender.under_way == 0
 
 
 def test_backoff_doubles_until_reset() -> None:

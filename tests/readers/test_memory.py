@@ -63,10 +63,10 @@ def pushing(memory: SharedMemory) -> Callable[[], None]:
         for member in range(1, MEMBERS + 1):
             await timelines.create(member)
             await timelines.fill(member, [], 0)
-        seats, entry = timelines.seats(range(1, MEMBERS + 1)), 0
+        slots, entry = timelines.slots(range(1, MEMBERS + 1)), 0
         while True:
             entry += 1
-            await timelines.push(entry, seats)
+            await timelines.push(entry, slots)
 
     return lambda: asyncio.run(push())
 

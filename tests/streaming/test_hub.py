@@ -477,27 +477,27 @@ def test_every_viewer_is_told_exactly_what_their_sources_bring_or_that_they_miss
 
 async def _told_exactly(acts: list[tuple[str, int, object]]) -> None:
     async with a_world(remembered=6) as world:
-        audience = {member: Audience(world, member) for member in MEMBERS}
+        follower_set = {member: FollowerSet(world, member) for member in MEMBERS}
         for member in MEMBERS:
-            await audience[member].come()
+            await follower_set[member].come()
         for verb, member, what in acts:
             if verb == "post":
                 post = await world.post(member, *cast("set[int]", what))
-                for viewer in audience.values():
+                for viewer in follower_set.values():
                     viewer.expect(post, {member, *cast("set[int]", what)})
             elif verb in ("follow", "unfollow"):
-                await audience[member].change(cast("int", what), alive=verb == "follow")
+                await follower_set[member].change(cast("int", what), alive=verb == "follow")
             elif verb == "leave":
-                await audience[member].leave()
-                await audience[member].come()
+                await follower_set[member].leave()
+                await follower_set[member].come()
             else:
-                await audience[member].look()
-        for viewer in audience.values():
+                await follower_set[member].look()
+        for viewer in follower_set.values():
             await viewer.look()
             await viewer.leave()
 
 
-class Audience:
+class FollowerSet:
     """One viewer, and what they must be told; None for what they may be told they missed."""
 
     def __init__(self, world: World, member: int) -> None:

@@ -19,7 +19,7 @@ def ticking(capacity: int, length: int = 3) -> MemoryTimelines:
 
 
 def warm(timelines: MemoryTimelines, member: int) -> bool:
-    return len(timelines.seats((member,))) > 0
+    return len(timelines.slots((member,))) > 0
 
 
 async def warmed(timelines: MemoryTimelines, *members: int) -> list[int]:
@@ -44,7 +44,7 @@ async def test_when_every_row_is_taken_the_longest_unread_becomes_cold() -> None
 async def test_pushes_are_no_reads() -> None:
     timelines = ticking(2)
     await warmed(timelines, 1, 2)
-    await timelines.push(7, timelines.seats((1,)))
+    await timelines.push(7, timelines.slots((1,)))
     assert await warmed(timelines, 3) == [2, 3]
 
 
@@ -91,7 +91,7 @@ async def test_a_row_that_changes_hands_brings_nothing_along() -> None:
     await timelines.fill(2, [], 0)
     assert await timelines.read(2, Cursor(limit=9)) == ([], 0)
     for entry in (1, 2, 3):
-        await timelines.push(entry, timelines.seats((2,)))
+        await timelines.push(entry, timelines.slots((2,)))
     assert await timelines.read(2, Cursor(limit=9)) == ([3, 2, 1], 0)
 
 
@@ -114,8 +114,8 @@ async def test_many_rows_are_written_at_once() -> None:
     timelines = MemoryTimelines(5_000, 3)
     members = range(1, 5_001)
     await warmed(timelines, *members)
-    seats = timelines.seats(members)
+    slots = timelines.slots(members)
     for entry in (10, 20, 30, 40):
-        assert await timelines.push(entry, seats) == 5_000
+        assert await timelines.push(entry, slots) == 5_000
     for member in (1, 2_500, 5_000):
         assert await timelines.read(member, Cursor(limit=9)) == ([40, 30, 20], 10)

@@ -79,8 +79,8 @@ async def test_what_is_cold_leaves_nothing_behind(warm: int) -> None:
         for clock in (long_ago, lambda: 5e9):
             timelines = RedisTimelines(nodes, clock=clock)
             await warm_up(timelines, members[:warm])
-            assert await timelines.push(entry(1), timelines.seats(members[::-1])) == warm
-            await timelines.remove(entry(1), timelines.seats(members))
+            assert await timelines.push(entry(1), timelines.slots(members[::-1])) == warm
+            await timelines.remove(entry(1), timelines.slots(members))
             assert len(await timelines.members(MANY)) == warm
     with Redis.from_url(redis.server().url) as server:
         assert server.dbsize() == warm
@@ -94,7 +94,7 @@ async def test_after_everything_was_flushed_all_is_cold_and_begins_anew() -> Non
         with Redis.from_url(redis.server().url) as server:
             server.flushall()
             server.script_flush()
-        assert await timelines.push(7, timelines.seats((ANN,))) == 0
+        assert await timelines.push(7, timelines.slots((ANN,))) == 0
         assert await timelines.read(ANN, Cursor(limit=5)) is None
         assert await timelines.floor(ANN) is None
         await warm_up(timelines, (ANN,), [5, 6, 7])
@@ -155,10 +155,10 @@ async def test_a_timeline_that_nobody_reads_expires_whatever_is_pushed() -> None
         timelines = RedisTimelines(nodes, 5, idle_seconds=1.0)
         await warm_up(timelines, (ANN,))
         for n in range(20):
-            await timelines.push(entry(n), timelines.seats((ANN,)))
+            await timelines.push(entry(n), timelines.slots((ANN,)))
 
         async def cold() -> bool:
-            await timelines.push(entry(50), timelines.seats((ANN,)))
+            await timelines.push(entry(50), timelines.slots((ANN,)))
             return await timelines.floor(ANN) is None
 
         await eventually(cold, True)
@@ -174,10 +174,10 @@ async def test_reading_puts_the_end_off_and_nothing_else_does() -> None:
             for member in (ANN, BEN):
                 server.expire(key(member), 100)
             for n in range(20):
-                await timelines.push(entry(n), timelines.seats((BEN,)))
+                await timelines.push(entry(n), timelines.slots((BEN,)))
             await timelines.union(BEN, [entry(30)], 0)
             await timelines.subtract(BEN, [entry(30)])
-            await timelines.remove(entry(9), timelines.seats((BEN,)))
+            await timelines.remove(entry(9), timelines.slots((BEN,)))
             await timelines.floor(BEN)
             await timelines.create(BEN)
             await timelines.read(ANN, Cursor(limit=1))
@@ -196,12 +196,12 @@ async def test_those_who_get_the_same_are_cut_one_after_the_other() -> None:
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes, length, clock=long_ago)
         await warm_up(timelines, members, [entry(n) for n in range(length)])
-        seats = timelines.seats(members)
+        slots = timelines.slots(members)
         cut_at: dict[int, list[int]] = {}
         with Redis.from_url(redis.server().url) as server:
             held = dict.fromkeys(members, length)
             for n in range(length, 5 * length // 2):
-                assert await timelines.push(entry(n), seats) == len(members)
+                assert await timelines.push(entry(n), slots) == len(members)
                 now = {member: entries_held(server, member) for member in members[::10]}
                 for member, count in now.items():
                     if count <= held[member]:
@@ -230,7 +230,7 @@ async def test_each_has_a_length_of_its_own_to_be_cut_at() -> None:
             for member in members:
                 # Half way between where the first are cut and where the last are; each by a call of its own.
                 server.append(key(member), bytes(8 * (800 + 360 + 90)))
-                await timelines.push(entry(1), timelines.seats((member,)))
+                await timelines.push(entry(1), timelines.slots((member,)))
             cut = sum(entries_held(server, member) == 800 for member in members)
         assert 5 <= cut <= 35
 
@@ -244,7 +244,7 @@ async def test_one_call_cuts_a_few_at_the_most() -> None:
         with Redis.from_url(redis.server().url) as server:
             for member in members:
                 server.append(key(member), bytes(8 * 100))
-            await timelines.push(entry(1), timelines.seats(members))
+            await timelines.push(entry(1), timelines.slots(members))
             assert sum(entries_held(server, member) < 100 for member in members) == 4
 
 
@@ -258,19 +258,19 @@ async def test_what_is_sent_in_one_turn_travels_together(where: str) -> None:
         servers = 1 if where == "single" else 3
         before = nodes.calls
         written = await asyncio.gather(
-            *(timelines.push(entry(n), timelines.seats(members[n : n + 4])) for n in range(40))
+            *(timelines.push(entry(n), timelines.slots(members[n : n + 4])) for n in range(40))
         )
         assert nodes.calls - before <= servers
         assert written == [max(0, min(4, 30 - n)) for n in range(40)]
         before = nodes.calls
-        await asyncio.gather(*(timelines.remove(entry(n), timelines.seats(members[n : n + 1])) for n in range(40)))
+        await asyncio.gather(*(timelines.remove(entry(n), timelines.slots(members[n : n + 1])) for n in range(40)))
         assert nodes.calls - before <= servers
         before = nodes.calls
         windows = await asyncio.gather(*(timelines.read(member, Cursor(limit=9)) for member in members[:15]))
         assert nodes.calls - before <= servers
         assert [len(window.ids) if window else 0 for window in windows[3:]] == [3] * 12
         before = nodes.calls
-        assert await timelines.push(entry(99), timelines.seats(members)) == 30
+        assert await timelines.push(entry(99), timelines.slots(members)) == 30
         assert nodes.calls - before <= 4 + 2 * (servers - 1)
 
 
@@ -280,7 +280,7 @@ async def test_an_old_entry_does_not_take_the_place_of_a_newer_one_below_the_flo
         timelines = RedisTimelines(nodes, 3)
         await warm_up(timelines, (ANN,))
         await timelines.union(ANN, [20, 21, 22], 10)
-        assert await timelines.push(9, timelines.seats((ANN,))) == 0
+        assert await timelines.push(9, timelines.slots((ANN,))) == 0
         assert await timelines.read(ANN, Cursor(limit=5)) == ([22, 21, 20], 10)
 
 
@@ -290,8 +290,8 @@ async def test_taking_off_what_has_been_pushed_out_does_not_lower_the_floor() ->
         timelines = RedisTimelines(nodes, 3, slack=3.0, clock=long_ago)
         await warm_up(timelines, (ANN,))
         for n in range(1, 6):
-            await timelines.push(n, timelines.seats((ANN,)))
-        await timelines.remove(2, timelines.seats((ANN,)))
+            await timelines.push(n, timelines.slots((ANN,)))
+        await timelines.remove(2, timelines.slots((ANN,)))
         await timelines.subtract(ANN, [1, 2])
         assert await timelines.floor(ANN) == 2
         assert await timelines.read(ANN, Cursor(limit=5)) == ([5, 4, 3], 2)
@@ -306,9 +306,9 @@ async def test_a_full_server_says_so_and_can_still_be_read_and_emptied() -> None
             server.config_set("maxmemory", 1)
             try:
                 with pytest.raises(StorageFull):
-                    await timelines.push(7, timelines.seats((ANN,)))
+                    await timelines.push(7, timelines.slots((ANN,)))
                 assert await ids(timelines, ANN) == [6, 5]
-                await timelines.remove(5, timelines.seats((ANN,)))
+                await timelines.remove(5, timelines.slots((ANN,)))
                 assert await ids(timelines, ANN) == [6]
                 await timelines.drop((ANN,))
             finally:
@@ -328,7 +328,7 @@ ACTS = st.tuples(
 
 async def act(timelines: Timelines, verb: str, members: set[int], number: int, others: list[int]) -> None:
     if verb in {"push", "remove"}:
-        await getattr(timelines, verb)(number, timelines.seats(sorted(members)))
+        await getattr(timelines, verb)(number, timelines.slots(sorted(members)))
     elif verb == "drop":
         await timelines.drop(sorted(members))
     else:
@@ -376,7 +376,7 @@ def test_what_comes_in_order_leaves_the_same_floor_as_in_memory(length: int, rou
                 for n in range(1, rounds + 1):
                     if n == min(joined, rounds):
                         await warm_up(timelines, (ANN,))
-                    await timelines.push(entry(n), timelines.seats((ANN,)))
+                    await timelines.push(entry(n), timelines.slots((ANN,)))
             assert await both[0].read(ANN, Cursor(limit=MANY)) == await both[1].read(ANN, Cursor(limit=MANY))
 
     run(story())

@@ -49,7 +49,7 @@ class Network:
     async def post(self) -> None:
         """One more entry, in the graph first; pushed until it has reached everybody."""
         self.posted.append(entry(len(self.posted)))
-        await insist(self.timelines.push, self.posted[-1], self.timelines.seats(PEOPLE))
+        await insist(self.timelines.push, self.posted[-1], self.timelines.slots(PEOPLE))
 
     async def see(self, member: int) -> None:
         """A timeline that can be read has everything that was pushed; any other is rebuilt."""
@@ -130,20 +130,20 @@ async def test_after_a_restart_from_an_old_snapshot_all_is_cold() -> None:
     program = redis.own()
     async with nodes_at(program.url) as nodes:
         timelines = RedisTimelines(nodes)
-        seats = timelines.seats((ANN,))
+        slots = timelines.slots((ANN,))
         await warm_up(timelines, (ANN,))
-        await timelines.push(1, seats)
+        await timelines.push(1, slots)
         with Redis.from_url(program.url) as server:
             server.save()
-        await timelines.push(2, seats)
+        await timelines.push(2, slots)
         program.kill()
         with pytest.raises(Unavailable):
-            await timelines.push(3, seats)
+            await timelines.push(3, slots)
         program.start()
         with Redis.from_url(program.url) as server:
             assert server.strlen(key(ANN)) == 32 + 8
         await eventually(lambda: available(timelines), True)
-        await timelines.push(3, seats)
+        await timelines.push(3, slots)
         assert await timelines.floor(ANN) is None
         assert await timelines.members(5) == []
         assert await ids(timelines, ANN) is None
@@ -170,7 +170,7 @@ async def test_a_slot_on_its_way_to_another_server_takes_every_push_and_one_that
         timelines = RedisTimelines(nodes)
         await timelines.clear()
         one, two, three = (ANN + n for n in range(3))
-        seats = timelines.seats((one, two, three))
+        slots = timelines.slots((one, two, three))
         homes = [(member, await home_of(nodes, [ANN], ("127.0.0.1", member.port))) for member in masters_now(cluster)]
         source = next(member for member, theirs in homes if theirs)
         target = next(member for member, theirs in homes if not theirs)
@@ -180,7 +180,7 @@ async def test_a_slot_on_its_way_to_another_server_takes_every_push_and_one_that
         move(source, target, one)
         # One has gone, two is still there, three comes to be where the slot goes.
         await warm_up(timelines, (three,))
-        assert await timelines.push(entry(1), seats) == 3
+        assert await timelines.push(entry(1), slots) == 3
         assert await ids(timelines, two) == await ids(timelines, three) == [entry(1)]
         # Back again: what came while it was away is with it.
         source.ask("CLUSTER", "SETSLOT", slot, "STABLE")
@@ -190,7 +190,7 @@ async def test_a_slot_on_its_way_to_another_server_takes_every_push_and_one_that
         for member in (one, two):
             move(source, target, member)
         end_move(cluster, target, slot)
-        assert await timelines.push(entry(2), seats) == 3
+        assert await timelines.push(entry(2), slots) == 3
         assert await ids(timelines, three) == [entry(2), entry(1)]
         # Another server, another history.
         assert await ids(timelines, one) is None

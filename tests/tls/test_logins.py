@@ -249,7 +249,7 @@ async def test_the_documented_permissions_are_enough_for_a_broker() -> None:
         await outbox.ack(taken[2:])
         assert [job.seq for job, _ in await outbox.buried()] == [taken[1].seq]
         assert await outbox.unbury([taken[1]]) == 1
-        assert (await outbox.tally()).workers == 1
+        assert (await outbox.figures()).workers == 1
         await transport.send(b"one", b"an increment")
         await anext(transport.arrivals())
         assert [one.reached for one in await look(url, "here")] == [True]

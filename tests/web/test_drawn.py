@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from shoal.web.components import samples
 from shoal.web.ranking import WhyView
-from shoal.web.rendering import DrawnPosts, templates
+from shoal.web.rendering import PostHtmlCache, templates
 from shoal.web.view_models import Button, PostView, post_of
 from tests.api.world import world
 from tests.web.visitor import plain_ctx
@@ -31,12 +31,14 @@ def views() -> list[PostView]:
         return [post_of(ctx, entry) for _, entry in samples(ctx.now_ms)]
 
 
-def draw(drawn: DrawnPosts, post: PostView, path: str = PATH, token: str | None = TOKEN, language: str = "en") -> str:
+def draw(
+    drawn: PostHtmlCache, post: PostView, path: str = PATH, token: str | None = TOKEN, language: str = "en"
+) -> str:
     return str(drawn.draw(templates(language, ""), language, post, path, token))
 
 
 def test_what_is_kept_is_what_would_be_drawn_now(views: list[PostView]) -> None:
-    kept = DrawnPosts()
+    kept = PostHtmlCache()
     for path, token, language in (
         (PATH, TOKEN, "en"),
         ("/", "another", "en"),
@@ -45,11 +47,11 @@ def test_what_is_kept_is_what_would_be_drawn_now(views: list[PostView]) -> None:
         (PATH, TOKEN, "de"),
     ):
         for post in views:
-            assert draw(kept, post, path, token, language) == draw(DrawnPosts(), post, path, token, language)
+            assert draw(kept, post, path, token, language) == draw(PostHtmlCache(), post, path, token, language)
 
 
 def test_a_form_carries_the_token_and_the_way_back_of_its_own_page(views: list[PostView]) -> None:
-    kept = DrawnPosts()
+    kept = PostHtmlCache()
     for post in views:
         draw(kept, post, "/another/page", "token-of-another")
         html = draw(kept, post)
@@ -89,17 +91,17 @@ CHANGES = st.fixed_dictionaries(
 
 @given(st.data())
 def test_whatever_changes_in_a_post_is_drawn_anew(views: list[PostView], data: st.DataObject) -> None:
-    kept = DrawnPosts()
+    kept = PostHtmlCache()
     post = data.draw(st.sampled_from(views))
     for change in data.draw(st.lists(CHANGES, min_size=2, max_size=5)):
         changed: dict[str, Any] = change
         post = replace(post, **changed)
-        assert draw(kept, post) == draw(DrawnPosts(), post)
+        assert draw(kept, post) == draw(PostHtmlCache(), post)
 
 
 def test_two_who_see_a_post_alike_share_what_is_kept_and_the_least_asked_for_makes_room(views: list[PostView]) -> None:
-    sizes = [len(draw(DrawnPosts(), post, "", "")) for post in views]
-    kept = DrawnPosts(most=sum(sizes))
+    sizes = [len(draw(PostHtmlCache(), post, "", "")) for post in views]
+    kept = PostHtmlCache(most=sum(sizes))
     draw(kept, views[0], "/one", "token-of-one")
     once = kept.held
     draw(kept, views[0], "/another", "token-of-another")

@@ -60,7 +60,7 @@ NOT_TEXT = {
     "App": {"redirect_uris", "scopes", "website"},
     "Token": {"scopes", "use"},
     "Grant": {"scopes", "redirect_uri", "challenge"},
-    "Departure": {"name", "counts"},
+    "AccountDeletion": {"name", "counts"},
     "ScheduledPost": {"refused"},
     "Proof": {"address"},
 }

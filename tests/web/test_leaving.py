@@ -63,8 +63,8 @@ def test_a_receipt_says_what_was_deleted_and_is_for_who_has_it(here: World) -> N
     ann = visitor(here, "ann")
     gone = ann.open("/settings/account").press("Delete account", password=PASSWORD, sure="on")
     text = gone.path.removeprefix("/goodbye/")
-    departure = here.run(account_deletions.receipt(here.writes, text))
-    here.run(account_deletions.carry_out(here.writes, departure))
+    deletion = here.run(account_deletions.receipt(here.writes, text))
+    here.run(account_deletions.carry_out(here.writes, deletion))
     done = visitor(here).open(gone.path)
     assert "All data of ann was deleted" in done.text
     assert done.answer.headers["X-Robots-Tag"] == "noindex"
@@ -84,7 +84,7 @@ def test_a_report_stays_when_its_reporter_or_whom_it_is_about_has_gone(here: Wor
     complaint = Complaint(post_ids=(rude.id,), comment="This is rude.")
     report = here.run(reports.file(here.writes, found["ann"].id, found["ben"].id, complaint))
     told = here.run(account_deletions.dismiss(here.writes, found[gone].id, 0))
-    here.run(account_deletions.carry_out(here.writes, told.departure))
+    here.run(account_deletions.carry_out(here.writes, told.deletion))
     here.settle()
     assert here.run(account_deletions.receipt(here.writes, told.receipt)).done_at
     queue = visitor(here, "moe").open("/moderation")

@@ -34,7 +34,7 @@ def post(here: World, author: Member, text: str, visibility: Visibility = Visibi
 
 
 def test_what_is_pushed_stands_beside_what_is_pulled() -> None:
-    with world(loud_from=2) as here:
+    with world(high_fan_out_from=2) as here:
         star, dan, ann, *others = (member(here, name) for name in ("star", "dan", "ann", "bob", "cat"))
         for fan in (ann, *others):
             here.run(relationships.follow(here.writes, fan.id, star.id))

@@ -11,7 +11,7 @@ from shoal.commands import members, posts, ranking, reactions, relationships
 from shoal.commands.posts import Draft
 from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights, recipe_link
 from shoal.core.ranking.terms import TERMS
-from shoal.graph.payloads.members import tastes_of
+from shoal.graph.payloads.members import personalization_of
 from shoal.queries.foryou.preview import preview
 from tests.api.world import BASE, World, world
 from tests.web.visitor import Page, Visitor, member, visitor
@@ -51,8 +51,8 @@ def chosen(here: World) -> Recipe | None:
     """Return the recipe that Ann has chosen; None for none."""
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None
-    taste = here.run(tastes_of(here.graph, found.id)).taste
-    return taste.recipe if taste else None
+    feed_preferences = here.run(personalization_of(here.graph, found.id)).feed_preferences
+    return feed_preferences.recipe if feed_preferences else None
 
 
 def first(page: Page) -> list[str]:

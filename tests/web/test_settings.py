@@ -10,7 +10,7 @@ import pytest
 from shoal.commands import members, oauth, ranking, relationships
 from shoal.core.model import Member, NoticePolicy, Treatment, Visibility
 from shoal.core.places import PlacePrecision
-from shoal.graph.payloads.members import tastes_of
+from shoal.graph.payloads.members import personalization_of
 from tests.api.world import World, picture, world
 from tests.web.visitor import PASSWORD, Visitor, member, visitor
 
@@ -166,8 +166,8 @@ def test_what_was_asked_for_is_listed_and_forgotten(here: World, ann: Visitor) -
     assert "more" not in page.text
     page = page.press("Remove all")
     assert "No feedback yet" in page.text
-    wishes = here.run(tastes_of(here.graph, me.id)).wishes
-    assert (wishes.authors, wishes.tags, wishes.picked) == ({}, {}, ("tide",))
+    feedback = here.run(personalization_of(here.graph, me.id)).feedback
+    assert (feedback.authors, feedback.tags, feedback.picked) == ({}, {}, ("tide",))
 
 
 def test_muted_and_blocked_members_are_let_go(here: World, ann: Visitor) -> None:

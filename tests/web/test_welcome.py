@@ -8,7 +8,7 @@ import pytest
 
 from shoal.commands import media, members, posts, relationships
 from shoal.commands.posts import Draft
-from shoal.graph.payloads.members import tastes_of
+from shoal.graph.payloads.members import personalization_of
 from shoal.queries.suggestions import portfolios
 from tests.api.world import World, picture, world
 from tests.web.visitor import member, visitor
@@ -36,7 +36,7 @@ def test_a_newcomer_picks_tags_follows_people_and_comes_to_a_home_that_is_not_em
     )
     assert [str(image["alt"]) for image in page.html.select(".tag-tile img")] == ["", ""]
     page = page.press("Continue", tags=["dawn"])
-    assert here.run(tastes_of(here.graph, new.id)).wishes.picked == ("dawn",)
+    assert here.run(personalization_of(here.graph, new.id)).feedback.picked == ("dawn",)
     assert page.path == "/welcome/people"
     assert {f"@{name}" in page.text for name in ("ann", "ben", "cyd")} == {True}
     assert "#dawn" in page.text
@@ -62,7 +62,7 @@ def test_all_of_it_can_be_left_out_and_then_home_shows_what_many_like(here: Worl
     home = visitor(here, "eve").open("/")
     assert len(home.html.select(".wall .photo")) == 12
     assert home.links("Find people")[0]["href"] == "/welcome/people"
-    assert here.run(tastes_of(here.graph, new.id)).wishes.picked == ()
+    assert here.run(personalization_of(here.graph, new.id)).feedback.picked == ()
 
 
 def test_home_of_a_member_with_interests_who_follows_nobody_shows_their_photos_and_people(here: World) -> None:

@@ -29,7 +29,7 @@ from shoal.graph.bulk import FIRST
 from shoal.graph.contract import Assoc, AssocRow, Cursor, Store
 from shoal.graph.member_lookup import login_of
 from shoal.graph.payloads.follows import follow_terms, mute_terms
-from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, in_order, tastes_of
+from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, in_order, personalization_of
 from shoal.graph.payloads.posts import chosen_of
 from shoal.graph.schema import (
     ASSOC_TYPES,
@@ -338,9 +338,9 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
 
 async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
     """Yield all rows about each other member of a page: the association or tombstone, and the history kept during a live follow."""
-    aside, after = ASSOC_TYPES[atype.history], FIRST
+    past, after = ASSOC_TYPES[atype.history], FIRST
     while True:
-        own, kept = [await _part(export, kind, after) for kind in (atype, aside)]
+        own, kept = [await _part(export, kind, after) for kind in (atype, past)]
         full = [part[-1].id2 for part in (own, kept) if len(part) == export_writer.PAGE]
         upto = min(full) if full else None
         page: dict[int, list[AssocRow]] = {}
@@ -491,17 +491,17 @@ async def _filters(export: Export) -> None:
 
 async def _ranking(export: Export) -> None:
     """Write the member's ranking preferences and feedback (more or less like this)."""
-    tastes = await tastes_of(export.graph, export.member.id)
-    wishes = tastes.wishes
-    authors = await members_by_id(export.graph, list(wishes.authors))
+    personalization = await personalization_of(export.graph, export.member.id)
+    feedback = personalization.feedback
+    authors = await members_by_id(export.graph, list(feedback.authors))
     export.document(
         "ranking",
         {
-            "on": not tastes.off,
-            "recipe": tastes.recipe,
-            "interests": wishes.picked,
-            "authors": {authors[id_].name: taps for id_, taps in wishes.authors.items() if id_ in authors},
-            "tags": wishes.tags,
+            "on": not personalization.off,
+            "recipe": personalization.recipe,
+            "interests": feedback.picked,
+            "authors": {authors[id_].name: taps for id_, taps in feedback.authors.items() if id_ in authors},
+            "tags": feedback.tags,
         },
     )
 

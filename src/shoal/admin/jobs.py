@@ -53,7 +53,7 @@ class Work(msgspec.Struct, omit_defaults=True):
 class CountedOutbox(Protocol):
     """An outbox that knows its workers."""
 
-    async def tally(self) -> WorkerFigures:
+    async def figures(self) -> WorkerFigures:
         """Return the summed figures of all workers."""
         ...
 
@@ -69,10 +69,10 @@ async def survey(outboxes: Mapping[str, Outbox], most_seconds: float = 0.0) -> W
             for job, error in await outbox.buried()
         ]
         if isinstance(outbox, CountedOutbox):
-            tally = await outbox.tally()
-            work.workers, work.silent_workers = tally.workers + tally.silent, tally.silent
-            work.in_hand = None if tally.silent else tally.in_hand
-            work.done_per_second = round(tally.rate, 1)
+            figures = await outbox.figures()
+            work.workers, work.silent_workers = figures.workers + figures.silent, figures.silent
+            work.in_hand = None if figures.silent else figures.in_hand
+            work.done_per_second = round(figures.rate, 1)
     work.oldest_seconds = None if work.silent_workers and not oldest else oldest
     return work
 

@@ -178,7 +178,7 @@ class Mover:
             await owner.end(part)
             self.tell("delete", 0, 0)
             wiped += await old.wipe(part)
-            await old.forget_noted(part)
+            await old.forget_recorded(part)
         left = {source: place for source, place in self.map.left.items() if source not in sources}
         if sources:
             await self._publish(self.map._replace(version=self.map.version + 1, left=left))
@@ -210,7 +210,7 @@ class Mover:
         self.tell("clean", 0, 0)
         await work.b.wipe(work.sources)
         # Changes logged so far are in the copy, which begins later.
-        await work.a.forget_noted(work.sources)
+        await work.a.forget_recorded(work.sources)
         for kind in RowKind:
             copied = 0
 

@@ -21,7 +21,7 @@ _POSTGRES = Backend("shoal.health.postgres", "look", "postgres")
 _DYNAMODB = Backend("shoal.health.dynamodb", "look", "dynamodb")
 _REDIS = Backend("shoal.health.redis", "look", "redis")
 _RABBITMQ = Backend("shoal.health.rabbitmq", "look", "rabbitmq")
-_BESIDE = ("", ".tags", ".search")
+_SUFFIXES = ("", ".tags", ".search")
 """File name suffixes of a SQLite store: graph, tag cloud, search index."""
 
 
@@ -48,7 +48,7 @@ def _probes(url: str) -> Iterator[EngineProbe]:
 
 
 def _files(path: Path) -> Iterator[EngineProbe]:
-    for ending in _BESIDE:
+    for ending in _SUFFIXES:
         file = path.with_name(path.name + ending)
         if not ending or file.exists():
             yield EngineProbe("SQLite", file.name, partial(_SQLITE.load(), file))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from shoal.app.backends import CLOUDS, INDEXES, TRANSPORTS, scheme_of
-from shoal.app.paths import file_beside, store_urls
+from shoal.app.paths import sibling_file, store_urls
 from shoal.app.stores import open_store
 from shoal.core.errors import InvalidInput
 from shoal.graph.contract import Reader, Scanner, Store
@@ -80,7 +80,7 @@ async def _open_index(settings: Settings, *, read_only: bool) -> SearchIndex:
     if scheme == "memory":
         index = backend()
     elif scheme == "sqlite":
-        index = await backend.open(file_beside(settings, settings.search, "search"), read_only=read_only)
+        index = await backend.open(sibling_file(settings, settings.search, "search"), read_only=read_only)
     else:
         index = await backend.open(url, read_only=read_only)
     return index
@@ -163,7 +163,7 @@ async def _open_store(settings: Settings, stack: AsyncExitStack, *, read_only: b
     if scheme == "memory":
         store = backend()
     elif scheme == "sqlite":
-        store = await backend.open(file_beside(settings, settings.tags, "tags"), read_only=read_only)
+        store = await backend.open(sibling_file(settings, settings.tags, "tags"), read_only=read_only)
     elif scheme == "dynamodb":
         store = await backend.open(url)
     else:

@@ -13,17 +13,17 @@ from shoal.core.errors import InvalidInput
 from shoal.core.text import check_email
 from shoal.mail.mailers import FolderMailer, Mailer, SmtpMailer
 from shoal.mail.messages import Stationery
-from shoal.mail.sender import Postman
+from shoal.mail.sender import MailSender
 from shoal.push.encryption import ServerKey, kept_key, read_key
-from shoal.push.sender import Courier, Network
+from shoal.push.sender import Network, PushSender
 from shoal.settings import Settings
 
 
-def open_mail(settings: Settings) -> Postman | None:
+def open_mail(settings: Settings) -> MailSender | None:
     """Return the mail sender, or None if mail is not configured. Raises `InvalidInput`."""
     if not settings.mail:
         return None
-    return Postman(mailer_of(settings), stationery_of(settings))
+    return MailSender(mailer_of(settings), stationery_of(settings))
 
 
 def stationery_of(settings: Settings) -> Stationery:
@@ -71,9 +71,9 @@ def open_key(settings: Settings) -> ServerKey | None:
     return ServerKey(private, contact)
 
 
-def open_courier(settings: Settings, key: ServerKey) -> Courier:
+def open_push_sender(settings: Settings, key: ServerKey) -> PushSender:
     """Return the push sender. Raises `InvalidInput` for invalid settings."""
-    return Courier(key, base_url(settings), _networks(settings))
+    return PushSender(key, base_url(settings), _networks(settings))
 
 
 def _networks(settings: Settings) -> list[Network]:

@@ -14,7 +14,7 @@ from typing import Any
 from shoal.admin.tags import TagUpgrade
 from shoal.app.engines import Statements, engine_probes
 from shoal.app.indexes import TagCounting, begin_filling, open_search, open_tags
-from shoal.app.mail_and_push import open_courier, open_key, open_mail
+from shoal.app.mail_and_push import open_key, open_mail, open_push_sender
 from shoal.app.outboxes import limits_of, open_recorder, pressure_of, probes_of, runner_of
 from shoal.app.paths import domain_of, media_url
 from shoal.app.shared import Several, Sharing, open_broker, open_sharing
@@ -24,7 +24,7 @@ from shoal.commands.context import Writes
 from shoal.consumers.active_posts import forget_inactive
 from shoal.consumers.context import Effects, Followers, Holding
 from shoal.consumers.follower_sets import ListedFollowers, PackedFollowers
-from shoal.consumers.high_fan_out import Loudness
+from shoal.consumers.high_fan_out import HighFanOutSources
 from shoal.core.errors import Unavailable
 from shoal.core.ids import IdMaker
 from shoal.core.ranking.recipes import recipe_of
@@ -55,8 +55,8 @@ from shoal.tagcloud.merger import Amendment
 from shoal.tagcloud.reader import TagCloud
 from shoal.tagcloud.rules import amend
 from shoal.tasks import running
-from shoal.timelines.contract import MemoryReadings, PushTally, Timelines
-from shoal.timelines.follower_sets import Audiences
+from shoal.timelines.contract import MemoryReadings, PushCounter, Timelines
+from shoal.timelines.follower_sets import FollowerSetCache
 from shoal.timelines.memory import MemoryTimelines
 
 
@@ -190,7 +190,7 @@ async def open_network(
         sharing = await open_sharing(settings, stack, histories := Histories())
         raw = await open_store(settings, stack, histories, read_only=read_only, sole=not (sharing or read_only))
         log = several.log() if several else None
-        store = CachedGraph(raw, settings.object_cache, stamps=sharing.stamps if sharing else None, log=log)
+        store = CachedGraph(raw, settings.object_cache, versions=sharing.versions if sharing else None, log=log)
         working = background and not read_only and (role is ProcessRole.WORKER or settings.run_consequences)
         broker = await open_broker(settings, stack, taking=working)
         outbox: Outbox = store if broker is None else broker
@@ -245,39 +245,39 @@ async def _assemble(
     new_id = IdMaker(first=secrets.randbelow(512)) if sharing else IdMaker()
     # A single process has an exact cache. With several processes, caches may be stale while Redis is down, so durable writes
     # bypass them.
-    lasting: Graph = store if sharing is None else store.beneath()
-    loudness = Loudness(lasting, new_id, settings.loud_from)
-    audiences = None
+    lasting: Graph = store if sharing is None else store.uncached()
+    high_fan_out_sources = HighFanOutSources(lasting, new_id, settings.high_fan_out_from)
+    follower_set_cache = None
     timelines: Timelines
     followers: Followers
     if sharing is None:
         timelines = _timelines(settings, several)
-        seats = Audiences()
-        followers = PackedFollowers(store, timelines, seats, loudness)
+        slots = FollowerSetCache()
+        followers = PackedFollowers(store, timelines, slots, high_fan_out_sources)
         if isinstance(timelines, MemoryTimelines):
-            timelines.on_drop = seats.clear
-            audiences = seats
+            timelines.on_drop = slots.clear
+            follower_set_cache = slots
     else:
         timelines = sharing.timelines
-        followers = ListedFollowers(lasting, timelines, sharing.stamps, loudness)
+        followers = ListedFollowers(lasting, timelines, sharing.versions, high_fan_out_sources)
     channel = sharing.channel if sharing else MemoryChannel()
-    tally = PushTally()
+    push_counter = PushCounter()
     effects = Effects(
         lasting,
         timelines,
         followers,
-        loudness,
+        high_fan_out_sources,
         channel,
         new_id,
         counting.emitter,
         workshop,
         across=spans_stores(settings),
         merge=settings.timeline_length,
-        tally=tally,
+        push_counter=push_counter,
         search=search,
         holding=Holding(settings.reports_to_hold, int(settings.reporter_age_days * 86_400_000)),
-        postman=open_mail(settings),
-        courier=open_courier(settings, server_key) if server_key else None,
+        mail_sender=open_mail(settings),
+        push_sender=open_push_sender(settings, server_key) if server_key else None,
         lifetime=lifetime,
     )
     hub = Hub(channel, lasting)
@@ -302,7 +302,7 @@ async def _assemble(
             store,
             lasting,
             timelines,
-            audiences,
+            follower_set_cache,
             tags,
             settings.timeline_length,
             search=search.index,
@@ -310,7 +310,7 @@ async def _assemble(
             history_days=settings.follow_history_days,
             staff_second_factor=settings.staff_second_factor,
             recipe=recipe_of(settings.recipe),
-            tally=tally,
+            push_counter=push_counter,
         ),
         tags=tags,
         effects=effects,
@@ -344,7 +344,7 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
     upkeep = Upkeep(
         network.store,
         network.timelines,
-        network.effects.loudness.review,
+        network.effects.high_fan_out_sources.review,
         partial(forget_inactive, network.effects.graph),
         settings.timeline_idle_days,
         settings.tombstone_days,
@@ -372,7 +372,7 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         begin_filling(network.store, network.effects.graph, network.search, stack)
         # Closed before the runner, which waits for its jobs: a long video must not delay the shutdown.
         stack.push_async_callback(network.effects.workshop.close)
-        if network.effects.courier is not None:
-            stack.push_async_callback(network.effects.courier.close)
-        if network.effects.postman is not None:
-            stack.push_async_callback(network.effects.postman.close)
+        if network.effects.push_sender is not None:
+            stack.push_async_callback(network.effects.push_sender.close)
+        if network.effects.mail_sender is not None:
+            stack.push_async_callback(network.effects.mail_sender.close)

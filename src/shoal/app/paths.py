@@ -26,7 +26,7 @@ def sqlite_path(url: str) -> Path:
     return Path(url.removeprefix("sqlite:///") or "shoal.db")
 
 
-def file_beside(settings: Settings, url: str, suffix: str) -> Path:
+def sibling_file(settings: Settings, url: str, suffix: str) -> Path:
     """Return the file of a URL or, if it is empty, the one with this suffix next to the store's first file."""
     if url:
         return sqlite_path(url)

@@ -64,10 +64,10 @@ def collect_all() -> None:
     _freezer.times = 0
 
 
-async def collecting_all(every: float, rest: float, latest: float) -> None:
+async def collecting_all(every: float, idle: float, latest: float) -> None:
     """Run full collections when the process is idle, and after `latest` seconds in any case.
 
-    Idleness is checked every `every` seconds. Collections are at least `rest` seconds apart, and skipped if nothing was frozen.
+    Idleness is checked every `every` seconds. Collections are at least `idle` seconds apart, and skipped if nothing was frozen.
     """
     last = begun = time.monotonic()
     ran = time.process_time()
@@ -76,7 +76,7 @@ async def collecting_all(every: float, rest: float, latest: float) -> None:
         now, ran_now = time.monotonic(), time.process_time()
         quiet = ran_now - ran <= _QUIET * (now - begun)
         begun, ran = now, ran_now
-        if _freezer.times and now - last >= (rest if quiet else latest):
+        if _freezer.times and now - last >= (idle if quiet else latest):
             collect_all()
             last, begun, ran = now, time.monotonic(), time.process_time()
 
@@ -110,15 +110,15 @@ def settle() -> None:
 
 @asynccontextmanager
 async def giving_back(
-    every: float = _CHECK_SECONDS, *, rest: float = _COLLECT_SECONDS, latest: float = _LATEST_SECONDS
+    every: float = _CHECK_SECONDS, *, idle: float = _COLLECT_SECONDS, latest: float = _LATEST_SECONDS
 ) -> AsyncIterator[None]:
     """Return free memory to the system during the block, and collect garbage among frozen objects.
 
     Memory is returned whenever the process has grown by 16 MB: glibc keeps small freed blocks between live ones. Full collections
-    run when the process is idle, at most every `rest` seconds, and at the latest after `latest` seconds. Nothing is done for a
+    run when the process is idle, at most every `idle` seconds, and at the latest after `latest` seconds. Nothing is done for a
     process that neither grows nor freezes objects.
     """
-    work = [collecting_all(every, rest, latest)]
+    work = [collecting_all(every, idle, latest)]
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         work.append(_trimming(trim, every, _resident()))
     async with AsyncExitStack() as stack:

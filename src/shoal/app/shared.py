@@ -15,8 +15,8 @@ from shoal.app.paths import readers_path
 from shoal.app.readers import StoreOwner, StoreReader
 from shoal.core.errors import InvalidInput
 from shoal.graph.cache.change_log import FollowedLog, OwnersLog
-from shoal.graph.cache.coherence import Stamps
-from shoal.graph.failover import HistoricStamps, Histories
+from shoal.graph.cache.coherence import VersionTokens
+from shoal.graph.failover import Histories, HistoryTokens
 from shoal.http.rate_limits import Limiter, SharedLimiter, rules
 from shoal.multiprocess.shared_memory import NEWEST, OWNER, POSITION, USED, VERSION, SharedMemory, barrier
 from shoal.settings import Settings
@@ -27,7 +27,7 @@ from shoal.timelines.memory import OwnersTimelines, ReadTimelines, SharedRows, T
 _DAY_SECONDS = 86_400.0
 
 _NODES = Backend("shoal.graph.redis.client", "Nodes", "redis")
-_STAMPS = Backend("shoal.graph.redis.version_tokens", "RedisStamps", "redis")
+_VERSION_TOKENS = Backend("shoal.graph.redis.version_tokens", "RedisVersionTokens", "redis")
 _TIMELINES = Backend("shoal.timelines.redis", "RedisTimelines", "redis")
 _READINGS = Backend("shoal.timelines.redis", "RedisReadings", "redis")
 _LIMITER = Backend("shoal.http.redis_rate_limits", "RedisLimiter", "redis")
@@ -45,7 +45,7 @@ class Sharing:
 
     timelines: Timelines
     readings: Readings
-    stamps: Stamps
+    versions: VersionTokens
     limiter: Limiter
     channel: Channel
     nodes: Any
@@ -70,15 +70,17 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: His
     except ValueError as error:
         raise InvalidInput(f"timelines: {error}", field="timelines") from error
     stack.push_async_callback(nodes.close)
-    kept = _STAMPS.load()(nodes)
+    kept = _VERSION_TOKENS.load()(nodes)
     stack.push_async_callback(kept.close)
-    stamps = HistoricStamps(kept, histories)
+    versions = HistoryTokens(kept, histories)
     idle = settings.timeline_idle_days * _DAY_SECONDS
     timelines = _TIMELINES.load()(nodes, settings.timeline_length, idle_seconds=idle, mark=lambda: histories.mark)
     stack.push_async_callback(timelines.close)
     channel = _CHANNEL.load()(nodes)
     stack.push_async_callback(channel.close)
-    return Sharing(timelines, _READINGS.load()(nodes), stamps, _LIMITER.load()(nodes, rules(settings)), channel, nodes)
+    return Sharing(
+        timelines, _READINGS.load()(nodes), versions, _LIMITER.load()(nodes, rules(settings)), channel, nodes
+    )
 
 
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:

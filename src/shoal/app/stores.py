@@ -17,7 +17,7 @@ from shoal.app.backends import (
     Backend,
     scheme_of,
 )
-from shoal.app.paths import file_beside, sqlite_path, store_urls
+from shoal.app.paths import sibling_file, sqlite_path, store_urls
 from shoal.core.errors import InvalidInput
 from shoal.core.placement import source_of
 from shoal.graph.contract import Store
@@ -178,12 +178,12 @@ def upgrades(settings: Settings) -> Sequence[NamedUpgrade]:
         for url in store_urls(settings)
         if (scheme := urlsplit(url).scheme) in UPGRADES
     ]
-    found += _beside(settings, "search", settings.search, INDEX_VERSIONS)
-    found += _beside(settings, "tags", settings.tags, CLOUD_VERSIONS)
+    found += _index_files(settings, "search", settings.search, INDEX_VERSIONS)
+    found += _index_files(settings, "tags", settings.tags, CLOUD_VERSIONS)
     return found
 
 
-def _beside(settings: Settings, what: str, url: str, versions: Mapping[str, Backend]) -> list[NamedUpgrade]:
+def _index_files(settings: Settings, what: str, url: str, versions: Mapping[str, Backend]) -> list[NamedUpgrade]:
     """Return the upgrade of an index at a URL, or next to the first store if it is empty; none if the file does not exist."""
     first = store_urls(settings)[0]
     scheme = urlsplit(url or first).scheme
@@ -192,7 +192,7 @@ def _beside(settings: Settings, what: str, url: str, versions: Mapping[str, Back
     upgrade, known = UPGRADES[scheme].load(), versions[scheme].load()
     if scheme != "sqlite":
         return [NamedUpgrade(f"{what} in {shown_url(url or first)}", upgrade(url or first, known))]
-    path = file_beside(settings, url, what)
+    path = sibling_file(settings, url, what)
     # A file named in the settings is not covered by the store's lock.
     owner = None if url else sqlite_path(first)
     named = f"sqlite:///{path}"

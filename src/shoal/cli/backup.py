@@ -206,8 +206,8 @@ def _tell_pruned(pruned: Pruned) -> None:
 def _tell_verified(found: VerifiedBackup) -> None:
     for words in found.examples:
         click.echo(words)
-    verdict = f"{found.faults:,} wrong" if found.faults else "all as it was written"
-    click.echo(f"{found.generation}: {found.rows:,} rows, {found.media_files:,} files of media, {verdict}")
+    outcome = f"{found.faults:,} wrong" if found.faults else "all as it was written"
+    click.echo(f"{found.generation}: {found.rows:,} rows, {found.media_files:,} files of media, {outcome}")
 
 
 @click.command()

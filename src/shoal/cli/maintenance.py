@@ -75,8 +75,8 @@ async def _checked(settings: Settings, asked: Check, progress: Progress) -> Chec
 def tell(report: CheckReport) -> None:
     """Print the result of a check, one line for each invariant."""
     for line in report.invariants:
-        verdict = f"{line.found:,} wrong" if line.found else "all right"
-        looked = f"{line.checked:,} checked, {verdict}" if line.checked or line.found else "nothing to check"
+        outcome = f"{line.found:,} wrong" if line.found else "all right"
+        looked = f"{line.checked:,} checked, {outcome}" if line.checked or line.found else "nothing to check"
         click.echo(f"{line.promise}: {looked}")
         for example in line.examples:
             click.echo(f"      {example}")

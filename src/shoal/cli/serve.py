@@ -19,8 +19,8 @@ import uvloop
 from msgspec import structs
 
 from shoal.admin import unfinished
-from shoal.admin.archives.storage import ArchiveShelf
-from shoal.admin.archives.worker import ArchiveDesk
+from shoal.admin.archives.storage import ArchiveStorage
+from shoal.admin.archives.worker import ArchiveWorker
 from shoal.admin.control import listening
 from shoal.admin.unfinished import check_restored
 from shoal.app import process
@@ -29,7 +29,7 @@ from shoal.app.paths import archives_folder, base_url, control_path
 from shoal.app.readers import StoreReader
 from shoal.app.shared import Several, one_of_several
 from shoal.cli.group import pass_settings
-from shoal.cli.stores import read_beside, shared
+from shoal.cli.stores import shared, shares_host
 from shoal.core.errors import Unavailable
 from shoal.monitoring.metrics_server import telling
 from shoal.multiprocess import service_manager
@@ -103,7 +103,7 @@ def serve(
     }
     chosen = structs.replace(settings, **given)
     if listener is not None:
-        uvloop.run(_serve_beside_others(chosen, socket.socket(fileno=listener), memory))
+        uvloop.run(_serve_with_owner(chosen, socket.socket(fileno=listener), memory))
         return
     check_address(chosen.host, chosen.port)
     check_metrics(chosen, workers)
@@ -118,15 +118,15 @@ def _serve_together(settings: Settings, workers: int) -> None:
 
     On an SQLite file they share memory: the first process owns the file, the others read it.
     """
-    beside = read_beside(settings)
-    if not beside:
+    shared_host = shares_host(settings)
+    if not shared_host:
         shared(settings, "several processes")
     with listen(settings.host, settings.port) as listener:
         chosen = structs.replace(settings, port=listener.getsockname()[1])
         command = [sys.executable, "-m", "shoal.cli", *sys.argv[1:]]
         command += ["--port", str(chosen.port), "--listener", str(listener.fileno())]
         inherited = [listener.fileno()]
-        if beside:
+        if shared_host:
             memory = SharedMemory.create(workers, settings.timeline_members, settings.timeline_length)
             inherited.append(memory.number)
             command += ["--memory", str(memory.number)]
@@ -136,7 +136,7 @@ def _serve_together(settings: Settings, workers: int) -> None:
         Supervisor(command, workers, pass_fds=inherited).run()
 
 
-async def _serve_beside_others(settings: Settings, listener: socket.socket, memory: int | None) -> None:
+async def _serve_with_owner(settings: Settings, listener: socket.socket, memory: int | None) -> None:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(beating())
         several = None
@@ -158,7 +158,7 @@ async def _read(settings: Settings, listener: socket.socket, several: Several, r
         process.settle()
         app_parts = replace(_app_parts(network), tell_use=reader.used)
         await serve_http(
-            app_parts, listener=listener, ready=lambda _url: None, beside=partial(telling, network), several=reader
+            app_parts, listener=listener, ready=lambda _url: None, companion=partial(telling, network), several=reader
         )
 
 
@@ -193,17 +193,17 @@ async def run(
         await check_restored(network.store)
         if (path := control_path(settings)) is not None:
             await stack.enter_async_context(listening(network, path))
-        desk = ArchiveDesk(network, ArchiveShelf(archives_folder(settings), settings.max_archive_bytes))
-        desk.start()
-        stack.push_async_callback(desk.stop)
+        archive_worker = ArchiveWorker(network, ArchiveStorage(archives_folder(settings), settings.max_archive_bytes))
+        archive_worker.start()
+        stack.push_async_callback(archive_worker.stop)
         process.settle()
-        app_parts = replace(_app_parts(network), demo_member=demo_member, archives=desk.shelf)
+        app_parts = replace(_app_parts(network), demo_member=demo_member, archives=archive_worker.archive_storage)
         taking = listener or listen(settings.host, settings.port)
         await serve_http(
             app_parts,
             listener=taking,
             ready=ready,
-            beside=partial(telling, network),
+            companion=partial(telling, network),
             several=several.owner if several else None,
         )
 

@@ -28,7 +28,7 @@ def existing(settings: Settings) -> Settings:
     return settings
 
 
-def read_beside(settings: Settings) -> bool:
+def shares_host(settings: Settings) -> bool:
     """Return whether one process owns the store and other processes of the server read it alongside."""
     return readers_path(settings) is not None and urlsplit(settings.timelines).scheme == "memory"
 

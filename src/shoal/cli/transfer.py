@@ -158,11 +158,11 @@ def _tell(summary: ImportReport) -> None:
     click.echo(f"imported {summary.way}")
     numbers = (Column(name, justify="right") for name in ("taken", "already there", "refused"))
     table = Table("", *numbers, box=None)
-    for kind, tally in summary.tallies.items():
-        table.add_row(kind, f"{tally.taken:,}", f"{tally.there:,}", f"{tally.refusals:,}")
+    for kind, counted in summary.counts.items():
+        table.add_row(kind, f"{counted.taken:,}", f"{counted.there:,}", f"{counted.refusals:,}")
     Console().print(table)
-    for kind, tally in summary.tallies.items():
-        for reason, found in tally.refused.items():
+    for kind, counted in summary.counts.items():
+        for reason, found in counted.refused.items():
             examples = ", ".join(filter(None, found.examples))
             click.echo(f"{kind} refused, {found.count:,}: {reason}{f' ({examples})' if examples else ''}")
     for count, one, many in summary.notes:

@@ -40,7 +40,7 @@ from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from shoal.core.events import FilesReleased, MemberRemoved, ProfileChanged, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
-from shoal.core.model import DAY_MS, RECEIPT_DAYS, Departure, Media, Member, Node, Poll, Role
+from shoal.core.model import DAY_MS, RECEIPT_DAYS, AccountDeletion, Media, Member, Node, Poll, Role
 from shoal.core.tokens import fits, hash_of, new_secret, opened, text_of
 from shoal.graph import media as media_life
 from shoal.graph import schema
@@ -48,7 +48,7 @@ from shoal.graph.access import access_member, get_object
 from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Assoc, Batch, Cursor, find_object
 from shoal.graph.member_lookup import redeclare
-from shoal.graph.payloads.members import drop_login, tastes_of
+from shoal.graph.payloads.members import drop_login, personalization_of
 from shoal.graph.payloads.posts import chosen_of, unvote_batch, vote_keys
 
 _SECRET_BYTES = 16
@@ -58,7 +58,7 @@ _BEGUN = "This account is being deleted"
 class Farewell(NamedTuple):
     """An account deletion and the secret text of its receipt, which is returned only once."""
 
-    departure: Departure
+    deletion: AccountDeletion
     receipt: str
 
 
@@ -83,13 +83,13 @@ async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
 
     async def attempt() -> Farewell:
         member = await _access(writes, member_id)
-        before = await find_object(writes.graph, Departure, member.departure_id)
+        before = await find_object(writes.graph, AccountDeletion, member.departure_id)
         if before is not None and before.begun_at:
             raise NotAllowed(_BEGUN)
 
-        def build(id_: int) -> tuple[Departure, Batch]:
+        def build(id_: int) -> tuple[AccountDeletion, Batch]:
             now = milliseconds_of(id_)
-            made = Departure(
+            made = AccountDeletion(
                 id=id_,
                 member_id=member_id,
                 name=member.name,
@@ -130,18 +130,18 @@ async def keep(writes: Writes, member_id: int) -> Member:
 
     async def attempt() -> Member:
         member = await _access(writes, member_id)
-        departure = await find_object(writes.graph, Departure, member.departure_id)
-        if departure is None:
+        deletion = await find_object(writes.graph, AccountDeletion, member.departure_id)
+        if deletion is None:
             check_welcome(member)
             raise NotAllowed("This account is not scheduled for deletion")
-        if departure.begun_at:
+        if deletion.begun_at:
             raise NotAllowed(_BEGUN)
         if member.disabled:
             check_welcome(member)
         batch = Batch(shard_of(member_id))
         now = writes.new_id(batch.shard)
-        batch.obj_del(departure.id, departure.version)
-        take_off(batch, departure.ticket_id, now)
+        batch.obj_del(deletion.id, deletion.version)
+        take_off(batch, deletion.ticket_id, now)
         back = replace(member, departure_id=0, suspended=False, version=member.version + 1)
         batch.obj_set(back)
         _tell(batch, member_id)
@@ -152,13 +152,13 @@ async def keep(writes: Writes, member_id: int) -> Member:
     return await retry_on_conflict(attempt)
 
 
-async def receipt(writes: Writes, text: str) -> Departure:
+async def receipt(writes: Writes, text: str) -> AccountDeletion:
     """Return the account deletion with this receipt text. Raises `NotFound`."""
     id_, secret = opened(text)
-    departure = await get_object(writes.graph, Departure, id_)
-    if not fits(departure.secret_hash, secret):
+    deletion = await get_object(writes.graph, AccountDeletion, id_)
+    if not fits(deletion.secret_hash, secret):
         raise NotFound("Record not found")
-    return departure
+    return deletion
 
 
 async def _access(writes: Writes, member_id: int) -> Member:
@@ -169,11 +169,11 @@ async def _access(writes: Writes, member_id: int) -> Member:
     return member
 
 
-def _hide(batch: Batch, member: Member, departure: Departure, now: int) -> None:
+def _hide(batch: Batch, member: Member, deletion: AccountDeletion, now: int) -> None:
     """Hide a member and invalidate all their credentials."""
     gone = replace(
         member,
-        departure_id=departure.id,
+        departure_id=deletion.id,
         suspended=True,
         # Canceling the deletion must not lift a suspension by moderators.
         disabled=member.disabled or (member.suspended and not member.departure_id),
@@ -223,7 +223,7 @@ _COUNTED: dict[str, schema.AssocType] = {
 """What a receipt counts, by list. The list of posts includes shares, which the receipt subtracts."""
 
 _PLAIN = (
-    schema.POSTED_ASIDE,
+    schema.POSTED_RESTRICTED,
     schema.POSTED_TO_FOLLOWERS,
     schema.PINS,
     schema.BLOCKS,
@@ -250,33 +250,33 @@ _PLAIN = (
 _Step = Callable[[Writes, int], Awaitable[int]]
 
 
-async def carry_out(writes: Writes, departure: Departure) -> None:
+async def carry_out(writes: Writes, deletion: AccountDeletion) -> None:
     """Do the next part of an account deletion: begin, continue or finish it, or delete the receipt.
 
     Raises `Conflict` if another process works on it.
     """
-    if departure.done_at:
-        await _forget(writes, departure)
+    if deletion.done_at:
+        await _forget(writes, deletion)
         return
-    if not departure.begun_at:
-        departure = await _begin(writes, departure)
+    if not deletion.begun_at:
+        deletion = await _begin(writes, deletion)
     for _ in range(_PAGES_AT_ONCE):
-        if not await _page(writes, departure.member_id):
-            await _end(writes, departure)
+        if not await _page(writes, deletion.member_id):
+            await _end(writes, deletion)
             return
 
 
-async def _begin(writes: Writes, departure: Departure) -> Departure:
+async def _begin(writes: Writes, deletion: AccountDeletion) -> AccountDeletion:
     """Record the counts. Canceling is impossible from here on, because it changes this object too."""
-    member = departure.member_id
+    member = deletion.member_id
     counts = await writes.graph.assoc_count((member,), tuple(_COUNTED.values()))
     found = {name: counts[atype].get(member, 0) for name, atype in _COUNTED.items()}
     found["posts"] -= found["shares"]
     node = await find_object(writes.graph, Member, member)
     found["bytes"] = node.media_bytes if node else 0
     now = writes.new_id.now()
-    begun = replace(departure, counts=found, begun_at=now, version=departure.version + 1)
-    batch = Batch(shard_of(departure.id))
+    begun = replace(deletion, counts=found, begun_at=now, version=deletion.version + 1)
+    batch = Batch(shard_of(deletion.id))
     batch.obj_set(begun)
     await writes.graph.commit(batch)
     return begun
@@ -371,10 +371,10 @@ async def _logins(writes: Writes, member: int) -> int:
     return await _commit(writes, batch)
 
 
-async def _tastes(writes: Writes, member: int) -> int:
-    found = await tastes_of(writes.graph, member)
+async def _personalization(writes: Writes, member: int) -> int:
+    found = await personalization_of(writes.graph, member)
     held: list[tuple[schema.Key, Node | None]] = [
-        (schema.taste_key(member), found.taste),
+        (schema.preferences_key(member), found.feed_preferences),
         (schema.seen_key(member), found.seen),
     ]
     batch = Batch(shard_of(member))
@@ -414,14 +414,14 @@ _STEPS: Sequence[_Step] = (
     # Entries of the audit log are kept without their addresses.
     end_addresses,
     _logins,
-    _tastes,
+    _personalization,
 )
 
 
-async def _end(writes: Writes, departure: Departure) -> None:
+async def _end(writes: Writes, deletion: AccountDeletion) -> None:
     """Delete the member and the login. The receipt is kept for a year."""
-    member = await find_object(writes.graph, Member, departure.member_id)
-    batch = Batch(shard_of(departure.id))
+    member = await find_object(writes.graph, Member, deletion.member_id)
+    batch = Batch(shard_of(deletion.id))
     now = writes.new_id(batch.shard)
     if member is not None:
         login = await members.login_of(writes, member)
@@ -434,14 +434,14 @@ async def _end(writes: Writes, departure: Departure) -> None:
         note(writes, batch, AuditVerb.DELETION_COMPLETED, member_target(member))
     ticket = writes.new_id(batch.shard)
     done = milliseconds_of(now)
-    batch.obj_set(replace(departure, done_at=done, ticket_id=ticket, version=departure.version + 1))
-    take_off(batch, departure.ticket_id, now)
-    put_on(batch, ticket, done + RECEIPT_DAYS * DAY_MS, departure.id)
+    batch.obj_set(replace(deletion, done_at=done, ticket_id=ticket, version=deletion.version + 1))
+    take_off(batch, deletion.ticket_id, now)
+    put_on(batch, ticket, done + RECEIPT_DAYS * DAY_MS, deletion.id)
     await writes.graph.commit(batch)
 
 
-async def _forget(writes: Writes, departure: Departure) -> None:
-    batch = Batch(shard_of(departure.id))
-    batch.obj_del(departure.id, departure.version)
-    take_off(batch, departure.ticket_id, writes.new_id(batch.shard))
+async def _forget(writes: Writes, deletion: AccountDeletion) -> None:
+    batch = Batch(shard_of(deletion.id))
+    batch.obj_del(deletion.id, deletion.version)
+    take_off(batch, deletion.ticket_id, writes.new_id(batch.shard))
     await writes.graph.commit(batch)

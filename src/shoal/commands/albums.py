@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from shoal.commands.context import Claim, Writes, add_node, delete_owned, in_turn
+from shoal.commands.context import Claim, Writes, add_node, delete_owned, serialized
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import AlbumDeleted
 from shoal.core.ids import shard_of
@@ -42,7 +42,7 @@ async def create(writes: Writes, member_id: int, title: str, description: str = 
 
         return await add_node(writes, shard, build)
 
-    return await in_turn(writes, member_id, attempt)
+    return await serialized(writes, member_id, attempt)
 
 
 async def update(
@@ -98,7 +98,7 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
             _place(writes, batch, album_id, id_, Collected(post.id, place))
         await writes.commit(batch)
 
-    await in_turn(writes, member_id, attempt)
+    await serialized(writes, member_id, attempt)
 
 
 async def take_out(writes: Writes, member_id: int, album_id: int, media_ids: Sequence[int]) -> None:
@@ -130,7 +130,7 @@ async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequ
         if batch.assocs:
             await writes.commit(batch)
 
-    await in_turn(writes, member_id, attempt)
+    await serialized(writes, member_id, attempt)
 
 
 def _moved(there: dict[int, Assoc], order: Sequence[int]) -> Iterable[tuple[int, Collected]]:

@@ -42,7 +42,6 @@ from shoal.core.credentials import (
     Passkey,
     Purpose,
     Site,
-    asking_options,
     check_assertion,
     is_answer,
     is_copy,
@@ -50,6 +49,7 @@ from shoal.core.credentials import (
     made_at,
     new_challenge,
     read_assertion,
+    request_options,
     used,
 )
 from shoal.core.email import MailKind
@@ -161,7 +161,7 @@ async def passkey_options(
     """Return the WebAuthn request options: for any passkey of the site, or for a member's passkeys."""
     challenge = await make_challenge(writes, purpose, member.id if member else 0)
     login = await login_of(writes.graph, member) if member else None
-    return asking_options(site, challenge, login.passkeys if login else (), verified=purpose is Purpose.LOG_IN)
+    return request_options(site, challenge, login.passkeys if login else (), verified=purpose is Purpose.LOG_IN)
 
 
 async def use_passkey(writes: Writes, site: Site, member: Member, text: str, purpose: Purpose) -> Login | None:

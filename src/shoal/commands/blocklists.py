@@ -205,7 +205,7 @@ async def check_email(writes: Writes, address: str, client: str) -> None:
 async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
     now = now_ms()
     # Concurrent attempts would only conflict with each other.
-    async with writes.turns.of((f"email domain block {block_id}",)):
+    async with writes.locks.of((f"email domain block {block_id}",)):
         await change_object(
             writes.graph,
             lambda: get_object(writes.graph, EmailDomainBlock, block_id),

@@ -41,7 +41,7 @@ from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Graph, IdTaken, Missing, find_object
 from shoal.graph.schema import AssocType, Key
-from shoal.locks import NamedTurns
+from shoal.locks import KeyedLocks
 from shoal.media.library import MediaLibrary
 
 _log = logging.getLogger("shoal.background")
@@ -200,7 +200,7 @@ class Writes:
     """The server's own name in `@user@domain`, without a port."""
     pressure: Pressure = field(default_factory=Pressure)
     """Refuses new posts and shares while fan-out is late."""
-    turns: NamedTurns = field(default_factory=NamedTurns)
+    locks: KeyedLocks = field(default_factory=KeyedLocks)
     """Serializes changes of an object within the process, so that they do not conflict."""
     inviters: Inviters = "off"
     lifetime: TokenLifetime = FOR_EVER
@@ -283,7 +283,7 @@ Claim = Callable[[Batch], None]
 """Marks a batch on the member's shard as an addition: its commit is refused if another addition was first."""
 
 
-async def in_turn(
+async def serialized(
     writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, active: bool = True
 ) -> T:
     """Run `attempt`, which counts and commits a claimed batch, until it does not conflict. Return its result.
@@ -299,13 +299,13 @@ async def in_turn(
         # have added in between.
         with another_request():
             found = await graph.obj_get((member.login_id,))
-            turn: Node = found.get(member.login_id, member)
+            holder: Node = found.get(member.login_id, member)
 
             def claim(batch: Batch) -> None:
-                batch.obj_set(_replace_struct(turn, version=turn.version + 1))
+                batch.obj_set(_replace_struct(holder, version=holder.version + 1))
 
             return await attempt(claim)
 
     # Requests of this process wait here; only requests of other processes can conflict.
-    async with writes.turns.of((f"maxima of {member_id}",)):
+    async with writes.locks.of((f"maxima of {member_id}",)):
         return await retry_on_conflict(once)

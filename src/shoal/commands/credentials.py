@@ -68,9 +68,9 @@ async def replace_password(
     verb: AuditVerb,
     known: str = "",
     networks: tuple[bytes, ...] = (),
-    beside: Callable[[Batch, Member], None] = lambda _batch, _member: None,
+    extra: Callable[[Batch, Member], None] = lambda _batch, _member: None,
 ) -> None:
-    """Change the password and the generation in one commit, together with `beside`, and notify the member by mail.
+    """Change the password and the generation in one commit, together with `extra`, and notify the member by mail.
 
     If `known` is given, the change applies only while it is the stored hash.
     """
@@ -85,7 +85,7 @@ async def replace_password(
         batch.obj_set(replace(login, password=secret, networks=networks, version=login.version + 1))
         batch.obj_set(replace(member, generation=member.generation + 1, version=member.version + 1))
         batch.emit(ended)
-        beside(batch, member)
+        extra(batch, member)
         note(writes, batch, verb, member_target(member))
         if login.email:
             batch.emit(MailDue(kind=MailKind.RENEWED, asked=writes.new_id(batch.shard), member_id=member.id))
@@ -175,7 +175,7 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
     networks = authentication.networks_after(login, asker) if login is not None else ()
     theirs = writes.by(writes.actor.proved(member))
     verb = AuditVerb.PASSWORD_RESET
-    await replace_password(theirs, member.id, secret, verb, networks=networks, beside=used)
+    await replace_password(theirs, member.id, secret, verb, networks=networks, extra=used)
     return await _access_as_is(writes, member.id)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from shoal.commands.context import Claim, Writes, add_node, delete_owned, in_turn
+from shoal.commands.context import Claim, Writes, add_node, delete_owned, serialized
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import FiltersChanged
 from shoal.core.filters import MAX_FILTERS, Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
@@ -80,7 +80,7 @@ async def create(writes: Writes, member_id: int, change: FilterChange) -> Filter
 
         return await add_node(writes, shard, build)
 
-    return await in_turn(writes, member_id, attempt)
+    return await serialized(writes, member_id, attempt)
 
 
 async def update(writes: Writes, member_id: int, filter_id: int, change: FilterChange) -> Filter:
@@ -155,7 +155,7 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
         await writes.graph.commit(batch)
         return after
 
-    return await in_turn(writes, member_id, attempt)
+    return await serialized(writes, member_id, attempt)
 
 
 def _checked_change(writes: Writes, change: FilterChange) -> Change:
@@ -226,7 +226,7 @@ def _ids(filter_: Filter) -> set[int]:
 def _check_ids(others: Iterable[Filter], filter_: Filter) -> None:
     """Raise `IdTaken` if another filter of the member has an id of this one, created by another process.
 
-    Clients refer to keywords and posts by these ids without the filter. Additions are serialized per member (`in_turn`).
+    Clients refer to keywords and posts by these ids without the filter. Additions are serialized per member (`serialized`).
     """
     for other in others:
         for id_ in _ids(filter_) & _ids(other):

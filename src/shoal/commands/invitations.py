@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from shoal.commands.audit import note
-from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.commands.context import Claim, Writes, add_node, serialized
 from shoal.commands.moderation import check_may_act
 from shoal.core.audit import AuditVerb, invitation_target
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound, OutcomeUnknown, ShoalError, is_refusal
@@ -93,7 +93,7 @@ async def create(
 
         return await add_node(writes, shard, build)
 
-    return await in_turn(writes, member_id, attempt)
+    return await serialized(writes, member_id, attempt)
 
 
 def is_for_staff(writes: Writes, *, uses: int, seconds: int) -> bool:
@@ -218,7 +218,7 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
         await writes.graph.commit(batch)
         return offer, member_id
 
-    async with _turn(writes, opened(code).id):
+    async with _lock(writes, opened(code).id):
         try:
             return await retry_on_conflict(attempt)
         except OutcomeUnknown:
@@ -234,13 +234,13 @@ async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: 
 
     # If this fails, the hold expires by itself; the invitation may also have been revoked.
     with contextlib.suppress(ShoalError):
-        async with _turn(writes, invitation_id):
+        async with _lock(writes, invitation_id):
             await change_object(writes.graph, read, lambda invitation: invitation.without(member_id, came=came))
 
 
-def _turn(writes: Writes, invitation_id: int) -> AbstractAsyncContextManager[None]:
+def _lock(writes: Writes, invitation_id: int) -> AbstractAsyncContextManager[None]:
     """Serialize changes of an invitation within the process, so that they do not conflict."""
-    return writes.turns.of((f"invitation {invitation_id}",))
+    return writes.locks.of((f"invitation {invitation_id}",))
 
 
 async def _offer(writes: Writes, code: str) -> Offer:

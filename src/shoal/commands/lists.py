@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shoal.commands.context import Claim, Writes, add_node, delete_owned, in_turn
+from shoal.commands.context import Claim, Writes, add_node, delete_owned, serialized
 from shoal.core.errors import InvalidInput, NotFound, Taken
 from shoal.core.events import ListChanged
 from shoal.core.ids import shard_of
@@ -48,7 +48,7 @@ async def create(
 
         return await add_node(writes, shard, build)
 
-    return await in_turn(writes, member_id, attempt)
+    return await serialized(writes, member_id, attempt)
 
 
 async def update(
@@ -111,7 +111,7 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
             batch.assoc_add(list_id, LISTS, id_, writes.new_id(batch.shard))
         await writes.commit(batch)
 
-    await in_turn(writes, member_id, attempt)
+    await serialized(writes, member_id, attempt)
 
 
 async def take_off(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:

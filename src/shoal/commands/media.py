@@ -98,7 +98,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
         return made
 
     # Each commit changes the owner's byte count, and an import uploads hundreds for one member at once.
-    async with writes.turns.of((str(media.owner_id),)):
+    async with writes.locks.of((str(media.owner_id),)):
         return await retry_on_conflict(attempt)
 
 

@@ -374,7 +374,7 @@ async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
 async def _change(writes: Writes, member_id: int, changes: dict[str, Any], named: tuple[Mention, ...] = ()) -> Member:
     """Apply changes to the current member, so that concurrent changes of different fields do not undo each other."""
 
-    def beside(batch: Batch, before: Member, after: Member) -> None:
+    def extra(batch: Batch, before: Member, after: Member) -> None:
         batch.emit(ProfileChanged(member_id=member_id))
         redeclare(batch, before, after, writes.new_id(batch.shard))
         kept = files_of_member(after)
@@ -385,7 +385,7 @@ async def _change(writes: Writes, member_id: int, changes: dict[str, Any], named
         writes.graph,
         lambda: access_member(writes.graph, member_id),
         lambda member: _with_mentions(msgspec.structs.replace(member, **changes), named, writes.domain),
-        beside,
+        extra,
     )
 
 

@@ -65,7 +65,7 @@ async def let_trend(writes: Writes, post_id: int) -> Post:
 
 
 async def _set_untrendable(writes: Writes, post_id: int, *, untrendable: bool) -> Post:
-    def beside(batch: Batch, _before: Post, post: Post) -> None:
+    def extra(batch: Batch, _before: Post, post: Post) -> None:
         verb = AuditVerb.POST_KEPT_FROM_TRENDS if untrendable else AuditVerb.POST_ALLOWED_IN_TRENDS
         note(writes, batch, verb, post_target(post), author=str(post.author_id))
 
@@ -73,7 +73,7 @@ async def _set_untrendable(writes: Writes, post_id: int, *, untrendable: bool) -
         writes.graph,
         lambda: get_object(writes.graph, Post, post_id),
         lambda post: replace(post, untrendable=untrendable),
-        beside,
+        extra,
     )
 
 

@@ -220,12 +220,12 @@ async def issue_token(
         generation = member.generation if member is not None else 0
     await keep_app(writes, app_id)
 
-    def beside(batch: Batch, _id: int) -> None:
+    def extra(batch: Batch, _id: int) -> None:
         if member is not None:
             theirs = writes.by(writes.actor.proved(member))
             note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), app=str(app_id))
 
-    return await add_token(writes, app_id, member_id, scopes, generation, origin, beside)
+    return await add_token(writes, app_id, member_id, scopes, generation, origin, extra)
 
 
 async def add_token(
@@ -235,9 +235,9 @@ async def add_token(
     scopes: Sequence[str],
     generation: int,
     origin: Origin,
-    beside: Callable[[Batch, int], None],
+    extra: Callable[[Batch, int], None],
 ) -> NewToken:
-    """Create a token for the client `origin`. `beside` adds to its commit; it is given the id of the token."""
+    """Create a token for the client `origin`. `extra` adds to its commit; it is given the id of the token."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member_id or app_id)
 
     def build(id_: int) -> tuple[Token, Batch]:
@@ -256,7 +256,7 @@ async def add_token(
             batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
         if not app_id:
             batch.assoc_add(member_id, EXPIRING, id_, id_)
-        beside(batch, id_)
+        extra(batch, id_)
         return token, batch
 
     token = await add_node(writes, shard, build)
@@ -375,12 +375,12 @@ async def exchange_code(
         raise Unauthenticated(_REFUSED)
     await _check_member(writes, grant)
 
-    def beside(batch: Batch, token_id: int) -> None:
+    def extra(batch: Batch, token_id: int) -> None:
         # Of two concurrent exchanges, one finds that the grant has changed.
         batch.obj_set(replace(grant, token_id=token_id, version=grant.version + 1))
 
     try:
-        return await add_token(writes, app_id, grant.member_id, grant.scopes, grant.generation, origin, beside)
+        return await add_token(writes, app_id, grant.member_id, grant.scopes, grant.generation, origin, extra)
     except Conflict:
         raise Unauthenticated(_REFUSED) from None
 

@@ -117,11 +117,11 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
         shard = shard_of(member_id)
         now = writes.new_id(shard)
         _check_vote(poll, member_id, choices, milliseconds_of(now))
-        turn, before = await _votes_before(writes, member_id, poll) if poll.multiple else (0, b"")
+        ordinal, before = await _votes_before(writes, member_id, poll) if poll.multiple else (0, b"")
         if set(choices) & set(before):
             raise InvalidInput(_VOTED, field="choices")
         batch = Batch(shard)
-        batch.key_add(vote_key(member_id, shard, poll.id, turn), now)
+        batch.key_add(vote_key(member_id, shard, poll.id, ordinal), now)
         batch.fresh.add(now)
         batch.assoc_add(member_id, VOTES, poll.id, now, bytes((*before, *choices)))
         for choice in choices:
@@ -141,11 +141,11 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
 
 async def _votes_before(writes: Writes, member_id: int, poll: Poll) -> tuple[int, bytes]:
     """Return the number of votes of the member, and the chosen options."""
-    keys = [vote_key(member_id, shard_of(member_id), poll.id, turn) for turn in range(len(poll.options))]
+    keys = [vote_key(member_id, shard_of(member_id), poll.id, ordinal) for ordinal in range(len(poll.options))]
     # Read the keys first: for a vote between the two reads, the choices are then known and its key is taken.
-    turn = len(await writes.graph.key_get(keys))
+    ordinal = len(await writes.graph.key_get(keys))
     voted = await association(writes.graph, member_id, VOTES, poll.id)
-    return turn, voted.data if voted else b""
+    return ordinal, voted.data if voted else b""
 
 
 def _check_vote(poll: Poll, member_id: int, choices: Sequence[int], now: int) -> None:

@@ -13,13 +13,13 @@ from shoal.core.errors import InvalidInput
 from shoal.core.ids import MAX_ID
 from shoal.core.model import Post
 from shoal.core.ranking.preferences import (
-    NO_WISHES,
+    NO_FEEDBACK,
+    Feedback,
+    FeedPreferences,
     SeenPosts,
-    Taste,
-    Wishes,
     add_seen,
     check_picked,
-    encode_wishes,
+    encode_feedback,
     fitting,
     folded,
     tapped,
@@ -29,28 +29,30 @@ from shoal.core.text import canonical_tag, check_tag
 from shoal.graph.access import access_post
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
-from shoal.graph.payloads.members import tastes_of
-from shoal.graph.schema import Key, seen_key, taste_key
+from shoal.graph.payloads.members import personalization_of
+from shoal.graph.schema import Key, preferences_key, seen_key
 
-N = TypeVar("N", Taste, SeenPosts)
+N = TypeVar("N", FeedPreferences, SeenPosts)
 
 
-class WishChange(NamedTuple):
-    before: Wishes
-    after: Wishes
+class FeedbackChange(NamedTuple):
+    before: Feedback
+    after: Feedback
 
 
 MOST_SEEN_AT_ONCE = 200
 
 
-async def set_recipe(writes: Writes, member_id: int, recipe: Recipe | None) -> Taste:
+async def set_recipe(writes: Writes, member_id: int, recipe: Recipe | None) -> FeedPreferences:
     """Set the member's recipe; None selects the server's."""
     document = b"" if recipe is None else msgspec.json.encode(recipe)
-    return await _change_taste(writes, member_id, lambda taste: replace(taste, document=document))
+    return await _change_preferences(
+        writes, member_id, lambda feed_preferences: replace(feed_preferences, document=document)
+    )
 
 
-async def switch(writes: Writes, member_id: int, *, off: bool) -> Taste:
-    return await _change_taste(writes, member_id, lambda taste: replace(taste, off=off))
+async def switch(writes: Writes, member_id: int, *, off: bool) -> FeedPreferences:
+    return await _change_preferences(writes, member_id, lambda feed_preferences: replace(feed_preferences, off=off))
 
 
 async def pick_tags(writes: Writes, member_id: int, names: Sequence[str]) -> tuple[str, ...]:
@@ -60,29 +62,31 @@ async def pick_tags(writes: Writes, member_id: int, names: Sequence[str]) -> tup
     """
     picked = tuple(dict.fromkeys(check_tag(name) for name in names))
     check_picked(picked)
-    await _change_wishes(writes, member_id, lambda wishes: replace(wishes, picked=picked))
+    await _change_feedback(writes, member_id, lambda feedback: replace(feedback, picked=picked))
     return picked
 
 
-async def tap_author(writes: Writes, member_id: int, author_id: int, step: int) -> WishChange:
+async def tap_author(writes: Writes, member_id: int, author_id: int, step: int) -> FeedbackChange:
     """Count one tap for more (1) or less (-1) by an author, or clear their taps (0)."""
-    return await _change_wishes(
-        writes, member_id, lambda wishes: replace(wishes, authors=tapped(wishes.authors, author_id, step))
+    return await _change_feedback(
+        writes, member_id, lambda feedback: replace(feedback, authors=tapped(feedback.authors, author_id, step))
     )
 
 
-async def tap_tag(writes: Writes, member_id: int, tag: str, step: int) -> WishChange:
+async def tap_tag(writes: Writes, member_id: int, tag: str, step: int) -> FeedbackChange:
     """Count one tap for more (1) or less (-1) under a canonical tag, or clear its taps (0)."""
-    return await _change_wishes(writes, member_id, lambda wishes: replace(wishes, tags=tapped(wishes.tags, tag, step)))
+    return await _change_feedback(
+        writes, member_id, lambda feedback: replace(feedback, tags=tapped(feedback.tags, tag, step))
+    )
 
 
 async def forget_taps(writes: Writes, member_id: int) -> None:
-    await _change_wishes(writes, member_id, lambda wishes: replace(wishes, authors={}, tags={}))
+    await _change_feedback(writes, member_id, lambda feedback: replace(feedback, authors={}, tags={}))
 
 
 async def fold_tags(writes: Writes, member_id: int) -> None:
     """Store the tags of the member's feedback in their canonical form (see `folded`)."""
-    await _change_wishes(writes, member_id, folded)
+    await _change_feedback(writes, member_id, folded)
 
 
 async def add_seen_posts(writes: Writes, member_id: int, post_ids: Sequence[int]) -> None:
@@ -98,33 +102,37 @@ async def add_seen_posts(writes: Writes, member_id: int, post_ids: Sequence[int]
         return
 
     async def attempt() -> SeenPosts:
-        before = (await tastes_of(writes.graph, member_id)).seen or SeenPosts(id=0, member_id=member_id)
+        before = (await personalization_of(writes.graph, member_id)).seen or SeenPosts(id=0, member_id=member_id)
         after = replace(before, memory=add_seen(before.memory, post_ids))
         return await _put(writes, seen_key(member_id), before, after)
 
     await retry_on_conflict(attempt)
 
 
-async def _change_taste(writes: Writes, member_id: int, change: Callable[[Taste], Taste]) -> Taste:
-    async def attempt() -> Taste:
-        before = (await tastes_of(writes.graph, member_id)).taste or Taste(id=0, member_id=member_id)
-        return await _put(writes, taste_key(member_id), before, change(before))
+async def _change_preferences(
+    writes: Writes, member_id: int, change: Callable[[FeedPreferences], FeedPreferences]
+) -> FeedPreferences:
+    async def attempt() -> FeedPreferences:
+        before = (await personalization_of(writes.graph, member_id)).feed_preferences or FeedPreferences(
+            id=0, member_id=member_id
+        )
+        return await _put(writes, preferences_key(member_id), before, change(before))
 
     return await retry_on_conflict(attempt)
 
 
-async def _change_wishes(writes: Writes, member_id: int, change: Callable[[Wishes], Wishes]) -> WishChange:
-    before = NO_WISHES
+async def _change_feedback(writes: Writes, member_id: int, change: Callable[[Feedback], Feedback]) -> FeedbackChange:
+    before = NO_FEEDBACK
 
-    def changed(taste: Taste) -> Taste:
+    def changed(feed_preferences: FeedPreferences) -> FeedPreferences:
         # The last attempt is stored.
         nonlocal before
-        before = taste.wishes
-        wishes = fitting(change(before))
-        return replace(taste, said=b"" if wishes == NO_WISHES else encode_wishes(wishes))
+        before = feed_preferences.feedback
+        feedback = fitting(change(before))
+        return replace(feed_preferences, said=b"" if feedback == NO_FEEDBACK else encode_feedback(feedback))
 
-    after = await _change_taste(writes, member_id, changed)
-    return WishChange(before, after.wishes)
+    after = await _change_preferences(writes, member_id, changed)
+    return FeedbackChange(before, after.feedback)
 
 
 async def _put(writes: Writes, key: Key, before: N, after: N) -> N:
@@ -152,8 +160,8 @@ class Tapped(NamedTuple):
 
     post: Post
     tag: str
-    before: Wishes
-    after: Wishes
+    before: Feedback
+    after: Feedback
 
 
 async def tap_post(writes: Writes, member_id: int, post_id: int, step: int, tag: str = "") -> Tapped:

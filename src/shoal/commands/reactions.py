@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 
-from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.commands.context import Claim, Writes, add_node, serialized
 from shoal.core.emoji import checked_emoji
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import LikeChanged, ReactionChanged, ShareCreated
@@ -99,7 +99,7 @@ async def share(
         batch.obj_add(made)
         batch.assoc_add(member_id, POSTED, made.id, made.id)
         relist(batch, None, made, made.id)
-        batch.assoc_add(member_id, SHARES, post.id, new_id, made.id.to_bytes(8), tally=post.author_id)
+        batch.assoc_add(member_id, SHARES, post.id, new_id, made.id.to_bytes(8), aggregate_id=post.author_id)
         # One share per post: of two concurrent requests, one finds this key taken.
         batch.key_add(share_key(member_id, shard, post.id), made.id)
         batch.expect(post.id)
@@ -138,7 +138,7 @@ async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
         raise InvalidInput("Someone else's post cannot be pinned")
     if post.visibility is Visibility.DIRECT:
         raise InvalidInput("Posts that are only visible to mentioned users cannot be pinned")
-    await in_turn(writes, member_id, lambda claim: _pin(writes, member_id, post.id, claim))
+    await serialized(writes, member_id, lambda claim: _pin(writes, member_id, post.id, claim))
     return post
 
 
@@ -189,7 +189,7 @@ async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int)
         post = await access_post(writes.graph, member_id, post_id)
         batch = Batch(shard_of(member_id))
         now = writes.new_id(batch.shard)
-        batch.assoc_add(member_id, atype, post.id, now, tally=post.author_id, anew=True)
+        batch.assoc_add(member_id, atype, post.id, now, aggregate_id=post.author_id, anew=True)
         batch.expect(post.id)
         batch.presumed_new = True
         _tell(batch, atype, member_id, post, now)
@@ -204,7 +204,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
         post = await post_by_id(writes.graph, post_id)
         if await association(writes.graph, member_id, atype, post.id) is not None:
             batch = Batch(shard_of(member_id))
-            batch.assoc_del(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
+            batch.assoc_del(member_id, atype, post.id, writes.new_id(batch.shard), aggregate_id=post.author_id)
             _tell(batch, atype, member_id, post)
             await writes.graph.commit(batch)
             return post
@@ -228,7 +228,7 @@ async def react(writes: Writes, member_id: int, post_id: int, text: str) -> Post
     """
     emoji = checked_emoji(text)
     post = await access_post(writes.graph, member_id, post_id)
-    await in_turn(writes, member_id, lambda claim: _react(writes, member_id, post, emoji, claim))
+    await serialized(writes, member_id, lambda claim: _react(writes, member_id, post, emoji, claim))
     return post
 
 
@@ -236,7 +236,7 @@ async def unreact(writes: Writes, member_id: int, post_id: int, text: str) -> Po
     """Remove an emoji from a post, including one that the member may no longer see."""
     emoji = checked_emoji(text)
     post = await post_by_id(writes.graph, post_id)
-    if await in_turn(writes, member_id, lambda claim: _unreact(writes, member_id, post, emoji, claim)):
+    if await serialized(writes, member_id, lambda claim: _unreact(writes, member_id, post, emoji, claim)):
         return post
     return await access_post(writes.graph, member_id, post.id)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import structs
 
-from shoal.commands.context import Claim, Writes, in_turn
+from shoal.commands.context import Claim, Writes, serialized
 from shoal.commands.tags import MAX_FOLLOWED_TAGS, held_tags
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.events import Blocked, FollowChanged, RequestChanged
@@ -105,7 +105,7 @@ async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, othe
         # Far from the limit, concurrent follows need not be serialized.
         await _begin_follow(writes, member_id, atype, other_id, terms, None)
     else:
-        await in_turn(writes, member_id, attempt)
+        await serialized(writes, member_id, attempt)
 
 
 async def _room(writes: Writes, member_id: int) -> int:
@@ -228,7 +228,7 @@ async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
             raise NotAllowed(f"a member follows at most {MAX_FOLLOWED_TAGS} tags")
         await _begin(writes, member_id, FOLLOWS_TAG, tag_id(tag), tag.encode(), claim)
 
-    await in_turn(writes, member_id, attempt)
+    await serialized(writes, member_id, attempt)
     return tag
 
 
@@ -245,7 +245,7 @@ async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
             claim(batch)
             await writes.graph.commit(batch)
 
-    await in_turn(writes, member_id, attempt, active=False)
+    await serialized(writes, member_id, attempt, active=False)
     return tag
 
 

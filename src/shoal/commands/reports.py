@@ -12,7 +12,7 @@ from shoal.commands.audit import note
 from shoal.commands.context import Writes, add_node
 from shoal.core.audit import AuditVerb, report_target
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.events import ReportFiled, VerdictChanged
+from shoal.core.events import ReportFiled, ReportOutcomeChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Report
 from shoal.core.text import check_text
@@ -176,18 +176,18 @@ async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids
 async def _change(writes: Writes, report_id: int, verb: AuditVerb, change: Callable[[Report], Report]) -> Report:
     """Apply a change to the current report. Store nothing if it makes no difference."""
 
-    def beside(batch: Batch, before: Report, after: Report) -> None:
+    def extra(batch: Batch, before: Report, after: Report) -> None:
         note(writes, batch, verb, report_target(after), **_said(verb, after))
         if bool(before.closed_at) is bool(after.closed_at):
             return
         time = writes.new_id(batch.shard)
-        if (was := _verdict(before)) is not None:
+        if (was := _outcome(before)) is not None:
             batch.assoc_del(before.reporter_id, was, before.id, time)
-        if (now := _verdict(after)) is not None:
+        if (now := _outcome(after)) is not None:
             batch.assoc_add(after.reporter_id, now, after.id, time)
-        batch.emit(VerdictChanged(report_id=after.id))
+        batch.emit(ReportOutcomeChanged(report_id=after.id))
 
-    return await change_object(writes.graph, lambda: access_report(writes.graph, report_id), change, beside)
+    return await change_object(writes.graph, lambda: access_report(writes.graph, report_id), change, extra)
 
 
 def _said(verb: AuditVerb, report: Report) -> dict[str, str | int]:
@@ -199,7 +199,7 @@ def _said(verb: AuditVerb, report: Report) -> dict[str, str | int]:
     return {**about, "category": report.category} if verb is AuditVerb.REPORT_CATEGORIZED else about
 
 
-def _verdict(report: Report) -> AssocType | None:
+def _outcome(report: Report) -> AssocType | None:
     """Return the association type that counts a closed report for the reporter."""
     if not report.closed_at or report.upheld is None:
         return None

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from shoal.commands import posts
-from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.commands.context import Claim, Writes, add_node, serialized
 from shoal.commands.media import with_media
 from shoal.commands.posts import Draft, first_made, made_before, plan_key, request_keys, take_keys
 from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError, Unfit
@@ -83,7 +83,7 @@ async def schedule(
         hold(batch, media)
         return made, batch
 
-    return await in_turn(writes, owner_id, attempt)
+    return await serialized(writes, owner_id, attempt)
 
 
 async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> ScheduledPost:
@@ -91,7 +91,7 @@ async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> Scheduled
     shard = shard_of(owner_id)
     _check_moment(writes, at)
 
-    def beside(batch: Batch, before: ScheduledPost, after: ScheduledPost) -> None:
+    def extra(batch: Batch, before: ScheduledPost, after: ScheduledPost) -> None:
         now = writes.new_id(shard)
         _end_notice(batch, before, now)
         take_off(batch, before.ticket_id, now)
@@ -101,7 +101,7 @@ async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> Scheduled
         writes.graph,
         lambda: own_object(writes.graph, ScheduledPost, owner_id, id_),
         lambda before: msgspec.structs.replace(before, at=at, ticket_id=writes.new_id(shard), refused=""),
-        beside,
+        extra,
     )
 
 
@@ -193,10 +193,10 @@ def _end_notice(batch: Batch, scheduled: ScheduledPost, now: int) -> None:
 
 
 def _check_moment(writes: Writes, at: int) -> None:
-    ahead = at - writes.new_id.now()
-    if ahead < LEAST_MS:
+    delay = at - writes.new_id.now()
+    if delay < LEAST_MS:
         raise InvalidInput("Scheduled at must be at least 5 minutes in the future", field="scheduled_at")
-    if ahead > _MOST_MS:
+    if delay > _MOST_MS:
         raise InvalidInput("Scheduled at is more than ten years in the future", field="scheduled_at")
 
 

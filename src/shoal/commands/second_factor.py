@@ -95,10 +95,10 @@ async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | No
             raise NotAllowed(_OFF)
         return replace(login, second=replace(login.second, recovery=hashes))
 
-    def beside(batch: Batch, *_: Login) -> None:
+    def extra(batch: Batch, *_: Login) -> None:
         note(writes, batch, AuditVerb.SECOND_FACTOR_CODES_RENEWED, member_target(member))
 
-    await change_object(writes.graph, lambda: _login(writes, member_id), renewed, beside)
+    await change_object(writes.graph, lambda: _login(writes, member_id), renewed, extra)
     return codes
 
 

@@ -61,13 +61,13 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
     old = await expired(writes, member.id)
     theirs = writes.by(writes.actor.proved(member))
 
-    def beside(batch: Batch, id_: int) -> None:
+    def extra(batch: Batch, id_: int) -> None:
         for one in old:
             drop_login(batch, member.id, one, id_)
         if not scopes:
             note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member))
 
-    return await add_token(writes, 0, member.id, scopes, member.generation, origin, beside)
+    return await add_token(writes, 0, member.id, scopes, member.generation, origin, extra)
 
 
 async def of_browser(writes: Writes, text: str) -> BrowserSession | None:

@@ -5,7 +5,7 @@ Shoal 0.2 and earlier stored the tag in lower case, without case folding. `fold_
 
 from __future__ import annotations
 
-from shoal.commands.context import Claim, Writes, in_turn
+from shoal.commands.context import Claim, Writes, serialized
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import FollowChanged
 from shoal.core.ids import shard_of
@@ -51,7 +51,7 @@ async def fold_lists(writes: Writes, member_id: int) -> None:
                 await writes.graph.commit(batch)
             return bool(batch.assocs)
 
-        while await in_turn(writes, member_id, attempt, active=False):
+        while await serialized(writes, member_id, attempt, active=False):
             continue
 
 
@@ -90,7 +90,7 @@ async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
         await writes.graph.commit(batch)
         return None
 
-    known = await in_turn(writes, member_id, attempt)
+    known = await serialized(writes, member_id, attempt)
     if known is not None:
         return known
     return (await writes.graph.assoc_get(member_id, (FEATURES_TAG,), (tag_id(tag),)))[FEATURES_TAG][tag_id(tag)]

@@ -56,12 +56,12 @@ async def _clear(
     """Clear one page. Cleared items leave the list, so the next page starts at the top again."""
     page = await effects.graph.assoc_range(event.post_id, atype, Cursor(limit=_PAGE))
     await asyncio.gather(*(clear(effects, event, assoc) for assoc in page))
-    await _end_strays(effects, event.post_id, atype, page, event.author_id if atype.tallied else 0)
+    await _end_strays(effects, event.post_id, atype, page, event.author_id if atype.aggregated else 0)
     return 1 if len(page) == _PAGE else None
 
 
 async def _end_strays(
-    effects: Effects, id1: int, atype: schema.AssocType, page: Sequence[Assoc], tally: int = 0
+    effects: Effects, id1: int, atype: schema.AssocType, page: Sequence[Assoc], aggregate_id: int = 0
 ) -> None:
     """Delete associations that are still listed after clearing: their forward half is missing, or has not arrived yet.
 
@@ -70,7 +70,7 @@ async def _end_strays(
     left = (await effects.graph.assoc_get(id1, (atype,), [assoc.id2 for assoc in page]))[atype] if page else {}
     batch = Batch(shard_of(id1))
     for assoc in left.values():
-        op = AssocOp(id1, atype.number, assoc.id2, assoc.time + 1, alive=False, tally=tally, plain=True)
+        op = AssocOp(id1, atype.number, assoc.id2, assoc.time + 1, alive=False, aggregate_id=aggregate_id, plain=True)
         batch.put(op)
     if batch.assocs:
         await effects.graph.commit(batch)
@@ -79,7 +79,7 @@ async def _end_strays(
 async def _clear_link(atype: schema.AssocType, effects: Effects, event: events.PostDeleted, member: Assoc) -> None:
     """Delete an association of a member with the post that needs no further cleanup."""
     batch = Batch(shard_of(member.id2))
-    batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), tally=event.author_id)
+    batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), aggregate_id=event.author_id)
     await effects.graph.commit(batch)
 
 
@@ -151,13 +151,13 @@ async def clear_late(effects: Effects, op: events.InverseOp) -> None:
     if op.atype not in _LATE or not op.alive or not of:
         return
     node = (await effects.graph.obj_get((of,))).get(of)
-    vain = op.atype == schema.SHARED_BY.number and isinstance(node, Post) and not may_share(op.id2, node)
-    if node is None or vain:
+    invalidated = op.atype == schema.SHARED_BY.number and isinstance(node, Post) and not may_share(op.id2, node)
+    if node is None or invalidated:
         await _LATE[op.atype](effects, op)
 
 
 async def _late_reaction(clear: Clear, effects: Effects, op: events.InverseOp) -> None:
-    await clear(effects, events.PostDeleted(post_id=op.id1, author_id=op.tally), Assoc(op.id2, op.time, op.data))
+    await clear(effects, events.PostDeleted(post_id=op.id1, author_id=op.aggregate_id), Assoc(op.id2, op.time, op.data))
 
 
 async def _late_vote(effects: Effects, op: events.InverseOp) -> None:
@@ -220,8 +220,10 @@ async def end_shares_of_narrowed(effects: Effects, event: events.PostNarrowed, m
     if post is None:
         return None
     shares = await effects.graph.obj_get([int.from_bytes(sharer.data) for sharer in page])
-    vain = {share.author_id for share in shares.values() if isinstance(share, Share) and _is_invalidated(share, post)}
-    await _end_invalidated(effects, post, [sharer for sharer in page if sharer.id2 in vain])
+    invalidated = {
+        share.author_id for share in shares.values() if isinstance(share, Share) and _is_invalidated(share, post)
+    }
+    await _end_invalidated(effects, post, [sharer for sharer in page if sharer.id2 in invalidated])
     return next_mark
 
 

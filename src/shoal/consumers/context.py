@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from shoal.consumers.active_posts import Activity
-from shoal.consumers.high_fan_out import Loudness
+from shoal.consumers.high_fan_out import HighFanOutSources
 from shoal.core.ids import IdMaker
 from shoal.core.tokens import FOR_EVER, TokenLifetime
 from shoal.graph.contract import Graph
-from shoal.mail.sender import Postman
+from shoal.mail.sender import MailSender
 from shoal.media.library import Workshop
-from shoal.push.sender import Courier
+from shoal.push.sender import PushSender
 from shoal.search.indexing import Filler
 from shoal.search.memory import NoIndex
 from shoal.streaming.contract import Channel
 from shoal.tagcloud.collection import Emitter
-from shoal.timelines.contract import PushTally, Seats, Timelines
+from shoal.timelines.contract import PushCounter, Slots, Timelines
 
 _AT_ONCE = 256
 _SECONDS = 60.0
 
 
-class Aside:
+class BackgroundTasks:
     """Runs up to `at_once` tasks concurrently, each with a timeout of `seconds`."""
 
     def __init__(self, at_once: int = _AT_ONCE, seconds: float = _SECONDS) -> None:
@@ -56,7 +56,7 @@ class Aside:
             self._free.release()
 
 
-Act = Callable[[Seats], Awaitable[object]]
+Act = Callable[[Slots], Awaitable[object]]
 
 
 class Followers(Protocol):
@@ -99,27 +99,27 @@ class Effects:
     graph: Graph
     timelines: Timelines
     followers: Followers
-    loudness: Loudness
+    high_fan_out_sources: HighFanOutSources
     """Decides which sources are high-fan-out: their entries are not pushed."""
     channel: Channel
     new_id: IdMaker
     tags: Emitter
     """Counts the tags of posts."""
     workshop: Workshop
-    tally: PushTally = field(default_factory=PushTally)
+    push_counter: PushCounter = field(default_factory=PushCounter)
     page: int = 20_000
     """Followers processed per job before other jobs run."""
     across: bool = True
     """Whether the two halves of an association may be in different stores, so that one may arrive before the other."""
     merge: int = 800
     """Maximum entries of a source that a new follow merges into a timeline."""
-    aside: Aside = field(default_factory=Aside)
+    background: BackgroundTasks = field(default_factory=BackgroundTasks)
     """Runs work that mostly waits, concurrently with later jobs."""
     search: Filler = field(default_factory=lambda: Filler(NoIndex()))
     holding: Holding = _HOLDING
-    postman: Postman | None = None
+    mail_sender: MailSender | None = None
     """Sends mail; None if mail is not configured."""
-    courier: Courier | None = None
+    push_sender: PushSender | None = None
     """Sends web push messages; None if the server has no key for them."""
     lifetime: TokenLifetime = FOR_EVER
     """How long an unused token stays valid."""

@@ -4,7 +4,7 @@
 with at most one page are cached under a version token. A follow or unfollow invalidates the token before it merges or
 subtracts, so an entry that is in no merge is pushed to the new followers.
 
-`PackedFollowers` keeps only active followers, as packed timeline slots, between posts. A source with more than `loud_from`
+`PackedFollowers` keeps only active followers, as packed timeline slots, between posts. A source with more than `high_fan_out_from`
 active followers becomes high-fan-out. Example: members 1, 2 and 3 follow source 8, all are active, and the follower set of 8
 is not in memory. A push reads it, two followers at a time:
 
@@ -21,14 +21,14 @@ import asyncio
 from collections.abc import Sequence
 
 from shoal.consumers.context import Act
-from shoal.consumers.high_fan_out import Loudness
+from shoal.consumers.high_fan_out import HighFanOutSources
 from shoal.graph.access import association, count_of
-from shoal.graph.cache.coherence import Stamps
+from shoal.graph.cache.coherence import VersionTokens
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Graph, Reader
 from shoal.graph.schema import EVERYBODY, followers, following
-from shoal.timelines.contract import Seats, Timelines
-from shoal.timelines.follower_sets import Audience, Audiences
+from shoal.timelines.contract import Slots, Timelines
+from shoal.timelines.follower_sets import FollowerSet, FollowerSetCache
 
 _SEQUENCE_BITS = 10
 
@@ -41,45 +41,50 @@ class ListedFollowers:
     """
 
     def __init__(
-        self, graph: Reader, timelines: Timelines, stamps: Stamps, loudness: Loudness, remembered: int = 4_000_000
+        self,
+        graph: Reader,
+        timelines: Timelines,
+        versions: VersionTokens,
+        high_fan_out_sources: HighFanOutSources,
+        remembered: int = 4_000_000,
     ) -> None:
-        self.loudness = loudness
+        self.high_fan_out_sources = high_fan_out_sources
         self._graph = graph
         self._timelines = timelines
-        self._stamps = stamps
-        self._known: Recent[int, tuple[bytes, Seats]] = Recent(remembered)
+        self._versions = versions
+        self._known: Recent[int, tuple[bytes, Slots]] = Recent(remembered)
 
     async def page(self, source: int, act: Act, size: int, left: int) -> int:
-        if await self.loudness.holds(source):
+        if await self.high_fan_out_sources.holds(source):
             return 0
-        stamp = None
+        version = None
         if not left:
-            stamp = await self._stamp(source)
+            version = await self._stamp(source)
             known = self._known.get(source)
-            if known is not None and known[0] == stamp is not None:
+            if known is not None and known[0] == version is not None:
                 await act(known[1])
                 return 0
         listed, more = await self._list(source, size, left)
-        if more and not left and await self._is_loud(source):
+        if more and not left and await self._is_high_fan_out(source):
             return 0
-        seats = self._timelines.seats([follower.id2 for follower in listed])
-        await act(seats)
+        slots = self._timelines.slots([follower.id2 for follower in listed])
+        await act(slots)
         if more:
             # The last follower of a page may share its position with the first of the next: those few are processed twice.
             return listed[-1].time >> _SEQUENCE_BITS
-        if stamp is not None:
-            self._known.put(source, (stamp, seats), len(seats) + 50)
+        if version is not None:
+            self._known.put(source, (version, slots), len(slots) + 50)
         return 0
 
     async def _stamp(self, source: int) -> bytes | None:
         """Return the version tokens of this source and of all lists, joined; None while one of them is being changed."""
-        names = (_stamped(source), _stamped(EVERYBODY))
-        stamps = await self._stamps.read(names)
-        return stamps[names[0]] + stamps[names[1]] if len(stamps) == 2 else None
+        names = (_version_key(source), _version_key(EVERYBODY))
+        versions = await self._versions.read(names)
+        return versions[names[0]] + versions[names[1]] if len(versions) == 2 else None
 
     async def changed(self, source: int) -> None:
-        begun = await self._stamps.begin((_stamped(source),))
-        await self._stamps.end((_stamped(source),), begun)
+        begun = await self._versions.begin((_version_key(source),))
+        await self._versions.end((_version_key(source),), begun)
 
     def joined(self, source: int, member: int) -> None:
         """Do nothing: the list is read again."""
@@ -96,14 +101,14 @@ class ListedFollowers:
                 return listed, more
             size *= 2
 
-    async def _is_loud(self, source: int) -> bool:
-        if await count_of(self._graph, source, followers(source)) <= self.loudness.threshold:
+    async def _is_high_fan_out(self, source: int) -> bool:
+        if await count_of(self._graph, source, followers(source)) <= self.high_fan_out_sources.threshold:
             return False
-        await self.loudness.add(source)
+        await self.high_fan_out_sources.add(source)
         return True
 
 
-def _stamped(source: int) -> int:
+def _version_key(source: int) -> int:
     """Return the id that versions the follower list: the source's own id gets a new version with every post."""
     return ~source
 
@@ -119,79 +124,85 @@ class PackedFollowers:
     """
 
     def __init__(
-        self, graph: Graph, timelines: Timelines, audiences: Audiences, loudness: Loudness, *, read: int = _READ_AT_ONCE
+        self,
+        graph: Graph,
+        timelines: Timelines,
+        follower_set_cache: FollowerSetCache,
+        high_fan_out_sources: HighFanOutSources,
+        *,
+        read: int = _READ_AT_ONCE,
     ) -> None:
-        self.audiences = audiences
-        self.loudness = loudness
+        self.follower_set_cache = follower_set_cache
+        self.high_fan_out_sources = high_fan_out_sources
         self._graph = graph
         self._timelines = timelines
         self._read = read
 
     async def page(self, source: int, act: Act, size: int, left: int) -> int:
-        audience = await self._audience(source)
-        if audience is None:
+        follower_set = await self._follower_set(source)
+        if follower_set is None:
             return 0
-        last, anew = len(audience), False
+        last, anew = len(follower_set), False
         if left:
-            anew = left >> _LEFT_BITS != audience.serial
+            anew = left >> _LEFT_BITS != follower_set.serial
             last = last if anew else min(last, left & (1 << _LEFT_BITS) - 1)
         while last:
             first = max(0, last - size)
-            await act(audience.seats(first, last))
+            await act(follower_set.slots(first, last))
             # Alternating fan-outs may evict each other's follower set. One that had to be read again is processed in this turn:
             # by pages it would restart forever.
             if first and not anew:
-                return audience.serial << _LEFT_BITS | first
+                return follower_set.serial << _LEFT_BITS | first
             if first:
                 await asyncio.sleep(0)
-            last = min(first, len(audience))
+            last = min(first, len(follower_set))
         return 0
 
     async def changed(self, source: int) -> None:
         """Do nothing: inactive members are in no follower set."""
 
     def joined(self, source: int, member: int) -> None:
-        self.audiences.add(source, member, self._timelines.seats((member,)))
+        self.follower_set_cache.add(source, member, self._timelines.slots((member,)))
 
     def left(self, source: int, member: int) -> None:
-        self.audiences.discard(source, member, self._timelines.seats((member,)))
+        self.follower_set_cache.discard(source, member, self._timelines.slots((member,)))
 
-    async def _audience(self, source: int) -> Audience | None:
+    async def _follower_set(self, source: int) -> FollowerSet | None:
         """Return the active followers of a source; None if there are too many to push to."""
-        if await self.loudness.holds(source):
+        if await self.high_fan_out_sources.holds(source):
             return None
         # Test for None: an empty follower set is known too, and must not be read again for each post.
-        if (audience := self.audiences.get(source)) is None:
-            audience = await self._read_audience(source)
-        if audience is not None and len(audience) <= self.loudness.threshold:
-            return audience
+        if (follower_set := self.follower_set_cache.get(source)) is None:
+            follower_set = await self._read_follower_set(source)
+        if follower_set is not None and len(follower_set) <= self.high_fan_out_sources.threshold:
+            return follower_set
         # Set the mark first: a reader that does not find it must find the pushed entries.
-        await self.loudness.add(source)
-        self.audiences.forget(source)
+        await self.high_fan_out_sources.add(source)
+        self.follower_set_cache.forget(source)
         return None
 
-    async def _read_audience(self, source: int) -> Audience | None:
+    async def _read_follower_set(self, source: int) -> FollowerSet | None:
         """Read the follower set; None if it is too large: then it is incomplete and must not be cached."""
-        audience = self.audiences.begin(source)
+        follower_set = self.follower_set_cache.begin(source)
         before = MAX_TIME
-        while len(audience) <= self.loudness.threshold:
+        while len(follower_set) <= self.high_fan_out_sources.threshold:
             page = await self._graph.assoc_range(source, followers(source), Cursor(before=before, limit=self._read))
-            audience.extend(self._timelines.seats([follower.id2 for follower in page]))
+            follower_set.extend(self._timelines.slots([follower.id2 for follower in page]))
             if len(page) < self._read:
                 break
             before = page[-1].time
             # Only between pages: each turn of the event loop delays all jobs by the requests that wait for it.
             await asyncio.sleep(0)
-        if len(audience) > self.loudness.threshold:
+        if len(follower_set) > self.high_fan_out_sources.threshold:
             return None
-        await self._touch_up(source, audience)
-        self.audiences.finish(source, audience)
-        return audience
+        await self._touch_up(source, follower_set)
+        self.follower_set_cache.finish(source, follower_set)
+        return follower_set
 
-    async def _touch_up(self, source: int, audience: Audience) -> None:
+    async def _touch_up(self, source: int, follower_set: FollowerSet) -> None:
         """Look up members who followed, unfollowed or became active while the set was being read."""
-        while audience.touched:
-            member = audience.touched.pop()
+        while follower_set.touched:
+            member = follower_set.touched.pop()
             follows = await association(self._graph, member, following(source), source)
-            for seat in self._timelines.seats((member,)).tolist():
-                audience.add(seat) if follows is not None else audience.discard(seat)
+            for slot in self._timelines.slots((member,)).tolist():
+                follower_set.add(slot) if follows is not None else follower_set.discard(slot)

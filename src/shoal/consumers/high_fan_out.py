@@ -16,14 +16,14 @@ from shoal.core import events
 from shoal.core.ids import IdMaker, shard_of
 from shoal.graph.access import association, pages_of
 from shoal.graph.contract import Assoc, AssocOp, Batch, Graph
-from shoal.graph.schema import EVERYBODY, LOUD, followers, is_tag
+from shoal.graph.schema import EVERYBODY, HIGH_FAN_OUT, followers, is_tag
 
 _SHARD = shard_of(EVERYBODY)
-_FADING = b"fading"
+_DEMOTED = b"fading"
 _REVIEWED_AT_ONCE = 1_000
 
 
-class Loudness:
+class HighFanOutSources:
     """Reads and sets the marks.
 
     The high-fan-out sources known to this process are only a hint: an unknown one is pushed once more, which is harmless; a known
@@ -54,7 +54,7 @@ class Loudness:
         if await self.holds(source):
             return
         batch = Batch(_SHARD)
-        batch.assoc_add(EVERYBODY, LOUD, source, self._new_id(_SHARD))
+        batch.assoc_add(EVERYBODY, HIGH_FAN_OUT, source, self._new_id(_SHARD))
         await self._graph.commit(batch)
         self._known.add(source)
 
@@ -66,24 +66,24 @@ class Loudness:
         at = max(self._new_id(_SHARD), mark.time + 1)
         batch = Batch(_SHARD)
         # A later mark may win. Then no mark matches the event, which has no effect.
-        batch.put(AssocOp(EVERYBODY, LOUD.number, source, at, alive=True, data=_FADING, plain=True))
-        batch.emit(events.LoudnessLost(source_id=source, at=at))
+        batch.put(AssocOp(EVERYBODY, HIGH_FAN_OUT.number, source, at, alive=True, data=_DEMOTED, plain=True))
+        batch.emit(events.FollowersLost(source_id=source, at=at))
         await self._graph.commit(batch)
 
     async def fades(self, source: int, since: int) -> bool:
         """Return whether the source has been demoting since this mark was set, without interruption."""
         mark = await self._mark(source)
-        return mark is not None and mark.time == since and mark.data == _FADING
+        return mark is not None and mark.time == since and mark.data == _DEMOTED
 
     async def end(self, source: int, since: int) -> None:
         """Delete the mark of that time; a later one stays."""
         batch = Batch(_SHARD)
-        batch.put(AssocOp(EVERYBODY, LOUD.number, source, since + 1, alive=False, plain=True))
+        batch.put(AssocOp(EVERYBODY, HIGH_FAN_OUT.number, source, since + 1, alive=False, plain=True))
         await self._graph.commit(batch)
 
     async def review(self) -> None:
         """Start the demotion of every high-fan-out source with few followers: without unfollows there is no other trigger."""
-        async for page in pages_of(self._graph, EVERYBODY, LOUD, _REVIEWED_AT_ONCE):
+        async for page in pages_of(self._graph, EVERYBODY, HIGH_FAN_OUT, _REVIEWED_AT_ONCE):
             sources = [mark.id2 for mark in page if not mark.data]
             for source in await self._with_few(sources):
                 await self.ease(source)
@@ -99,4 +99,4 @@ class Loudness:
         return few
 
     async def _mark(self, source: int) -> Assoc | None:
-        return await association(self._graph, EVERYBODY, LOUD, source)
+        return await association(self._graph, EVERYBODY, HIGH_FAN_OUT, source)

@@ -26,7 +26,7 @@ from shoal.core.model import Post, Visibility
 from shoal.graph.access import association
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, followers, following, tag_id
-from shoal.timelines.contract import Seats
+from shoal.timelines.contract import Slots
 
 _LEFT_BITS = 54
 """Bits of a mark that hold the `left` of `Followers.page`. The 9 bits above them are the index of the source in the event."""
@@ -35,7 +35,7 @@ _LEFT_BITS = 54
 async def push_post(effects: Effects, event: events.PostCreated, mark: int) -> int | None:
     """Push a post to the followers of its author and, if it is public, of its tags."""
     if event.visibility is Visibility.DIRECT:
-        await _push_to(effects, event.post_id, effects.timelines.seats(event.mention_ids))
+        await _push_to(effects, event.post_id, effects.timelines.slots(event.mention_ids))
         return None
     return await _push(effects, event.post_id, _sources(event.author_id, event.tag_ids, event.visibility), mark)
 
@@ -43,7 +43,7 @@ async def push_post(effects: Effects, event: events.PostCreated, mark: int) -> i
 async def push_edit(effects: Effects, event: events.PostUpdated, mark: int) -> int | None:
     """Push an edited post to members who see it because of added tags or mentions."""
     if event.visibility is Visibility.DIRECT:
-        await _push_to(effects, event.post_id, effects.timelines.seats(event.mention_ids))
+        await _push_to(effects, event.post_id, effects.timelines.slots(event.mention_ids))
     if event.visibility is not Visibility.PUBLIC:
         return None
     return await _push(effects, event.post_id, event.tags_added, mark)
@@ -73,8 +73,8 @@ async def _push(effects: Effects, entry: int, sources: tuple[int, ...], mark: in
     return await _each_page(effects, partial(_push_to, effects, entry), sources, effects.page, mark)
 
 
-async def _push_to(effects: Effects, entry: int, seats: Seats) -> None:
-    effects.tally.pushed += await effects.timelines.push(entry, seats)
+async def _push_to(effects: Effects, entry: int, slots: Slots) -> None:
+    effects.push_counter.pushed += await effects.timelines.push(entry, slots)
 
 
 async def _remove(effects: Effects, entry: int, sources: tuple[int, ...], mark: int) -> int | None:
@@ -167,16 +167,16 @@ async def _still_brought(effects: Effects, member: int, ids: Collection[int]) ->
 
 async def begin_demotion(effects: Effects, event: events.FollowChanged, mark: int) -> None:
     """Demote a high-fan-out source that has lost most of its followers."""
-    await effects.loudness.ease(event.source_id)
+    await effects.high_fan_out_sources.ease(event.source_id)
 
 
-async def merge_demoted(effects: Effects, event: events.LoudnessLost, mark: int) -> int | None:
+async def merge_demoted(effects: Effects, event: events.FollowersLost, mark: int) -> int | None:
     """Merge the source into the timelines of a page of its followers, oldest follow first.
 
     After the last page delete its mark.
     """
     source = event.source_id
-    if not await effects.loudness.fades(source, event.at):
+    if not await effects.high_fan_out_sources.fades(source, event.at):
         return None
     # Each timeline is merged separately, so pages are smaller.
     size = max(1, effects.page // 200)
@@ -185,13 +185,13 @@ async def merge_demoted(effects: Effects, event: events.LoudnessLost, mark: int)
     if page:
         await _merge_into_active(effects, source, [follower.id2 for follower in page])
         return page[-1].time
-    await effects.loudness.end(source, event.at)
+    await effects.high_fan_out_sources.end(source, event.at)
     return None
 
 
 async def _merge_into_active(effects: Effects, source: int, members: list[int]) -> None:
     """Merge the source's entries into the active timelines of its followers."""
-    if not len(effects.timelines.seats(members)):
+    if not len(effects.timelines.slots(members)):
         return
     ids, complete_above = await newest(effects, source, 0)
     await asyncio.gather(*(effects.timelines.union(member, ids, complete_above) for member in members))

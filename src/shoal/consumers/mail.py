@@ -24,7 +24,7 @@ from shoal.graph.contract import Batch, Graph, IdTaken, find_object
 from shoal.graph.member_lookup import login_of, member_called, release_address
 from shoal.mail import messages
 from shoal.mail.messages import About
-from shoal.mail.sender import Postman
+from shoal.mail.sender import MailSender
 
 _log = logging.getLogger("shoal.mail")
 
@@ -41,15 +41,15 @@ class Whom(NamedTuple):
 
 async def send(effects: Effects, event: events.MailDue, mark: int) -> asyncio.Future[None] | None:
     """Start sending a mail. It is abandoned if mail is not configured, or after a day of failures."""
-    postman = effects.postman
-    if postman is None:
+    mail_sender = effects.mail_sender
+    if mail_sender is None:
         await _give_up(effects, event)
         return None
     if effects.new_id.now() >= given_up_at(event.kind, milliseconds_of(event.asked)):
         _log.warning("a mail (%s) to member %d is given up", event.kind, event.member_id)
         await _give_up(effects, event)
         return None
-    return postman.begin(event.asked, lambda: _send(effects, postman, event))
+    return mail_sender.begin(event.asked, lambda: _send(effects, mail_sender, event))
 
 
 async def _give_up(effects: Effects, event: events.MailDue) -> None:
@@ -69,7 +69,7 @@ async def _release(effects: Effects, event: events.MailDue) -> None:
         await release_address(effects.graph, event.member_id, event.address, end)
 
 
-async def _send(effects: Effects, postman: Postman, event: events.MailDue) -> None:
+async def _send(effects: Effects, mail_sender: MailSender, event: events.MailDue) -> None:
     whom = await _recipient_of(effects.graph, event)
     if whom is None:
         if event.kind is MailKind.UNDO:
@@ -78,8 +78,8 @@ async def _send(effects: Effects, postman: Postman, event: events.MailDue) -> No
     proof = await prove(effects.graph, effects.new_id, event, whom) if event.kind in PROOF_MS else ""
     name, address = whom.member.name, whom.login.email
     about = About(event.kind, whom.to, name, milliseconds_of(event.asked), proof, address, event.place, event.passkey)
-    letter = messages.write(postman.stationery, about, event.language or whom.member.default_language)
-    await postman.deliver(event.asked, letter)
+    letter = messages.write(mail_sender.stationery, about, event.language or whom.member.default_language)
+    await mail_sender.deliver(event.asked, letter)
 
 
 async def _recipient_of(graph: Graph, event: events.MailDue) -> Whom | None:

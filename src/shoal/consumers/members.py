@@ -75,7 +75,7 @@ async def clear_tokens(effects: Effects, event: events.SessionsEnded, mark: int)
     return await _clear(effects, event, LOGGED_IN, mark) if event.every else None
 
 
-async def clear_grants(effects: Effects, event: events.SessionsEnded, mark: int) -> int | None:
+async def clear_authorization_codes(effects: Effects, event: events.SessionsEnded, mark: int) -> int | None:
     """Delete the authorization codes from before the last password change."""
     return await _clear(effects, event, EXPIRING, mark) if event.every else None
 

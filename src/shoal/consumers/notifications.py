@@ -158,14 +158,14 @@ Standing = Callable[[], Awaitable[int | None]]
 async def tell_mentioned(effects: Effects, event: events.PostCreated, mark: int) -> Outcome:
     if not event.mention_ids:
         return None
-    return await effects.aside.begin(_tell_named(effects, event.post_id, event.mention_ids, event.post_id))
+    return await effects.background.begin(_tell_named(effects, event.post_id, event.mention_ids, event.post_id))
 
 
 async def tell_newly_mentioned(effects: Effects, event: events.PostUpdated, mark: int) -> Outcome:
     """Notify the members that an edit mentions for the first time, with the time of the edit."""
     if not event.mentions_added:
         return None
-    return await effects.aside.begin(_tell_named(effects, event.post_id, event.mentions_added, event.revision_id))
+    return await effects.background.begin(_tell_named(effects, event.post_id, event.mentions_added, event.revision_id))
 
 
 async def _tell_named(effects: Effects, post_id: int, members: Sequence[int], time: int) -> None:
@@ -205,7 +205,7 @@ async def tell_of_like(effects: Effects, event: events.LikeChanged, mark: int) -
         return None
     notice = Notice(Kind.LIKE, event.member_id, event.post_id)
     done = _stands(effects, event.member_id, LIKES, event.post_id)
-    return await effects.aside.begin(_settle_of_post(effects, event, notice, done))
+    return await effects.background.begin(_settle_of_post(effects, event, notice, done))
 
 
 async def tell_of_reaction(effects: Effects, event: events.ReactionChanged, mark: int) -> Outcome:
@@ -213,7 +213,7 @@ async def tell_of_reaction(effects: Effects, event: events.ReactionChanged, mark
         return None
     notice = Notice(Kind.REACTION, event.member_id, event.post_id, event.emoji)
     done = _stands(effects, event.member_id, PUTS_EMOJI, event.place_id)
-    return await effects.aside.begin(_settle_of_post(effects, event, notice, done))
+    return await effects.background.begin(_settle_of_post(effects, event, notice, done))
 
 
 async def _settle_of_post(
@@ -229,7 +229,7 @@ async def _settle_of_post(
 
 async def tell_of_share(effects: Effects, event: events.ShareCreated, mark: int) -> asyncio.Future[None]:
     """Notify the author of a share, if they may see it."""
-    return await effects.aside.begin(_tell_of_share(effects, event))
+    return await effects.background.begin(_tell_of_share(effects, event))
 
 
 async def _tell_of_share(effects: Effects, event: events.ShareCreated) -> None:
@@ -248,7 +248,7 @@ async def tell_of_follow(effects: Effects, event: events.FollowChanged, mark: in
         return None
     stands = _began(effects, event.follower_id, FOLLOWS, event.source_id)
     notice = Notice(Kind.FOLLOW, event.follower_id)
-    return await effects.aside.begin(_settle(effects, event.source_id, notice, stands, None))
+    return await effects.background.begin(_settle(effects, event.source_id, notice, stands, None))
 
 
 async def tell_of_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:

@@ -18,7 +18,7 @@ from shoal.graph.payloads.notifications import ABOUT_POSTS, Notice, notice_of
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, NOTIFIED, PUSHES
 from shoal.push import messages
 from shoal.push.messages import MAX_SUBSCRIPTIONS, NoticeToSend, PushSubscription
-from shoal.push.sender import Courier, Sent
+from shoal.push.sender import PushSender, Sent
 
 _log = logging.getLogger("shoal.push")
 
@@ -31,7 +31,7 @@ async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Se
 
     Takes one read, and up to two more if the member has subscriptions.
     """
-    if effects.courier is None:
+    if effects.push_sender is None:
         return ()
     listed = await effects.graph.assoc_range(member_id, PUSHES, Cursor(limit=MAX_SUBSCRIPTIONS))
     wanted = [(one.id2, found) for one in listed if notice.kind in (found := messages.decode(one.data)).alerts]
@@ -63,25 +63,25 @@ async def _allowed(
 
 async def send(effects: Effects, event: events.PushDue, mark: int) -> asyncio.Future[None] | None:
     """Start sending a message, unless its notification was retracted, the session has ended, or it is two days old."""
-    courier = effects.courier
-    if courier is None or effects.new_id.now() - milliseconds_of(event.asked) > _GIVEN_UP_MS:
+    push_sender = effects.push_sender
+    if push_sender is None or effects.new_id.now() - milliseconds_of(event.asked) > _GIVEN_UP_MS:
         return None
     held = await association(effects.graph, event.member_id, PUSHES, event.token_id)
     if held is None:
         return None
     endpoint = messages.decode(held.data).endpoint
-    return courier.begin(endpoint, lambda: _send(effects, courier, event, held))
+    return push_sender.begin(endpoint, lambda: _send(effects, push_sender, event, held))
 
 
-async def _send(effects: Effects, courier: Courier, event: events.PushDue, held: Assoc) -> None:
+async def _send(effects: Effects, push_sender: PushSender, event: events.PushDue, held: Assoc) -> None:
     where = messages.decode(held.data)
-    told = await _told(effects, courier, event, where)
-    if told is not None and await courier.deliver(where, messages.write(told, courier.root)) is Sent.ENDED:
+    told = await _told(effects, push_sender, event, where)
+    if told is not None and await push_sender.deliver(where, messages.write(told, push_sender.root)) is Sent.ENDED:
         await _end(effects, event, held)
 
 
 async def _told(
-    effects: Effects, courier: Courier, event: events.PushDue, where: PushSubscription
+    effects: Effects, push_sender: PushSender, event: events.PushDue, where: PushSubscription
 ) -> NoticeToSend | None:
     """Return the content of the message; None if its notification or recipient no longer exists."""
     graph = effects.graph
@@ -101,7 +101,7 @@ async def _told(
     if token.generation != member.generation or (notice.kind in ABOUT_POSTS and not isinstance(post, Post)):
         return None
     said = post if isinstance(post, Post) else None
-    text = courier.key.open(where.sealed)
+    text = push_sender.key.open(where.sealed)
     return NoticeToSend(notice, told.time, member.id, actor, said, where.language, text)
 
 

@@ -36,7 +36,7 @@ from shoal.graph.schema import (
 )
 
 
-async def settle_inverse(effects: Effects, event: events.InverseOwed, mark: int) -> None:
+async def settle_inverse(effects: Effects, event: events.InversePending, mark: int) -> None:
     """Apply the inverse in its own store. It keeps its time, so repeating it changes nothing.
 
     If the post or poll was deleted and cleared since, the inverse is cleared too.
@@ -139,7 +139,7 @@ async def end_blocked_follow(effects: Effects, event: events.FollowChanged, mark
         await _end_if_blocked(effects, event.follower_id, event.source_id)
 
 
-async def end_vain_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
+async def delete_obsolete_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
     """Delete a follow request that was created during a block, or concurrently with its acceptance."""
     await _end_request(effects, event.member_id, event.other_id)
 

@@ -36,7 +36,7 @@ async def review_reported(effects: Effects, event: events.ReportFiled, mark: int
     await _review_posts(effects, event.report_id, filed=True)
 
 
-async def review_closed(effects: Effects, event: events.VerdictChanged, mark: int) -> None:
+async def review_closed(effects: Effects, event: events.ReportOutcomeChanged, mark: int) -> None:
     """Update the review of reported posts after a decision, or after a reopened report."""
     await _review_posts(effects, event.report_id)
 
@@ -106,16 +106,16 @@ async def _counting(effects: Effects, page: Collection[Assoc], members: Mapping[
     return sum(not max(_OFTEN, upheld.get(id_, 0) + 1) <= dismissed.get(id_, 0) for id_ in old)
 
 
-_VERDICTS = (REPORT_UPHELD, REPORT_DISMISSED)
+_OUTCOMES = (REPORT_UPHELD, REPORT_DISMISSED)
 
 
-async def tell_reporter(effects: Effects, event: events.VerdictChanged, mark: int) -> None:
+async def tell_reporter(effects: Effects, event: events.ReportOutcomeChanged, mark: int) -> None:
     """Notify the reporter exactly if the report is closed at this moment; retract the notification of a reopened one."""
     report = await find_object(effects.graph, Report, event.report_id)
     if report is None:
         return
     # The actor is the reporter: moderators stay anonymous.
-    notice = Notice(Kind.VERDICT, report.reporter_id, report.id)
+    notice = Notice(Kind.REPORT_RESOLVED, report.reporter_id, report.id)
     time = await _closed(effects, report)
     while True:
         if time is None:
@@ -129,6 +129,6 @@ async def tell_reporter(effects: Effects, event: events.VerdictChanged, mark: in
 
 async def _closed(effects: Effects, report: Report) -> int | None:
     """Return the time of the decision; None if the report is open."""
-    found = await effects.graph.assoc_get(report.reporter_id, _VERDICTS, (report.id,))
+    found = await effects.graph.assoc_get(report.reporter_id, _OUTCOMES, (report.id,))
     times = [held[report.id].time for held in found.values() if report.id in held]
     return max(times, default=None)

@@ -47,11 +47,11 @@ from shoal.core.ids import MAX_ID
 from shoal.core.model import Node
 
 GOOD_MS = 5 * 60_000
-_AHEAD_MS = 120_000
+_SKEW_MS = 120_000
 """Milliseconds by which the clock of another process may be ahead."""
 KEY_BYTES = 32
-_STAMP_BYTES, _RANDOM_BYTES, _MAC_BYTES = 8, 16, 16
-_HEAD_BYTES = _STAMP_BYTES + _RANDOM_BYTES
+_TIME_BYTES, _RANDOM_BYTES, _MAC_BYTES = 8, 16, 16
+_HEAD_BYTES = _TIME_BYTES + _RANDOM_BYTES
 
 
 class ChallengeKey(Node, frozen=True, tag="challenge_key"):
@@ -73,7 +73,7 @@ class Purpose(StrEnum):
 
 def new_challenge(secret: bytes, purpose: Purpose, member_id: int, now: int) -> bytes:
     """Return a challenge created at a time in Unix milliseconds; `member_id` is 0 if the member is not known."""
-    head = now.to_bytes(_STAMP_BYTES) + secrets.token_bytes(_RANDOM_BYTES)
+    head = now.to_bytes(_TIME_BYTES) + secrets.token_bytes(_RANDOM_BYTES)
     return head + _mac(secret, head, purpose, member_id)
 
 
@@ -82,12 +82,12 @@ def is_good(secret: bytes, challenge: bytes, purpose: Purpose, member_id: int, n
     head, mac = challenge[:_HEAD_BYTES], challenge[_HEAD_BYTES:]
     if len(mac) != _MAC_BYTES or not hmac.compare_digest(mac, _mac(secret, head, purpose, member_id)):
         return False
-    return now - GOOD_MS < made_at(challenge) <= now + _AHEAD_MS
+    return now - GOOD_MS < made_at(challenge) <= now + _SKEW_MS
 
 
 def made_at(challenge: bytes) -> int:
     """Return the creation time of a challenge, in Unix milliseconds."""
-    return int.from_bytes(challenge[:_STAMP_BYTES])
+    return int.from_bytes(challenge[:_TIME_BYTES])
 
 
 def _mac(secret: bytes, head: bytes, purpose: Purpose, member_id: int) -> bytes:
@@ -189,7 +189,7 @@ def is_answer(text: str) -> bool:
     return text.startswith("{")
 
 
-def asking_options(site: Site, challenge: bytes, known: Sequence[Passkey], *, verified: bool) -> dict[str, Any]:
+def request_options(site: Site, challenge: bytes, known: Sequence[Passkey], *, verified: bool) -> dict[str, Any]:
     """Return the options of `navigator.credentials.get`, as JSON values; without `known`, any passkey of this site is accepted.
 
     `verified`: the device must verify its owner.
@@ -215,7 +215,7 @@ def making_options(
 
 
 def read_assertion(text: str) -> Assertion:
-    """Parse the response to `asking_options`. Raises `BadAnswer` if it is malformed."""
+    """Parse the response to `request_options`. Raises `BadAnswer` if it is malformed."""
     try:
         raw = AuthenticationResponse.from_dict(_object(text))
         said, handle = raw.response.authenticator_data, raw.response.user_handle or b""
@@ -323,7 +323,7 @@ def _decoded(key: bytes) -> dict[int, Any]:
 STEP_SECONDS = 30
 _KEY_BYTES = 20
 _DIGITS = 6
-_AROUND = (0, -1, 1)
+_OFFSETS = (0, -1, 1)
 """Offsets of the accepted time steps."""
 RECOVERY_CODES = 10
 _RECOVERY_CHARACTERS = 10
@@ -382,9 +382,9 @@ def _by_app(factor: SecondFactor, typed: str, step: int) -> SecondFactor | None:
     if not factor.key:
         return None
     app = pyotp.TOTP(base64.b32encode(factor.key).decode())
-    for around in _AROUND:
-        if step + around > factor.used and hmac.compare_digest(app.generate_otp(step + around), typed):
-            return msgspec.structs.replace(factor, used=step + around)
+    for offset in _OFFSETS:
+        if step + offset > factor.used and hmac.compare_digest(app.generate_otp(step + offset), typed):
+            return msgspec.structs.replace(factor, used=step + offset)
     return None
 
 

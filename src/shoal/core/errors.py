@@ -133,14 +133,14 @@ class OutcomeUnknown(Unavailable):
 class NotYet(Unavailable):
     """Other work has to be done first; retry later."""
 
-    rest_seconds = 0.5
+    backoff_seconds = 0.5
     """Backoff of a job that raises this."""
 
 
 class NewerNeeded(NotYet):
     """Data of a newer Shoal, which only a newer one can read or process."""
 
-    rest_seconds = 5.0
+    backoff_seconds = 5.0
 
 
 class InUse(Unavailable):

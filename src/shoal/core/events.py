@@ -120,7 +120,7 @@ class FollowChanged(Event, frozen=True, tag="follow_changed"):
     source_id: int
 
 
-class LoudnessLost(Event, frozen=True, tag="loudness_lost"):
+class FollowersLost(Event, frozen=True, tag="loudness_lost"):
     """The demotion of a high-fan-out source began; `at` is the time of its mark."""
 
     source_id: int
@@ -170,7 +170,7 @@ class ReportFiled(Event, frozen=True, tag="report_filed"):
     report_id: int
 
 
-class VerdictChanged(Event, frozen=True, tag="verdict_changed"):
+class ReportOutcomeChanged(Event, frozen=True, tag="verdict_changed"):
     """Moderators closed or reopened a report."""
 
     report_id: int
@@ -301,10 +301,10 @@ class InverseOp(NamedTuple):
     time: int
     alive: bool
     data: bytes
-    tally: int
+    aggregate_id: int
 
 
-class InverseOwed(Event, frozen=True, tag="inverse_owed"):
+class InversePending(Event, frozen=True, tag="inverse_owed"):
     """The inverse of an association belongs to another store and may not have arrived there yet."""
 
     op: InverseOp
@@ -328,14 +328,14 @@ _KnownEvent = (
     | ShareCreated
     | ShareDeleted
     | FollowChanged
-    | LoudnessLost
+    | FollowersLost
     | LikeChanged
     | ReactionChanged
     | RequestChanged
     | PollEnded
     | PollRemoved
     | ReportFiled
-    | VerdictChanged
+    | ReportOutcomeChanged
     | PublishRefused
     | FiltersChanged
     | ListChanged
@@ -351,7 +351,7 @@ _KnownEvent = (
     | EmailChanged
     | MailDue
     | PushDue
-    | InverseOwed
+    | InversePending
 )
 
 AnyEvent = _KnownEvent | FutureEvent

@@ -173,7 +173,7 @@ class Member(Node, frozen=True, tag="member"):
     asks_descriptions: bool = True
     """Whether the web app asks before it posts a picture without a description."""
     departure_id: int = 0
-    """The `Departure` of a member who requested account deletion; 0: none. They are `suspended` too."""
+    """The `AccountDeletion` of a member who requested account deletion; 0: none. They are `suspended` too."""
     invited_by: int = 0
     """The member who invited them; 0: none."""
     follows_inviter: bool = False
@@ -482,7 +482,7 @@ RECEIPT_DAYS = 365
 """Days for which a receipt is kept after the deletion."""
 
 
-class Departure(Node, frozen=True, tag="departure"):
+class AccountDeletion(Node, frozen=True, tag="departure"):
     """An account deletion. It outlives the member, as the receipt with counts and dates."""
 
     member_id: int

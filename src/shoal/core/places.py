@@ -130,9 +130,9 @@ def cover(disk: Disk) -> tuple[str, ...]:
     # Cells that intersect the disk are connected, so all are reached from its center.
     found, seen, frontier = [start], {start}, [start]
     while frontier:
-        beside = {cell for each in frontier for cell in h3.grid_disk(each, 1)} - seen
-        frontier = [cell for cell in beside if _meets(h3, cell, disk)]
-        seen |= beside
+        adjacent = {cell for each in frontier for cell in h3.grid_disk(each, 1)} - seen
+        frontier = [cell for cell in adjacent if _meets(h3, cell, disk)]
+        seen |= adjacent
         found += frontier
     return tuple(found)
 

@@ -122,7 +122,7 @@ MAX_BITS = 20
 """Maximum difficulty in bits: a million attempts on average."""
 GOOD_SECONDS = 3_600
 """Lifetime of a proof in seconds, from when its challenge was issued."""
-_AHEAD_SECONDS = 120
+_SKEW_SECONDS = 120
 """Seconds by which another process's clock may be ahead."""
 _PROOF = re.compile(r"([0-9]{1,12}):([0-9]{1,10})", re.ASCII)
 
@@ -136,7 +136,7 @@ def is_proof(proof: str, domain: str, name: str, bits: int, now: int) -> bool:
     if found is None:
         return False
     since, number = int(found[1]), found[2]
-    if not now - GOOD_SECONDS <= since <= now + _AHEAD_SECONDS:
+    if not now - GOOD_SECONDS <= since <= now + _SKEW_SECONDS:
         return False
     salt = f"shoal:{domain}:{name.strip().lower()}:{since}"
     hashed = hashlib.pbkdf2_hmac("sha256", number.encode(), salt.encode(), ROUNDS, 4)

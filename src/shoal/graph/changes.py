@@ -28,7 +28,7 @@ _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.25
 """Seconds."""
 
-Beside = Callable[[Batch, N, N], None]
+Extra = Callable[[Batch, N, N], None]
 """A function that adds to the commit of a change; it is given the object before and after."""
 
 
@@ -58,7 +58,7 @@ async def retry_on_conflict(
 
 
 async def change_object(
-    graph: Graph, read: Callable[[], Awaitable[N]], change: Callable[[N], N], beside: Beside[N] | None = None
+    graph: Graph, read: Callable[[], Awaitable[N]], change: Callable[[N], N], extra: Extra[N] | None = None
 ) -> N:
     """Apply `change` to the object that `read` returns and commit the result, unless it is equal. Returns the object.
 
@@ -73,8 +73,8 @@ async def change_object(
         after = replace(after, version=before.version + 1)
         batch = Batch(shard_of(after.id))
         batch.obj_set(after)
-        if beside is not None:
-            beside(batch, before, after)
+        if extra is not None:
+            extra(batch, before, after)
         await graph.commit(batch)
         return after
 

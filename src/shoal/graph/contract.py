@@ -20,7 +20,7 @@ from shoal.graph.schema import AnyNode, AssocType, Key
 from shoal.observability.tracing import carried
 
 
-class JudgedLists:
+class ListChanges:
     """The changes that a commit made to lists on the acting shard: their entries and their lengths.
 
     A list missing from `counts` may have changed too.
@@ -165,7 +165,7 @@ class AssocOp(NamedTuple):
     time: int
     alive: bool
     data: bytes = b""
-    tally: int = 0
+    aggregate_id: int = 0
     plain: bool = False
     silent: bool = False
     anew: bool = False
@@ -200,7 +200,7 @@ class Batch:
     """Ids made for this batch, with or without objects. The batch fails with `IdTaken` if one of its associations from or to them
     is stored, even as a tombstone, and with `KeyTaken` if one of its keys belongs to them.
     """
-    judged: JudgedLists | None = None
+    list_changes: ListChanges | None = None
     """If set, the store records here how the lists changed."""
 
     def obj_add(self, node: Node) -> None:
@@ -224,17 +224,29 @@ class Batch:
         self.expects.append(id_)
 
     def assoc_add(
-        self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0, anew: bool = False
+        self,
+        id1: int,
+        atype: AssocType,
+        id2: int,
+        time: int,
+        data: bytes = b"",
+        *,
+        aggregate_id: int = 0,
+        anew: bool = False,
     ) -> None:
         """Add an association.
 
         The acting shard bumps its time past the stored one. With `anew`, fail the batch with `Standing` if it is already alive.
         """
-        self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=True, data=data, tally=tally, anew=anew))
+        self.assocs.append(
+            AssocOp(id1, atype.number, id2, time, alive=True, data=data, aggregate_id=aggregate_id, anew=anew)
+        )
 
-    def assoc_del(self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0) -> None:
+    def assoc_del(
+        self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, aggregate_id: int = 0
+    ) -> None:
         """Delete an association, if it is alive."""
-        self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=False, data=data, tally=tally))
+        self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=False, data=data, aggregate_id=aggregate_id))
 
     def put(self, op: AssocOp) -> None:
         """Add an operation unchanged: a pending inverse or a repair."""
@@ -420,7 +432,7 @@ class Store(Graph, Outbox, Scanner, Protocol):
 
 Announce = Callable[[], Awaitable[None]]
 
-announcing: ContextVar[Announce | None] = ContextVar("announcing", default=None)
+pre_commit_hook: ContextVar[Announce | None] = ContextVar("pre_commit_hook", default=None)
 """Awaited by an embedded store before each change that this context makes. When it raises, the change is not made.
 
 If this process is killed, a caller in another process can tell from it whether to repeat the call.
@@ -428,7 +440,7 @@ If this process is killed, a caller in another process can tell from it whether 
 
 
 async def announce() -> None:
-    """Announce a change, if this context has set `announcing`. Raises `Unavailable` if the change could not be announced."""
-    tell = announcing.get()
+    """Announce a change, if this context has set `pre_commit_hook`. Raises `Unavailable` if the change could not be announced."""
+    tell = pre_commit_hook.get()
     if tell is not None:
         await tell()

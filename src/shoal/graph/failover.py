@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
-from shoal.graph.cache.coherence import MarkedChange, Renewal, Stamps
+from shoal.graph.cache.coherence import MarkedChange, Renewal, VersionTokens
 
 _log = logging.getLogger(__name__)
 
@@ -79,31 +79,33 @@ class _Change(NamedTuple):
     before: Mapping[int, bytes]
 
 
-class HistoricStamps:
-    """Version tokens that are valid in one history of the stores (`cache.coherence.Stamps`)."""
+class HistoryTokens:
+    """Version tokens that are valid in one history of the stores (`cache.coherence.VersionTokens`)."""
 
-    def __init__(self, stamps: Stamps, histories: Histories) -> None:
-        self._stamps = stamps
+    def __init__(self, versions: VersionTokens, histories: Histories) -> None:
+        self._versions = versions
         self._histories = histories
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
         # Before the tokens are read: if a newer history begins in between, an entry is only invalidated unnecessarily.
         mark = self._histories.mark
-        return {id_: stamp + mark for id_, stamp in (await self._stamps.read(ids)).items()}
+        return {id_: version + mark for id_, version in (await self._versions.read(ids)).items()}
 
     async def begin(self, ids: Sequence[int], *, reading: bool = False) -> _Change:
-        mark, inner = self._histories.mark, await self._stamps.begin(ids, reading=reading)
-        return _Change(mark, inner, {id_: _marked(stamp, mark) for id_, stamp in inner.before.items()})
+        mark, inner = self._histories.mark, await self._versions.begin(ids, reading=reading)
+        return _Change(mark, inner, {id_: _marked(version, mark) for id_, version in inner.before.items()})
 
     async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
         change = begun if isinstance(begun, _Change) else None
-        renewed = await self._stamps.end(ids, change.inner if change is not None else None, changed=changed)
+        renewed = await self._versions.end(ids, change.inner if change is not None else None, changed=changed)
         mark = self._histories.mark
         if change is None or mark != change.mark:
             return {}
-        return {id_: Renewal(_marked(stamps.before, mark), stamps.after + mark) for id_, stamps in renewed.items()}
+        return {
+            id_: Renewal(_marked(versions.before, mark), versions.after + mark) for id_, versions in renewed.items()
+        }
 
 
-def _marked(stamp: bytes, mark: bytes) -> bytes:
+def _marked(version: bytes, mark: bytes) -> bytes:
     """Return a token with the mark of a history; an empty one stays empty."""
-    return stamp + mark if stamp else b""
+    return version + mark if version else b""

@@ -174,12 +174,12 @@ class MemoryGraph:
         if batch.after is not None:
             await batch.after
         changes = Resolution()
-        owed = decide(batch, self._known, changes, owns=self._owns, now=now_ms())
+        pending_inverses = decide(batch, self._known, changes, owns=self._owns, now=now_ms())
         self._store(changes)
-        first = self._seq - len(owed) + 1
+        first = self._seq - len(pending_inverses) + 1
         if changes.events and self._wake:
             self._wake()
-        return [(self._jobs[first + i], op) for i, op in enumerate(owed)]
+        return [(self._jobs[first + i], op) for i, op in enumerate(pending_inverses)]
 
     def _store(self, changes: Resolution) -> None:
         for id_, node in changes.objects.items():

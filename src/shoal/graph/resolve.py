@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from shoal.core.errors import Unavailable
-from shoal.core.events import AnyEvent, InverseOp, InverseOwed
+from shoal.core.events import AnyEvent, InverseOp, InversePending
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
-from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, JudgedLists, KeyTaken, Missing, Standing
+from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, ListChanges, Missing, Standing
 from shoal.graph.payloads import follows
 from shoal.graph.schema import ASSOC_TYPES
 
@@ -58,10 +58,10 @@ class Known:
 class Resolution:
     """The changes to store for a group: final states, count differences, and events in order."""
 
-    __slots__ = ("counts", "events", "judged", "keys", "links", "objects")
+    __slots__ = ("counts", "events", "keys", "links", "list_changes", "objects")
 
     def __init__(self) -> None:
-        self.judged: JudgedLists | None = None
+        self.list_changes: ListChanges | None = None
         self.objects: dict[int, Node | None] = {}
         self.links: dict[Triple, StoredAssoc] = {}
         self.keys: dict[KeyName, tuple[int, int] | None] = {}
@@ -110,9 +110,9 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
         now: Unix milliseconds, for keys that expire.
     """
     _check(batch, known, owns, now)
-    changes.judged = batch.judged
-    if batch.judged is not None:
-        batch.judged.forget()
+    changes.list_changes = batch.list_changes
+    if batch.list_changes is not None:
+        batch.list_changes.forget()
     for obj in batch.objects:
         changes.objects[obj.id] = obj.node
         known.versions[obj.id] = obj.node.version if obj.node else 0
@@ -126,10 +126,10 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
         elif known.keys.get(name, (0, 0))[0] == key.id:
             del known.keys[name]
             changes.keys[name] = None
-    owed = [inverse for op in batch.assocs if (inverse := _link(op, known, changes, owns))]
+    pending_inverses = [inverse for op in batch.assocs if (inverse := _link(op, known, changes, owns))]
     changes.events.extend(batch.events)
-    changes.events.extend(InverseOwed(op=op) for op in owed)
-    return owed
+    changes.events.extend(InversePending(op=op) for op in pending_inverses)
+    return pending_inverses
 
 
 def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
@@ -167,8 +167,8 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
         return None
     stored = known.links.get((op.id1, op.atype, op.id2))
     if not op.alive and (stored is None or not stored.alive):
-        if changes.judged is not None:
-            changes.judged.judge(op.id1, op.atype)
+        if changes.list_changes is not None:
+            changes.list_changes.judge(op.id1, op.atype)
         return None
     atype = ASSOC_TYPES[op.atype]
     # The times in a history are unique.
@@ -184,7 +184,7 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
     if owns(shard_of(op.id2)):
         _move(op._replace(id1=op.id2, atype=inverse, id2=op.id1), known, changes)
         return None
-    return InverseOp(op.id2, inverse, op.id1, op.time, op.alive, op.data, op.tally)
+    return InverseOp(op.id2, inverse, op.id1, op.time, op.alive, op.data, op.aggregate_id)
 
 
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:
@@ -207,16 +207,16 @@ def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
     after = stored if stored is not None and not _later(op, stored) else StoredAssoc(op.time, op.alive, op.data)
     if ASSOC_TYPES[op.atype].history:
         after = _remember(op, stored, after, known, changes)
-    if changes.judged is not None:
-        changes.judged.note(op.id1, op.atype, op.id2, (after.time, after.data) if after.alive else None)
+    if changes.list_changes is not None:
+        changes.list_changes.note(op.id1, op.atype, op.id2, (after.time, after.data) if after.alive else None)
     if after == stored:
         return
     known.links[triple] = changes.links[triple] = after
     was_alive = stored is not None and stored.alive
     if after.alive is not was_alive and ASSOC_TYPES[op.atype].counted:
         _count(changes, op.id1, op.atype, 1 if after.alive else -1)
-        if op.tally and ASSOC_TYPES[op.atype].tallied:
-            _count(changes, op.tally, op.atype, 1 if after.alive else -1)
+        if op.aggregate_id and ASSOC_TYPES[op.atype].aggregated:
+            _count(changes, op.aggregate_id, op.atype, 1 if after.alive else -1)
 
 
 def _remember(
@@ -227,8 +227,8 @@ def _remember(
     A tombstone has the history in its data. While the association is alive, the history is in a tombstone of another type, so no
     list contains it.
     """
-    aside = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
-    held = known.links.get(aside)
+    past = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
+    held = known.links.get(past)
     known_moments = follows.moments_of(held.data) if held is not None else frozenset()
     moments = _moments(stored) | _moments_of_operation(op)
     if not after.alive:
@@ -238,7 +238,7 @@ def _remember(
         data = follows.encode_moments(known_moments | added)
         if held is None or data != held.data:
             time = abs(follows.in_order(known_moments | added)[-1])
-            known.links[aside] = changes.links[aside] = StoredAssoc(time, alive=False, data=data)
+            known.links[past] = changes.links[past] = StoredAssoc(time, alive=False, data=data)
     return after
 
 
@@ -277,5 +277,5 @@ def copied(error: Unavailable) -> Unavailable:
 def _count(changes: Resolution, id_: int, atype: int, by: int) -> None:
     pair = (id_, atype)
     changes.counts[pair] = changes.counts.get(pair, 0) + by
-    if changes.judged is not None:
-        changes.judged.judge(id_, atype, by)
+    if changes.list_changes is not None:
+        changes.list_changes.judge(id_, atype, by)

@@ -18,9 +18,9 @@ from shoal.core.errors import NewerNeeded
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.model import (
+    AccountDeletion,
     Album,
     App,
-    Departure,
     Grant,
     Media,
     Member,
@@ -34,7 +34,7 @@ from shoal.core.model import (
     Token,
 )
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
-from shoal.core.ranking.preferences import SeenPosts, Taste
+from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.core.signup import Invitation
 
 
@@ -42,7 +42,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     """One type of association.
 
     - `inverse`: number of the type of the other direction, 0 for none.
-    - `tallied`: also counted at a third object, the `tally` of the operation, e.g. the likes of a post at its author.
+    - `aggregated`: also counted at a third object, the `tally` of the operation, e.g. the likes of a post at its author.
     - `placed`: the time of an association is its position in a list, not the time of the act. Tombstones therefore do not show
       their age and are kept permanently.
     - `counted`: false for lists that commits of all members reach: every commit would wait for the row of the count.
@@ -55,7 +55,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     number: int
     name: str
     inverse: int = 0
-    tallied: bool = False
+    aggregated: bool = False
     placed: bool = False
     counted: bool = True
     ranked: bool = False
@@ -72,9 +72,9 @@ BLOCKS = AssocType(3, "blocks", inverse=4)
 BLOCKED_BY = AssocType(4, "blocked_by", inverse=3)
 MUTES = AssocType(5, "mutes")
 LIKES = AssocType(7, "likes", inverse=8)  # member -> post
-LIKED_BY = AssocType(8, "liked_by", inverse=7, tallied=True)
+LIKED_BY = AssocType(8, "liked_by", inverse=7, aggregated=True)
 SHARES = AssocType(9, "shares", inverse=10)  # member -> post; data: the id of the share, 8 bytes
-SHARED_BY = AssocType(10, "shared_by", inverse=9, tallied=True)
+SHARED_BY = AssocType(10, "shared_by", inverse=9, aggregated=True)
 BOOKMARKS = AssocType(11, "bookmarks", inverse=12)
 BOOKMARKED_BY = AssocType(12, "bookmarked_by", inverse=11)
 POSTED = AssocType(13, "posted", ranked=True)  # member -> post or share; time: id of the entry
@@ -87,7 +87,7 @@ OWNS = AssocType(19, "owns")  # member -> media
 LOGGED_IN = AssocType(20, "logged_in")  # member -> token
 FOLLOWS_TAG = AssocType(21, "follows_tag", inverse=22)  # member -> tag
 TAG_FOLLOWED_BY = AssocType(22, "tag_followed_by", inverse=21)
-LOUD = AssocType(23, "loud")  # `EVERYBODY` -> high-fan-out source of posts
+HIGH_FAN_OUT = AssocType(23, "loud")  # `EVERYBODY` -> high-fan-out source of posts
 REQUESTS = AssocType(24, "requests", inverse=25)  # member -> locked member: a follow request
 REQUESTED_BY = AssocType(25, "requested_by", inverse=24)
 NOTES = AssocType(26, "notes")  # member -> member; data: a private note
@@ -119,12 +119,12 @@ SERVES = AssocType(51, "serves", inverse=52)  # member with a role -> `EVERYBODY
 STAFF = AssocType(52, "staff", inverse=51)
 EXPIRING = AssocType(53, "expiring")  # member -> expiring object: authorization code, browser login
 ATTACHED = AssocType(54, "attached")  # media -> post it was attached to; the post says whether it still is
-COMMENTS_ASIDE_ON = AssocType(55, "comments_aside_on", inverse=56)  # comment that is not open -> post
-COMMENTED_ASIDE_BY = AssocType(56, "commented_aside_by", inverse=55)
+RESTRICTED_COMMENTS_ON = AssocType(55, "comments_aside_on", inverse=56)  # comment that is not open -> post
+RESTRICTED_COMMENTED_BY = AssocType(56, "commented_aside_by", inverse=55)
 POSTED_TO_FOLLOWERS = AssocType(57, "posted_to_followers")  # member -> own followers-only post or share
 IN_THREAD = AssocType(59, "in_thread", inverse=60, counted=False)  # comment -> thread root; data: parent, author
 THREAD = AssocType(60, "thread", inverse=59, counted=False)
-POSTED_ASIDE = AssocType(58, "posted_aside")  # member -> own direct or hidden post
+POSTED_RESTRICTED = AssocType(58, "posted_aside")  # member -> own direct or hidden post
 HELD = AssocType(64, "held")  # member -> notification held back by their policy; as `NOTIFIED`
 ACCEPTS_NOTICES = AssocType(65, "accepts_notices")  # member -> member whom their policy does not apply to
 BLOCKS_EMAIL_DOMAIN = AssocType(70, "blocks_email_domain")  # `EVERYBODY` -> e-mail domain block
@@ -319,12 +319,12 @@ def share_key(member_id: int, shard: int, post_id: int) -> Key:
     return Key(shard, "share", f"{member_id}:{post_id}")
 
 
-def vote_key(member_id: int, shard: int, poll_id: int, turn: int = 0) -> Key:
+def vote_key(member_id: int, shard: int, poll_id: int, ordinal: int = 0) -> Key:
     """Return the key of a member's vote in a poll. It leads to an id of the vote; a concurrent vote finds it taken.
 
-    In a multiple-choice poll a member may vote again: `turn` counts these votes.
+    In a multiple-choice poll a member may vote again: `ordinal` counts these votes.
     """
-    return Key(shard, "vote", f"{member_id}:{poll_id}:{turn}" if turn else f"{member_id}:{poll_id}")
+    return Key(shard, "vote", f"{member_id}:{poll_id}:{ordinal}" if ordinal else f"{member_id}:{poll_id}")
 
 
 def emoji_place_key(shard: int, post_id: int, number: int) -> Key:
@@ -342,7 +342,7 @@ def file_key(shard: int, number: int) -> Key:
     return Key(shard, "file", str(number))
 
 
-def taste_key(member_id: int) -> Key:
+def preferences_key(member_id: int) -> Key:
     return Key(shard_of(member_id), "taste", str(member_id))
 
 
@@ -391,11 +391,11 @@ AnyNode = (
     | App
     | Token
     | Grant
-    | Taste
+    | FeedPreferences
     | SeenPosts
     | ContactSalt
     | ChallengeKey
-    | Departure
+    | AccountDeletion
     | Proof
 )
 

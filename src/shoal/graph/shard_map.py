@@ -216,7 +216,7 @@ class Side(Protocol):
 
     async def marks(self) -> dict[int, SourceState]: ...
 
-    async def forget_noted(self, sources: Sequence[int]) -> None:
+    async def forget_recorded(self, sources: Sequence[int]) -> None:
         """Empty the journal of these data sources."""
 
     async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], RowNames]:

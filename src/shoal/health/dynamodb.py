@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from shoal.graph.dynamodb.client import Service, parse
-from shoal.health.probes import EngineVitals, Vital
+from shoal.health.probes import EngineHealth, Measurement
 
 _SECONDS = 2.0
 
 
-async def look(url: str) -> list[EngineVitals]:
+async def look(url: str) -> list[EngineHealth]:
     """Return the figures of a table. Raises `Unavailable`."""
     place = parse(url)
     service = await Service.connect(place, patience=_SECONDS)
@@ -17,9 +17,9 @@ async def look(url: str) -> list[EngineVitals]:
     finally:
         await service.close()
     return [
-        EngineVitals(
+        EngineHealth(
             "DynamoDB",
             place.table,
-            vitals=(Vital("stored_bytes", told["TableSizeBytes"]), Vital("items", told["ItemCount"])),
+            measurements=(Measurement("stored_bytes", told["TableSizeBytes"]), Measurement("items", told["ItemCount"])),
         )
     ]

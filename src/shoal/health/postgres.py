@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.graph.postgres.connections import connect
-from shoal.health.probes import EngineVitals, Vital
+from shoal.health.probes import EngineHealth, Measurement
 
 _SECONDS = 2.0
 _SETTINGS = {"application_name": "shoal-vitals", "statement_timeout": "2s"}
@@ -26,22 +26,22 @@ FROM pg_stat_database d WHERE d.datname = current_database()
 """
 
 
-async def look(url: str, place: str) -> list[EngineVitals]:
+async def look(url: str, place: str) -> list[EngineHealth]:
     """Return the figures of a database. Raises `Unavailable`, or errors of the client."""
     connection = await connect(url, _SETTINGS, _SECONDS)
     try:
         row = await connection.fetchrow(_FIGURES)
     finally:
         await connection.close(timeout=_SECONDS)
-    vitals = [
-        Vital("stored_bytes", row["stored"]),
-        Vital("connections", row["connections"], row["connections"] > _MOST_CONNECTIONS * row["most"]),
-        Vital("connections_most", row["most"]),
-        Vital("commits", row["commits"]),
-        Vital("deadlocks", row["deadlocks"]),
-        Vital("cache_hits", row["hits"]),
-        Vital("longest_transaction_seconds", row["longest"], row["longest"] > _LONG_SECONDS),
+    measurements = [
+        Measurement("stored_bytes", row["stored"]),
+        Measurement("connections", row["connections"], row["connections"] > _MOST_CONNECTIONS * row["most"]),
+        Measurement("connections_most", row["most"]),
+        Measurement("commits", row["commits"]),
+        Measurement("deadlocks", row["deadlocks"]),
+        Measurement("cache_hits", row["hits"]),
+        Measurement("longest_transaction_seconds", row["longest"], row["longest"] > _LONG_SECONDS),
     ]
     if row["behind"] is not None:
-        vitals.append(Vital("replica_behind_seconds", row["behind"], row["behind"] > _FAR_BEHIND_SECONDS))
-    return [EngineVitals("PostgreSQL", place, row["version"].partition(" ")[0], tuple(vitals))]
+        measurements.append(Measurement("replica_behind_seconds", row["behind"], row["behind"] > _FAR_BEHIND_SECONDS))
+    return [EngineHealth("PostgreSQL", place, row["version"].partition(" ")[0], tuple(measurements))]

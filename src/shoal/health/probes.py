@@ -21,7 +21,7 @@ import msgspec
 from shoal.queries.context import Renewed
 from shoal.throttled_log import ThrottledLog
 
-VitalName = Literal[
+MeasurementName = Literal[
     "stored_bytes",
     "log_bytes",
     "disk_free_bytes",
@@ -45,15 +45,15 @@ VitalName = Literal[
 """The unit is in the name: bytes, seconds, per second; `cache_hits` is a fraction from 0 to 1; others are counts."""
 
 
-class Vital(NamedTuple):
+class Measurement(NamedTuple):
     """A figure, and whether it requires attention."""
 
-    name: VitalName
+    name: MeasurementName
     value: float
     wrong: bool = False
 
 
-class EngineVitals(msgspec.Struct, frozen=True):
+class EngineHealth(msgspec.Struct, frozen=True):
     """The figures of an engine, or that it was not reached."""
 
     engine: str
@@ -61,7 +61,7 @@ class EngineVitals(msgspec.Struct, frozen=True):
     place: str
     """Host and port, or the name of a file or table. Never contains a password."""
     version: str = ""
-    vitals: tuple[Vital, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
     reached: bool = True
 
 
@@ -70,7 +70,7 @@ class EngineProbe(NamedTuple):
 
     engine: str
     place: str
-    ask: Callable[[], Awaitable[list[EngineVitals]]]
+    ask: Callable[[], Awaitable[list[EngineHealth]]]
     """An engine of several servers yields several results."""
 
 
@@ -78,22 +78,22 @@ _LITTLE = 0.05
 """Fraction of the disk below which free space requires attention."""
 
 
-async def look(path: Path) -> list[EngineVitals]:
+async def look(path: Path) -> list[EngineHealth]:
     """Return the sizes of a file, its log, and its disk. Raises `OSError` if the file does not exist."""
     return [await asyncio.to_thread(_look, path)]
 
 
-def _look(path: Path) -> EngineVitals:
+def _look(path: Path) -> EngineHealth:
     disk = shutil.disk_usage(path.parent)
     log = path.with_name(f"{path.name}-wal")
-    return EngineVitals(
+    return EngineHealth(
         "SQLite",
         path.name,
         sqlite3.sqlite_version,
         (
-            Vital("stored_bytes", path.stat().st_size),
-            Vital("log_bytes", log.stat().st_size if log.exists() else 0),
-            Vital("disk_free_bytes", disk.free, disk.free < _LITTLE * disk.total),
+            Measurement("stored_bytes", path.stat().st_size),
+            Measurement("log_bytes", log.stat().st_size if log.exists() else 0),
+            Measurement("disk_free_bytes", disk.free, disk.free < _LITTLE * disk.total),
         ),
     )
 
@@ -110,17 +110,17 @@ class EngineWatch:
         self._probes = probes
         self._patience = patience
         self._outage = ThrottledLog(_log)
-        self._answers: Renewed[list[EngineVitals]] = Renewed(_KEEP_MS, _KEEP_MS)
+        self._answers: Renewed[list[EngineHealth]] = Renewed(_KEEP_MS, _KEEP_MS)
 
-    async def look(self) -> list[EngineVitals]:
+    async def look(self) -> list[EngineHealth]:
         """Return the figures of all engines; one that did not answer is included without figures."""
         return await self._answers.get(time.monotonic_ns() // 1_000_000, self._ask)
 
-    async def _ask(self) -> list[EngineVitals]:
+    async def _ask(self) -> list[EngineHealth]:
         answers = await asyncio.gather(*map(self._answer, self._probes))
         return [one for answer in answers for one in answer]
 
-    async def _answer(self, probe: EngineProbe) -> list[EngineVitals]:
+    async def _answer(self, probe: EngineProbe) -> list[EngineHealth]:
         try:
             async with asyncio.timeout(self._patience):
                 return await probe.ask()
@@ -128,4 +128,4 @@ class EngineWatch:
             self._outage.warning(
                 "no figures of %s at %s: %r", probe.engine, probe.place, error, name=(probe.engine, probe.place)
             )
-            return [EngineVitals(probe.engine, probe.place, reached=False)]
+            return [EngineHealth(probe.engine, probe.place, reached=False)]

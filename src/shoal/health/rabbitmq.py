@@ -11,13 +11,13 @@ from aiormq.abc import AbstractChannel
 from aiormq.exceptions import AMQPError, ChannelNotFoundEntity
 
 from shoal.amqp import depth_of, url_of_each
-from shoal.health.probes import EngineVitals, Vital
+from shoal.health.probes import EngineHealth, Measurement
 from shoal.outbox.rabbitmq import Queues
 
 _SECONDS = 2.0
 
 
-async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineVitals]:
+async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineHealth]:
     """Return the figures of a broker, from the first node that answers. Raises errors of the client."""
     queues = Queues(namespace)
     async with asyncio.timeout(_SECONDS):
@@ -25,23 +25,23 @@ async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineVit
     said = connection.server_properties.get("version", "")
     version = said.decode() if isinstance(said, bytes) else str(said)
     try:
-        vitals = await _figures(await connection.channel(), queues)
+        measurements = await _figures(await connection.channel(), queues)
     except ChannelNotFoundEntity:
         # The queues are created when the network is first opened.
-        vitals = ()
+        measurements = ()
     finally:
         await connection.close()
-    return [EngineVitals("RabbitMQ", place, version, vitals)]
+    return [EngineHealth("RabbitMQ", place, version, measurements)]
 
 
-async def _figures(channel: AbstractChannel, queues: Queues) -> tuple[Vital, ...]:
-    work, aside = await depth_of(channel, queues.work), await depth_of(channel, queues.buried)
+async def _figures(channel: AbstractChannel, queues: Queues) -> tuple[Measurement, ...]:
+    work, parked = await depth_of(channel, queues.work), await depth_of(channel, queues.buried)
     delayed = [await depth_of(channel, name) for name in (queues.again, *queues.waiting.values())]
     return (
-        Vital("jobs_waiting", work.messages),
-        Vital("jobs_delayed", sum(one.messages for one in delayed)),
-        Vital("jobs_set_aside", aside.messages, aside.messages > 0),
-        Vital("workers", work.consumers, work.consumers == 0),
+        Measurement("jobs_waiting", work.messages),
+        Measurement("jobs_delayed", sum(one.messages for one in delayed)),
+        Measurement("jobs_set_aside", parked.messages, parked.messages > 0),
+        Measurement("workers", work.consumers, work.consumers == 0),
     )
 
 

@@ -27,14 +27,14 @@ class Readiness:
         self._keep = keep
         self._until = 0.0
         self._outage = ThrottledLog(_log)
-        self._asking: asyncio.Task[dict[str, bool]] | None = None
+        self._probing: asyncio.Task[dict[str, bool]] | None = None
 
     async def parts(self) -> dict[str, bool]:
         """Return which engines reply, by their kind."""
-        if self._asking is None or (self._asking.done() and time.monotonic() >= self._until):
-            self._asking = asyncio.create_task(self._ask(), name="shoal-ready")
+        if self._probing is None or (self._probing.done() and time.monotonic() >= self._until):
+            self._probing = asyncio.create_task(self._ask(), name="shoal-ready")
         # A caller that disconnects must not cancel the query for the others.
-        return await asyncio.shield(self._asking)
+        return await asyncio.shield(self._probing)
 
     async def _ask(self) -> dict[str, bool]:
         answers = await asyncio.gather(*[self._answers(name, probe) for name, probe in self._probes.items()])

@@ -9,13 +9,13 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from shoal.graph.redis.topology import ServerAddress, Url, connect, parse
-from shoal.health.probes import EngineVitals, Vital
+from shoal.health.probes import EngineHealth, Measurement
 
 _SECONDS = 1.0
 _MOST_MEMORY = 0.9
 
 
-async def look(url: str) -> list[EngineVitals]:
+async def look(url: str) -> list[EngineHealth]:
     """Return the figures of each server behind a URL. Raises `OSError` if the servers cannot be determined."""
     where = parse(url)
     addresses = await _servers(where)
@@ -38,29 +38,29 @@ async def _servers(where: Url) -> tuple[ServerAddress, ...]:
     raise ConnectionError(f"no server answers{f': {why}' if why else ''}") from why
 
 
-async def _server(where: Url, address: ServerAddress) -> EngineVitals:
+async def _server(where: Url, address: ServerAddress) -> EngineHealth:
     place = f"{address.host}:{address.port}"
     client = connect(where, address, 1, _SECONDS, _SECONDS)
     try:
         told: dict[str, Any] = await client.info()
         keys: int = await client.dbsize()
     except (RedisError, OSError):
-        return EngineVitals("Redis", place, reached=False)
+        return EngineHealth("Redis", place, reached=False)
     finally:
         await client.aclose()
     used, most = told["used_memory"], told.get("maxmemory", 0)
     hits, misses = told["keyspace_hits"], told["keyspace_misses"]
-    return EngineVitals(
+    return EngineHealth(
         "Valkey" if "valkey_version" in told else "Redis",
         place,
         str(told.get("valkey_version", told["redis_version"])),
         (
-            Vital("memory_bytes", used, 0 < most < used / _MOST_MEMORY),
-            *([Vital("memory_most_bytes", most)] if most else []),
-            Vital("items", keys),
-            Vital("connections", told["connected_clients"]),
-            Vital("operations_per_second", told["instantaneous_ops_per_sec"]),
-            Vital("cache_hits", hits / (hits + misses) if hits + misses else 1.0),
-            Vital("evicted", told["evicted_keys"], told["evicted_keys"] > 0),
+            Measurement("memory_bytes", used, 0 < most < used / _MOST_MEMORY),
+            *([Measurement("memory_most_bytes", most)] if most else []),
+            Measurement("items", keys),
+            Measurement("connections", told["connected_clients"]),
+            Measurement("operations_per_second", told["instantaneous_ops_per_sec"]),
+            Measurement("cache_hits", hits / (hits + misses) if hits + misses else 1.0),
+            Measurement("evicted", told["evicted_keys"], told["evicted_keys"] > 0),
         ),
     )

@@ -41,7 +41,7 @@ from shoal.graph.cache.coherence import one_request
 from shoal.graph.failover import took_over_since
 from shoal.http import rate_limits
 from shoal.http.authentication import KNOWN, granted
-from shoal.http.bodies import Intake, Memory, UploadTurns, read_body
+from shoal.http.bodies import Intake, Memory, UploadSlots, read_body
 from shoal.http.errors import MethodNotAllowed, NeedsMember, OutsideScopes, reply_for
 from shoal.http.middleware import (
     CORS_PATHS,
@@ -276,7 +276,7 @@ class _Api:
     fallback: ASGIApp | None
     websocket: ASGIApp
     memory: Memory
-    turns: UploadTurns
+    upload_slots: UploadSlots
     error_page: ErrorPage
     meter: Meter
     answers: ResponseCache[Reply] | None
@@ -398,7 +398,7 @@ class _Api:
         async with AsyncExitStack() as stack:
             if entry.route.max_body > MAX_WORDS and is_multipart(request):
                 who = caller.member_id or rate_limits.address_of(request.scope)
-                await stack.enter_async_context(self.turns.of(who, request.scope))
+                await stack.enter_async_context(self.upload_slots.of(who, request.scope))
             await stack.enter_async_context(intake)
             if entry.route.params is None:
                 await read_body(request, intake, entry.route.max_body)
@@ -508,7 +508,7 @@ def build_app(
     gate: Gate | None = None,
     refusal: Refusal | None = None,
     memory: Memory | None = None,
-    turns: UploadTurns | None = None,
+    upload_slots: UploadSlots | None = None,
     cors_paths: tuple[str, ...] = CORS_PATHS,
     https: bool = False,
     error_page: ErrorPage = plain_page,
@@ -544,7 +544,7 @@ def build_app(
         fallback=fallback,
         websocket=websocket,
         memory=memory or Memory(),
-        turns=turns or UploadTurns(),
+        upload_slots=upload_slots or UploadSlots(),
         error_page=error_page,
         meter=meter or Meter(),
         answers=answers,

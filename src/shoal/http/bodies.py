@@ -149,14 +149,14 @@ class Memory:
         self.loaded = Budget(loaded, seconds)
 
 
-class UploadTurns:
+class UploadSlots:
     """A limit on concurrent uploads per member."""
 
     def __init__(self, each: int = _UPLOADS, waiting: int = _WAITING, seconds: float = _WAIT_SECONDS) -> None:
         self._each = each
         self._most = each + waiting
         self._seconds = seconds
-        self._turns: dict[Hashable, asyncio.Semaphore] = {}
+        self._upload_slots: dict[Hashable, asyncio.Semaphore] = {}
         self._there: Counter[Hashable] = Counter()
 
     @asynccontextmanager
@@ -165,25 +165,25 @@ class UploadTurns:
         if self._there[who] >= self._most:
             raise self._too_many()
         self._there[who] += 1
-        turns = self._turns.setdefault(who, asyncio.Semaphore(self._each))
+        upload_slots = self._upload_slots.setdefault(who, asyncio.Semaphore(self._each))
         try:
-            await self._wait(turns, scope)
+            await self._wait(upload_slots, scope)
             try:
                 yield
             finally:
-                turns.release()
+                upload_slots.release()
         finally:
             self._there[who] -= 1
             if not self._there[who]:
-                del self._there[who], self._turns[who]
+                del self._there[who], self._upload_slots[who]
 
-    async def _wait(self, turns: asyncio.Semaphore, scope: Scope) -> None:
-        if not turns.locked():
-            await turns.acquire()
+    async def _wait(self, upload_slots: asyncio.Semaphore, scope: Scope) -> None:
+        if not upload_slots.locked():
+            await upload_slots.acquire()
             return
         try:
             async with outside(scope), asyncio.timeout(self._seconds):
-                await turns.acquire()
+                await upload_slots.acquire()
         except TimeoutError:
             raise self._too_many() from None
 

@@ -132,15 +132,15 @@ def _address(text: str) -> str | None:
     return None if parsed is None else str(parsed)
 
 
-_TURN_SECONDS = 0.002
+_PAUSE_SECONDS = 0.002
 _MOST = 64
 
 
 class RequestPace:
     """The number of requests that start per turn of the event loop."""
 
-    def __init__(self, turn_seconds: float = _TURN_SECONDS) -> None:
-        self._turn_seconds = turn_seconds
+    def __init__(self, pause_seconds: float = _PAUSE_SECONDS) -> None:
+        self._pause_seconds = pause_seconds
         self._waiting: deque[Callable[[], None]] = deque()
         self._most = self._left = 1
         self._turning = self._begun = False
@@ -153,13 +153,13 @@ class RequestPace:
             self._turning = True
             self._left = self._most
             self._since = perf_counter()
-            asyncio.get_running_loop().call_soon(self._turn)
+            asyncio.get_running_loop().call_soon(self._next_batch)
         self._go_on()
 
-    def _turn(self) -> None:
+    def _next_batch(self) -> None:
         """Continue in a new turn; stop if none was started in the last one."""
         now = perf_counter()
-        if now - self._since > self._turn_seconds:
+        if now - self._since > self._pause_seconds:
             self._most = max(1, self._most // 2)
         elif self._waiting:
             self._most = min(self._most + 1, _MOST)
@@ -168,7 +168,7 @@ class RequestPace:
         self._turning, self._begun = self._begun, False
         if self._turning:
             self._go_on()
-            asyncio.get_running_loop().call_soon(self._turn)
+            asyncio.get_running_loop().call_soon(self._next_batch)
 
     def _go_on(self) -> None:
         while self._waiting and self._left:

@@ -99,7 +99,7 @@ class Gate:
             self.refused += 1
             return False
         try:
-            await self._turn(self._waiting, self._seconds)
+            await self._wait_in(self._waiting, self._seconds)
         except TimeoutError:
             self.refused += 1
             return False
@@ -110,7 +110,7 @@ class Gate:
         if self._free:
             self._free -= 1
         else:
-            await self._turn(self._returning, None)
+            await self._wait_in(self._returning, None)
 
     def leave(self) -> None:
         """Return the slot, and pass it to the next request."""
@@ -122,7 +122,7 @@ class Gate:
                     return
         self._free += 1
 
-    async def _turn(self, queue: _Queue, seconds: float | None) -> None:
+    async def _wait_in(self, queue: _Queue, seconds: float | None) -> None:
         turn = asyncio.get_running_loop().create_future()
         queue.append(turn)
         try:
@@ -271,7 +271,7 @@ class IpGuard:
         self._table = IpTable()
         self._version = 0
         self._looked = float("-inf")
-        self._turn = asyncio.Lock()
+        self._wait_in = asyncio.Lock()
         self._outage = ThrottledLog(_log)
         self.watched = False
         """Whether `watching` polls for changes, so that requests need not."""
@@ -284,15 +284,15 @@ class IpGuard:
 
     async def catch_up(self) -> None:
         """Refresh the table, unless another task is doing so and the table is not stale."""
-        if self._turn.locked() and self._clock() - self._looked < _STALE_SECONDS:
+        if self._wait_in.locked() and self._clock() - self._looked < _STALE_SECONDS:
             return
-        async with self._turn:
+        async with self._wait_in:
             if self.is_due():
                 await self._look()
 
     async def look(self) -> None:
         """Refresh the table. Changes committed before this call are in force when it returns."""
-        async with self._turn:
+        async with self._wait_in:
             await self._look()
 
     async def _look(self) -> None:
@@ -377,14 +377,14 @@ def client_of(scope: Scope) -> str:
 
 
 async def _record(app: ASGIApp, recorder: Recorder, record: Record, scope: Scope, receive: Receive, send: Send) -> None:
-    async def send_noted(message: Message) -> None:
+    async def send_observed(message: Message) -> None:
         _note(record, message)
         await send(message)
 
     failure: BaseException | None = None
     token = begin_recording(record)
     try:
-        await app(scope, receive, send_noted)
+        await app(scope, receive, send_observed)
     except BaseException as error:
         failure = error
         raise

@@ -13,18 +13,18 @@ from shoal.core.errors import InvalidInput
 from shoal.core.filters import FilterContext
 from shoal.core.model import MemberList
 from shoal.core.places import DEFAULT_RADIUS_KM, disk
-from shoal.core.ranking.preferences import Wishes
+from shoal.core.ranking.preferences import Feedback
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_link, recipe_of, recipe_of_link
 from shoal.core.text import check_tag
 from shoal.graph.access import access_member, own_object
-from shoal.graph.payloads.members import tastes_of
+from shoal.graph.payloads.members import personalization_of
 from shoal.graph.schema import tag_id
 from shoal.library.acting import Acting, AnyMember, AnyMoment, AnyPost, Seeing, id_of, milliseconds, part, post_id
 from shoal.library.lists import AnyList
 from shoal.queries import home, posts, public_timelines, streaming
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.catchup import CatchUp, catch_up
-from shoal.queries.foryou.feed import ForYou, Verdict
+from shoal.queries.foryou.feed import FeedExplanation, ForYou
 from shoal.queries.foryou.preview import Effect, effect_of
 from shoal.queries.foryou.ranking import decode_cursor
 from shoal.queries.hydration import Entry
@@ -211,13 +211,13 @@ class ReadsForYou(Acting):
         at = None if since is None else milliseconds(since, "since")
         return await catch_up(self._reads, self.id, at, limit, explain=explain)
 
-    async def why_not(self, post: AnyPost) -> Verdict:
+    async def why_not(self, post: AnyPost) -> FeedExplanation:
         """Return the rank a post would have now, or the stage and rule that exclude it. Raises `NotFound`."""
         return await feed.why_not(self._reads, self.id, post_id(post))
 
     async def recipe(self) -> Recipe:
         """Return the ranking weights of this member: their own, or the server's."""
-        return feed.recipe_for(self._reads, await tastes_of(self._reads.graph, self.id))
+        return feed.recipe_for(self._reads, await personalization_of(self._reads.graph, self.id))
 
     async def set_recipe(self, recipe: Recipe | str | None) -> Recipe:
         """Set the ranking weights: `Recipe(weights=Weights(friends=4.0))`, the name of a preset, a link, or None for the server's.
@@ -269,9 +269,9 @@ class ReadsForYou(Acting):
             self._reads, self.id, *await ranking.tap_post(self._writes, self.id, post_id(post), step, tag)
         )
 
-    async def feedback(self) -> Wishes:
+    async def feedback(self) -> Feedback:
         """Return all feedback by author and tag, and the picked tags."""
-        return (await tastes_of(self._reads.graph, self.id)).wishes
+        return (await personalization_of(self._reads.graph, self.id)).feedback
 
     async def forget_all_feedback(self) -> None:
         """Reset all feedback. Picked tags stay."""

@@ -155,7 +155,7 @@ class Moderation:
 
     async def trending_posts(self, limit: int = 20, offset: int = 0) -> list[Entry]:
         """Return trending posts, including those kept from trends. Raises `Unavailable`."""
-        return await trends.judged(self._reads, limit, offset)
+        return await trends.reviewed(self._reads, limit, offset)
 
     async def keep_from_trends(self, post: AnyPost) -> Post:
         """Exclude a public post from trends. Raises `NotFound`."""

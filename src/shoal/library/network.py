@@ -11,7 +11,7 @@ from shoal.app.network import Network, open_network
 from shoal.commands import account_deletions, credentials, invitations, members
 from shoal.commands.account_deletions import Farewell
 from shoal.core.errors import NotFound
-from shoal.core.model import Departure, Post
+from shoal.core.model import AccountDeletion, Post
 from shoal.graph.access import access_member
 from shoal.library.acting import AnyMember, AnyPost, resolve
 from shoal.library.handle import Handle, Visitor
@@ -78,7 +78,7 @@ class Options(TypedDict, total=False):
     timeline_length: int
     timeline_members: int
     timeline_idle_days: float
-    loud_from: int
+    high_fan_out_from: int
     object_cache: int
     answer_cache: int
     tombstone_days: float
@@ -239,7 +239,7 @@ class Shoal:
         """
         return Handle(self.network, await account_deletions.come_back(self.network.writes, name_or_email, password))
 
-    async def receipt(self, text: str) -> Departure:
+    async def receipt(self, text: str) -> AccountDeletion:
         """Return what a deleted account contained, and when it was deleted. Raises `NotFound` for an unknown receipt."""
         return await account_deletions.receipt(self.network.writes, text)
 

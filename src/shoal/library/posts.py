@@ -38,7 +38,7 @@ from shoal.queries import posts as post_queries
 from shoal.queries import threads
 from shoal.queries.hydration import Entry, PollView, hydrate
 from shoal.queries.members import EmojiReactors, Likers, MemberPage
-from shoal.queries.pipeline import Page, filtered, sieve_of
+from shoal.queries.pipeline import Page, content_filters_of, filtered
 from shoal.queries.posts import Kept, Waiting, revisions, waiting
 from shoal.queries.threads import Thread
 
@@ -69,8 +69,8 @@ class SeesPosts(Seeing):
     async def thread(self, post: AnyPost) -> Thread:
         """Return the ancestors and descendants of a post. Raises `NotFound`."""
         found = await threads.thread(self._reads, self._viewer, post_id(post), above=_LONGEST, below=_LONGEST)
-        sieve = await sieve_of(self._reads.graph, self._viewer, FilterContext.THREAD)
-        return Thread(await sieve.marked(found.above), await sieve.marked(found.below), found.more)
+        content_filters = await content_filters_of(self._reads.graph, self._viewer, FilterContext.THREAD)
+        return Thread(await content_filters.marked(found.above), await content_filters.marked(found.below), found.more)
 
     async def replies(
         self,

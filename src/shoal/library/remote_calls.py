@@ -1,6 +1,6 @@
 """Calls of library methods between processes that share a store: the owner executes them on its network, others send them.
 
-The owner announces when a call begins to change the store (`graph.contract.announcing`), and makes no change that it could not
+The owner announces when a call begins to change the store (`graph.contract.pre_commit_hook`), and makes no change that it could not
 announce.
 """
 
@@ -15,7 +15,7 @@ import msgspec
 
 from shoal.app.network import Network
 from shoal.core.errors import InvalidInput, TooLarge
-from shoal.graph.contract import announcing
+from shoal.graph.contract import pre_commit_hook
 from shoal.library.remote_methods import Method, Nouns, Values, handle_for
 from shoal.multiprocess import rpc
 from shoal.multiprocess.rpc import Client, Service
@@ -25,7 +25,7 @@ SILENCE_SECONDS = 20.0
 """Seconds without a message after which an owner counts as hung; long enough for a busy machine."""
 _GRACE_SECONDS = 10.0
 """Seconds that the shutdown waits for calls of other processes."""
-_BESIDE_FILES = 8 << 20
+_ARGUMENT_BYTES = 8 << 20
 """Bytes of a call in addition to the two files of an upload."""
 
 
@@ -88,7 +88,7 @@ class OwnedNetwork:
         method = self._nouns.get(remote.noun, {}).get(remote.method)
         if method is None:
             raise InvalidInput(f"there is no method {remote.noun}.{remote.method}")
-        announcing.set(call.begin)
+        pre_commit_hook.set(call.begin)
         result = method.function(
             self.target(remote.noun, remote.member),
             *map(self._values.made, remote.args),
@@ -98,7 +98,7 @@ class OwnedNetwork:
 
 
 def _most_bytes(settings: Settings) -> int:
-    return 2 * max(settings.max_upload_bytes, settings.max_video_bytes) + _BESIDE_FILES
+    return 2 * max(settings.max_upload_bytes, settings.max_video_bytes) + _ARGUMENT_BYTES
 
 
 class Call(NamedTuple):

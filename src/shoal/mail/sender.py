@@ -23,7 +23,7 @@ _SERVER = "server"
 _FIRST_SECONDS, _LONGEST_SECONDS = 5.0, 120.0
 
 
-class Postman:
+class MailSender:
     """A queue of tasks that each write and send one mail, four at a time."""
 
     def __init__(self, mailer: Mailer, stationery: Stationery) -> None:

@@ -271,5 +271,5 @@ async def preferences(context: Context, _params: None) -> object:
 async def _shown(context: Context) -> entities.CredentialAccount:
     app_context = context.app
     member = actor(context)
-    asking = (await app_context.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
-    return serializers.credential_account(await profile_of(context, member), app_context.at, asking)
+    requests = (await app_context.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
+    return serializers.credential_account(await profile_of(context, member), app_context.at, requests)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 from starlette.requests import Request
 
-from shoal.admin.archives.storage import ArchiveShelf
+from shoal.admin.archives.storage import ArchiveStorage
 from shoal.admin.statistics import Ledger
 from shoal.commands.context import Background, Writes
 from shoal.commands.oauth import TokenUses
@@ -80,7 +80,7 @@ class AppParts:
     """Writes the access log."""
     demo_member: int = 0
     """Id of the member that any visitor of a demo may log in as; 0 outside demos."""
-    archives: ArchiveShelf | None = None
+    archives: ArchiveStorage | None = None
     """Storage of archives that members upload; None disables uploads."""
     tell_use: Callable[[int, Origin], None] | None = None
     """Reports the use of a token to another process, if this one is read-only; see `TokenUses`."""
@@ -119,7 +119,7 @@ class AppContext:
     answers: ResponseCache[Reply] | None = None
     """The response cache; None if the store does not track the dependencies of reads."""
     demo_member: int = 0
-    archives: ArchiveShelf | None = None
+    archives: ArchiveStorage | None = None
 
     async def close(self) -> None:
         """Finish and cancel the background work of this front end."""

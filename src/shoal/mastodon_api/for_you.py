@@ -17,7 +17,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.ranking.preferences import MOST_PICKED
 from shoal.core.ranking.recipes import MOST_LINK, PRESETS, TERM_NAMES, Recipe, Weight, recipe_of, recipe_of_link
 from shoal.core.ranking.terms import words_of
-from shoal.graph.payloads.members import tastes_of
+from shoal.graph.payloads.members import personalization_of
 from shoal.http.pagination import WithData, listed_data, page_size
 from shoal.http.params import Id, Limit
 from shoal.http.responses import Header, Reply, raw
@@ -251,7 +251,7 @@ async def get_catch_up(context: Context, params: CatchUpQuery) -> object:
 async def get_ranking(context: Context, _params: None) -> object:
     """Show the recipe by which statuses are ranked for the caller, and the presets."""
     app_context = context.app
-    found = await tastes_of(app_context.graph, actor(context))
+    found = await personalization_of(app_context.graph, actor(context))
     recipe = feed.recipe_for(app_context.reads, found)
     return RankingChoices(
         recipe=recipe,
@@ -407,14 +407,14 @@ async def _given(context: Context, status_id: int, step: int, tag: str) -> Feedb
 async def list_feedback(context: Context, _params: None) -> object:
     """List all feedback that the caller has given."""
     app_context, viewer = context.app, actor(context)
-    wishes = (await tastes_of(app_context.graph, viewer)).wishes
-    profiles = await profiles_by_id(app_context.graph, viewer, list(wishes.authors))
+    feedback = (await personalization_of(app_context.graph, viewer)).feedback
+    profiles = await profiles_by_id(app_context.graph, viewer, list(feedback.authors))
     return Feedback(
         accounts=[
-            TappedAccount(taps=wishes.authors[one.member.id], account=raw(app_context.present.account(one)))
+            TappedAccount(taps=feedback.authors[one.member.id], account=raw(app_context.present.account(one)))
             for one in profiles
         ],
-        tags=[TappedTag(name=name, taps=taps) for name, taps in wishes.tags.items()],
+        tags=[TappedTag(name=name, taps=taps) for name, taps in feedback.tags.items()],
     )
 
 

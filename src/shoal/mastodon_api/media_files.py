@@ -126,9 +126,9 @@ class ShownFiles:
         if not isinstance(media, Media):
             # A file older than the naming by object id that is not repaired yet, or media that is just being deleted.
             return True
-        return not media.let_go and key in lasting_files_of(media) and await self._in_sight(media)
+        return not media.let_go and key in lasting_files_of(media) and await self._is_visible(media)
 
-    async def _in_sight(self, media: Media) -> bool:
+    async def _is_visible(self, media: Media) -> bool:
         """Return whether the media is attached to no post yet, or to one that is not hidden."""
         attached = await self._graph.assoc_range(media.id, ATTACHED, Cursor(limit=_POSTS))
         found = await self._graph.obj_get([put.id2 for put in attached]) if attached else {}
@@ -137,7 +137,7 @@ class ShownFiles:
 
 
 _PREFIX = "/media/"
-_DRAWN = {
+_DEFAULT_IMAGES = {
     MISSING_AVATAR: avatar,
     MISSING_HEADER: header,
     # Every browser requests it, and accepts a PNG.
@@ -155,7 +155,7 @@ _LARGE = tuple(SUFFIXES[kind] for kind in (MP4, MP3))
 
 def is_file(path: str) -> bool:
     """Return whether `Files` serves this path."""
-    return path.startswith(_PREFIX) or path in _DRAWN
+    return path.startswith(_PREFIX) or path in _DEFAULT_IMAGES
 
 
 class Files:
@@ -177,8 +177,8 @@ class Files:
     async def _file(self, method: str, path: str, asked: Headers) -> Response:
         if method not in {"GET", "HEAD"}:
             raise MethodNotAllowed(("GET",))
-        if path in _DRAWN:
-            return Response(_DRAWN[path](), headers=_HEADERS, media_type="image/png")
+        if path in _DEFAULT_IMAGES:
+            return Response(_DEFAULT_IMAGES[path](), headers=_HEADERS, media_type="image/png")
         key = path.removeprefix(_PREFIX)
         try:
             check_key(key)

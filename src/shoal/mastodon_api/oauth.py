@@ -260,7 +260,7 @@ class Revocation(msgspec.Struct, frozen=True):
 async def issue_token(context: Context, params: TokenRequest) -> object:
     """Create an access token. Each request returns a new one."""
     app_context = context.app
-    grant = _GRANTS.get(params.grant_type)
+    grant = _GRANT_HANDLERS.get(params.grant_type)
     if not params.grant_type:
         raise OAuthRefused("invalid_request", "Missing required parameter: grant_type")
     if grant is None or params.grant_type not in grant_types(app_context.settings):
@@ -303,7 +303,7 @@ async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> New
     return await oauth.issue_token(context.app.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
 
 
-_GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] = {
+_GRANT_HANDLERS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] = {
     "authorization_code": _by_code,
     "password": _by_password,
     "client_credentials": _by_app_alone,
@@ -313,7 +313,7 @@ _GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] 
 
 def grant_types(settings: Settings) -> list[str]:
     """Return the OAuth names of the grants that this server accepts."""
-    return [name for name in _GRANTS if name != "password" or settings.password_grant]
+    return [name for name in _GRANT_HANDLERS if name != "password" or settings.password_grant]
 
 
 @router.post("/oauth/revoke", auth="public", answer=dict, once=True)

@@ -21,7 +21,7 @@ from shoal.push.messages import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, WIRE_KIND
 router = Router()
 
 _Word = Annotated[str, Meta(max_length=200)]
-_WITHOUT_ALERT = frozenset({Kind.REACTION, Kind.VERDICT, Kind.UNPUBLISHED})
+_WITHOUT_ALERT = frozenset({Kind.REACTION, Kind.REPORT_RESOLVED, Kind.UNPUBLISHED})
 """Kinds that clients cannot select."""
 
 

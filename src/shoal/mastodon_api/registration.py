@@ -16,7 +16,7 @@ from shoal.commands import account_deletions, blocklists, credentials, invitatio
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded, Taken, TooLarge
 from shoal.core.ids import now_ms
-from shoal.core.model import Departure, Member, Role
+from shoal.core.model import AccountDeletion, Member, Role
 from shoal.core.signup import USUAL_SECONDS, Invitation, is_proof
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.access import access_member
@@ -340,7 +340,7 @@ async def delete_account(context: Context, params: OwnPassword) -> object:
     All sessions are logged out, including this one.
     """
     farewell = await login_attempts.leave(context, actor(context), params.password)
-    return FarewellEntity(**_fields(farewell.departure), receipt=farewell.receipt)
+    return FarewellEntity(**_fields(farewell.deletion), receipt=farewell.receipt)
 
 
 @router.post("/api/shoal/v1/come_back", auth="public", limit_class="login", answer=dict, refuses=(401, 403))
@@ -356,12 +356,12 @@ async def get_receipt(context: Context, params: ReceiptPath) -> object:
     return DepartureEntity(**_fields(await account_deletions.receipt(context.app.writes, params.receipt)))
 
 
-def _fields(departure: Departure) -> dict[str, Any]:
+def _fields(deletion: AccountDeletion) -> dict[str, Any]:
     return {
-        "username": departure.name,
-        "asked_at": moment(departure.asked_at),
-        "deletes_at": moment(departure.at),
-        "begun_at": moment(departure.begun_at) if departure.begun_at else None,
-        "deleted_at": moment(departure.done_at) if departure.done_at else None,
-        "counts": departure.counts,
+        "username": deletion.name,
+        "asked_at": moment(deletion.asked_at),
+        "deletes_at": moment(deletion.at),
+        "begun_at": moment(deletion.begun_at) if deletion.begun_at else None,
+        "deleted_at": moment(deletion.done_at) if deletion.done_at else None,
+        "counts": deletion.counts,
     }

@@ -117,7 +117,7 @@ class StatusIds(WithData, frozen=True, kw_only=True):
     id: _Ids = ()
 
 
-class Around(WithData, frozen=True, kw_only=True):
+class ThreadContext(WithData, frozen=True, kw_only=True):
     id: Id
 
 
@@ -255,7 +255,7 @@ async def list_statuses(context: Context, params: StatusIds) -> object:
 @router.get(
     "/api/v1/statuses/{id}/context", auth="optional", scope="read:statuses", answer=StatusContext, remembered=True
 )
-async def thread_context(context: Context, params: Around) -> object:
+async def thread_context(context: Context, params: ThreadContext) -> object:
     """Return the ancestors and descendants of a status in its thread."""
     app_context = context.app
     viewer = context.caller.member_id

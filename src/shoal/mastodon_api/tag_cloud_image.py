@@ -224,24 +224,24 @@ class Pictures:
     """
 
     def __init__(self) -> None:
-        self._drawn: Remembered[tuple[str, int], tuple[list[str], bytes]] = Remembered(most=64, keep_ms=30_000)
+        self._rendered: Remembered[tuple[str, int], tuple[list[str], bytes]] = Remembered(most=64, keep_ms=30_000)
         self._drawing = asyncio.Lock()
 
     async def of(self, tags: TagCloud, cloud: Shown, limit: int, href: Callable[[str], str], title: str) -> bytes:
         """Return the image of a cloud that was requested with this limit, without tags that were just denied."""
         key, everybodys, now = (cloud.order, limit), cloud.order != FOR_YOU, tags.clock()
         async with self._drawing:
-            if everybodys and (held := self._drawn.get(key, now)) is not None:
+            if everybodys and (held := self._rendered.get(key, now)) is not None:
                 names, drawn = held
                 if list((await tags.shown_as(names)).values()) == names:
                     return drawn
             drawn = (await asyncio.to_thread(draw, cloud.words, href, title)).encode()
             if everybodys:
-                self._drawn.put(key, ([word.name for word in cloud.words], drawn), now)
+                self._rendered.put(key, ([word.name for word in cloud.words], drawn), now)
             return drawn
 
 
-class DrawnWord(NamedTuple):
+class LaidOutWord(NamedTuple):
     """A word of the image with its position and style."""
 
     place: PlacedWord
@@ -269,7 +269,7 @@ class Frame(NamedTuple):
     height: int
 
 
-def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[DrawnWord]]:
+def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[LaidOutWord]]:
     """Return the positions and styles of the words, in their order, and the frame around them."""
     texts = [shown(word.form) for word in words]
     placed = place([(text, word.level) for text, word in zip(texts, words, strict=True)])
@@ -277,7 +277,7 @@ def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[DrawnWord]]:
     colours = _colours(placed, words)
     # Keyboard and screen reader users reach the first tags first.
     drawn = [
-        DrawnWord(one, texts[one.at], colours[one.at], _weight(words[one.at].level))
+        LaidOutWord(one, texts[one.at], colours[one.at], _weight(words[one.at].level))
         for one in sorted(placed, key=lambda one: one.at)
     ]
     return Frame(left, top, right - left, bottom - top), drawn
@@ -336,7 +336,7 @@ def _weight(level: int) -> str:
     return "b" if level >= 6 else "m" if level >= 3 else "s"
 
 
-def _word(drawn: DrawnWord, word: Word, href: Callable[[str], str]) -> str:
+def _word(drawn: LaidOutWord, word: Word, href: Callable[[str], str]) -> str:
     one = drawn.place
     uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
     tooltip = f"{uses}; {word.why}" if word.why else uses

@@ -79,7 +79,7 @@ class Child(ChildProcess):
 _Queue = deque[asyncio.Future[None]]
 
 
-class FairTurns:
+class FairSlots:
     """A concurrency limit of `places`, shared round-robin among waiting members; each member's jobs stay in order.
 
     For one event loop.
@@ -123,12 +123,12 @@ class FairTurns:
         if self._free:
             self._free -= 1
             return
-        turn = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(member, deque()).append(turn)
+        slot = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(member, deque()).append(slot)
         try:
-            await turn
+            await slot
         except BaseException:
-            if turn.done() and not turn.cancelled():
+            if slot.done() and not slot.cancelled():
                 # The slot was granted at the moment of cancellation.
                 self._give()
             raise
@@ -138,11 +138,11 @@ class FairTurns:
         while self._queues:
             member = next(iter(self._queues))
             queue = self._queues.pop(member)
-            turn = queue.popleft()
+            slot = queue.popleft()
             if queue:
                 self._queues[member] = queue
-            if not turn.done():
-                turn.set_result(None)
+            if not slot.done():
+                slot.set_result(None)
                 return
         self._free += 1
 
@@ -167,7 +167,7 @@ class Decoder:
         self.limits = limits or UploadLimits()
         self._jobs_per_child = jobs_per_child
         self._idle_seconds = idle_seconds
-        self._turns = FairTurns(children, max_waiting, max_of_one)
+        self._slots = FairSlots(children, max_waiting, max_of_one)
         self._busy: set[Child] = set()
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -183,7 +183,7 @@ class Decoder:
         for child in self._busy:
             child.kill()
         # With all slots taken, no caller is reading from a child.
-        await self._turns.all_taken()
+        await self._slots.all_taken()
         for child in [*self._idle]:
             self._drop(child)
         while self._ending:
@@ -196,7 +196,7 @@ class Decoder:
 
     @property
     def waiting(self) -> int:
-        return self._turns.waiting
+        return self._slots.waiting
 
     @property
     def busy(self) -> int:
@@ -219,7 +219,7 @@ class Decoder:
     async def _answer(self, job: RenderJob, kind: type[_Kind], member: str) -> _Kind:
         self._check_open()
         self.limits.check_size(len(job.data))
-        async with self._turns.taken(member):
+        async with self._slots.taken(member):
             answer = await self._decoded(job, kind)
         if isinstance(answer, Failure):
             raise error_of(answer)

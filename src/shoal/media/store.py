@@ -187,12 +187,12 @@ class MediaStore:
 
     async def delete(self, keys: Iterable[str]) -> None:
         """Delete files; missing ones are ignored. One request per key: not every S3 server has bulk deletion."""
-        turns = asyncio.Semaphore(_AT_ONCE)
+        limit = asyncio.Semaphore(_AT_ONCE)
         for key in (keys := list(keys)):
             check_key(key)
 
         async def delete_one(key: str) -> None:
-            async with turns:
+            async with limit:
                 with _in_our_words(), suppress(FileNotFoundError):
                     await obstore.delete_async(self._store, key)
 

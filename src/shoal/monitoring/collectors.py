@@ -23,8 +23,8 @@ from shoal.core.errors import ShoalError
 from shoal.core.events import PostCreated
 from shoal.core.ids import milliseconds_of
 from shoal.graph.contract import Job
-from shoal.graph.schema import EVERYBODY, LOUD, backup_key
-from shoal.health.probes import EngineWatch, VitalName
+from shoal.graph.schema import EVERYBODY, HIGH_FAN_OUT, backup_key
+from shoal.health.probes import EngineWatch, MeasurementName
 from shoal.health.readiness import Readiness
 from shoal.observability.metrics import Families
 from shoal.observability.requests import EDGES_MS, RequestCounts
@@ -149,7 +149,7 @@ async def backup_metrics(network: Network) -> Iterable[Metric]:
     families = Families()
     try:
         # Another process writes it, so bypass the cache.
-        found = (await network.memory.beneath().key_get((backup_key(),))).get(backup_key())
+        found = (await network.memory.uncached().key_get((backup_key(),))).get(backup_key())
     except ShoalError:
         return ()
     families.add("shoal_last_backup_timestamp_seconds", milliseconds_of(found) / 1_000 if found else 0)
@@ -187,8 +187,8 @@ async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metri
     families.add("shoal_jobs_done_total", runner.finished)
     families.add("shoal_jobs_failed_total", runner.failed)
     families.add("shoal_jobs_buried_total", runner.set_aside)
-    families.add("shoal_pushed_entries_total", network.reads.tally.pushed)
-    families.add("shoal_pulled_lists_total", network.reads.tally.pulled)
+    families.add("shoal_pushed_entries_total", network.reads.push_counter.pushed)
+    families.add("shoal_pulled_lists_total", network.reads.push_counter.pulled)
     families.add("shoal_search_behind_seconds", network.search.behind())
     families.add("shoal_search_written_total", network.search.written)
     families.add("shoal_tag_merges_total", counting.collector.merges)
@@ -199,18 +199,20 @@ async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metri
         families.add("shoal_events_waiting", await store.backlog())
         families.add("shoal_oldest_event_seconds", await store.lag())
         families.add("shoal_jobs_set_aside", len(await store.buried()))
-        loud = await store.assoc_count((EVERYBODY,), (LOUD,))
-        families.add("shoal_loud_sources", loud[LOUD].get(EVERYBODY, 0))
+        high_fan_out = await store.assoc_count((EVERYBODY,), (HIGH_FAN_OUT,))
+        families.add("shoal_high_fan_out_sources", high_fan_out[HIGH_FAN_OUT].get(EVERYBODY, 0))
     return families.made()
 
 
-_OTHER_NAMES: Mapping[VitalName, str] = {
+_OTHER_NAMES: Mapping[MeasurementName, str] = {
     "commits": "commits_total",
     "deadlocks": "deadlocks_total",
     "evicted": "evicted_total",
     "cache_hits": "cache_hit_ratio",
 }
-NAMES: Mapping[VitalName, str] = {name: f"shoal_engine_{_OTHER_NAMES.get(name, name)}" for name in get_args(VitalName)}
+NAMES: Mapping[MeasurementName, str] = {
+    name: f"shoal_engine_{_OTHER_NAMES.get(name, name)}" for name in get_args(MeasurementName)
+}
 """The metric of each engine figure."""
 
 
@@ -226,7 +228,7 @@ async def engine_metrics(watch: EngineWatch) -> Iterable[Metric]:
         families.add("shoal_engine_up", one.reached, one.engine, place)
         if one.version:
             families.add("shoal_engine_info", 1, one.engine, place, one.version)
-        for vital in one.vitals:
+        for vital in one.measurements:
             families.add(NAMES[vital.name], vital.value, one.engine, place)
             families.add("shoal_engine_attention", vital.wrong, one.engine, place, vital.name)
     return families.made()
@@ -255,16 +257,16 @@ async def holding_metrics(network: Network) -> Iterable[Metric]:
     families.add("shoal_pictures_waiting", decoder.waiting)
     families.add("shoal_clips_at_work", workshop.at_work)
     families.add("shoal_clips_waiting", workshop.waiting)
-    if (postman := network.effects.postman) is not None:
-        families.add("shoal_letters_under_way", postman.under_way)
-        families.add("shoal_letters_sent_total", postman.sent)
-        families.add("shoal_letters_refused_total", postman.refused)
-        families.add("shoal_letters_put_off_total", postman.put_off)
-    if (courier := network.effects.courier) is not None:
-        families.add("shoal_push_messages_under_way", courier.under_way)
+    if (mail_sender := network.effects.mail_sender) is not None:
+        families.add("shoal_letters_under_way", mail_sender.under_way)
+        families.add("shoal_letters_sent_total", mail_sender.sent)
+        families.add("shoal_letters_refused_total", mail_sender.refused)
+        families.add("shoal_letters_put_off_total", mail_sender.put_off)
+    if (push_sender := network.effects.push_sender) is not None:
+        families.add("shoal_push_messages_under_way", push_sender.under_way)
         for outcome in Sent:
-            families.add("shoal_push_messages_total", courier.outcomes[outcome], outcome.value)
-        families.add("shoal_push_messages_total", courier.put_off, "put_off")
+            families.add("shoal_push_messages_total", push_sender.outcomes[outcome], outcome.value)
+        families.add("shoal_push_messages_total", push_sender.put_off, "put_off")
     return families.made()
 
 

@@ -206,7 +206,7 @@ async def _broker_is_empty(settings: Settings) -> bool:
     for probe in engine_probes(settings):
         if probe.engine == "RabbitMQ":
             try:
-                return not any(told.vitals for told in await probe.ask())
+                return not any(told.measurements for told in await probe.ask())
             except Exception as error:
                 raise Unavailable("the broker does not answer") from error
     return False
@@ -280,7 +280,7 @@ _UPGRADE = {
 _PROXY = "compare the proxy's configuration with deploy/nginx.conf or deploy/Caddyfile"
 
 
-async def front(settings: Settings, running: RunningServer) -> list[Diagnosis]:
+async def public_endpoint(settings: Settings, running: RunningServer) -> list[Diagnosis]:
     """Check the public endpoint `base_url` as clients use it."""
     try:
         check_base_url(settings.base_url)
@@ -364,9 +364,9 @@ def _clock(told: Answer) -> Diagnosis:
     parsed = email.utils.parsedate_to_datetime(told.headers["Date"]) if told.headers["Date"] else None
     if parsed is None:
         return ok("clock_of_proxy", "the proxy does not tell its time")
-    ahead = time.time() - parsed.timestamp()
-    if abs(ahead) > _SKEW_SECONDS:
-        said = f"this machine's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the proxy's"
+    skew = time.time() - parsed.timestamp()
+    if abs(skew) > _SKEW_SECONDS:
+        said = f"this machine's clock is {abs(skew):,.0f} s {'skew of' if skew > 0 else 'behind'} the proxy's"
         return bad("clock_of_proxy", said, "set both from the network: systemd-timesyncd or chrony")
     return ok("clock_of_proxy", "it is that of this machine, to the second")
 
@@ -492,7 +492,7 @@ async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> l
         _findings("engine", engines, settings),
         _findings("store", schema, settings),
         _findings("jobs", work, settings),
-        _findings("proxy", front, settings, running),
+        _findings("proxy", public_endpoint, settings, running),
         _findings("mail", mail, settings),
         _findings("metrics", metrics, settings, running),
         _findings("disk", preflight.disks, settings),

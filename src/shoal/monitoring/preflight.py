@@ -35,7 +35,7 @@ from shoal.core.errors import InvalidInput, ShoalError, Unavailable, with_cause
 from shoal.core.ids import milliseconds_of
 from shoal.graph.schema import backup_key
 from shoal.graph.shard_map import shown_url
-from shoal.health.probes import EngineProbe, EngineVitals
+from shoal.health.probes import EngineHealth, EngineProbe
 from shoal.mail.mailers import SmtpMailer
 from shoal.media.clips import Programs
 from shoal.multiprocess.supervisor import VARIABLE
@@ -371,7 +371,7 @@ async def engines(settings: Settings) -> list[Diagnosis]:
 async def _asked(probe: EngineProbe) -> list[Diagnosis]:
     try:
         async with asyncio.timeout(SECONDS):
-            return [judged(told) for told in await probe.ask()]
+            return [diagnose(told) for told in await probe.ask()]
     except TimeoutError:
         return [_unreached(probe, f"no answer within {SECONDS:g} s")]
     except Exception as error:  # noqa: BLE001  # the engine cannot be used, whatever the reason
@@ -391,7 +391,7 @@ def _reason(error: BaseException) -> str:
     return " ".join(words.split()) or type(error).__name__
 
 
-def judged(told: EngineVitals) -> Diagnosis:
+def diagnose(told: EngineHealth) -> Diagnosis:
     """Evaluate the version and the figures of an engine."""
     where = f"{told.engine} {told.version}".strip() + f" at {told.place}"
     if not told.reached:
@@ -403,7 +403,7 @@ def judged(told: EngineVitals) -> Diagnosis:
     if version < least:
         return bad("engine", f"{where} is too old", wanted)
     wrong = ", ".join(
-        vital.name.replace("_", " ") for vital in told.vitals if vital.wrong and vital.name not in _ELSEWHERE
+        vital.name.replace("_", " ") for vital in told.measurements if vital.wrong and vital.name not in _ELSEWHERE
     )
     if wrong:
         return warn("engine", f"{where} answers; these figures want attention: {wrong}", "see /ops in the web app")

@@ -102,7 +102,7 @@ DELIVERIES = (
     DescribedMetric(
         "shoal_pulled_lists_total", "counter", (), "Lists of members and tags too popular to push, read for home pages"
     ),
-    DescribedMetric("shoal_loud_sources", "gauge", (), "High fan-out members and tags"),
+    DescribedMetric("shoal_high_fan_out_sources", "gauge", (), "High fan-out members and tags"),
     DescribedMetric("shoal_search_behind_seconds", "gauge", (), "Age of the oldest change that search lacks"),
     DescribedMetric("shoal_search_written_total", "counter", (), "Objects looked at for the search index"),
     DescribedMetric("shoal_tag_merges_total", "counter", (), "Versions of the tag cloud written here"),
@@ -111,7 +111,7 @@ DELIVERIES = (
 )
 """Metrics of the processing of events."""
 
-HOLDINGS = (
+CACHE_METRICS = (
     DescribedMetric("shoal_warm_timelines", "gauge", (), "Home timelines in the memory of this process"),
     DescribedMetric("shoal_warm_timelines_most", "gauge", (), "The most that there may be: see `timeline_members`"),
     DescribedMetric("shoal_timelines_bytes", "gauge", (), "Memory of these timelines"),
@@ -193,7 +193,7 @@ SECTIONS = {
     "Every process": PROCESS,
     "Requests (web processes)": REQUESTS,
     "Deliveries": DELIVERIES,
-    "Caches, memory, media and mail": HOLDINGS,
+    "Caches, memory, media and mail": CACHE_METRICS,
     "Backups": BACKUPS,
     "Engines": ENGINES,
 }

@@ -281,14 +281,14 @@ class Meter:
     def totals(self) -> dict[str, RequestCounts]:
         """Return the requests since the start of the process, by route. The returned counts do not change."""
         summed = {route: totals.copy() for route, totals in self._totals.items()}
-        for route, tally in self._slots[-1][2].items() if self._slots else ():
-            _add_to_total(summed.setdefault(route, _total()), tally)
+        for route, counted in self._slots[-1][2].items() if self._slots else ():
+            _add_to_total(summed.setdefault(route, _total()), counted)
         return summed
 
     def history(self) -> list[Slot]:
         """Return the last ten minutes in slots of ten seconds, oldest first, including those without requests."""
         now = int(self._clock()) // _SLOT_SECONDS
-        found = {slot: tally for slot, tally, _ in self._slots}
+        found = {slot: counted for slot, counted, _ in self._slots}
         return [_slot(found.get(slot)) for slot in range(now - _SLOTS + 1, now + 1)]
 
     def routes(self) -> list[RouteFigures]:
@@ -297,8 +297,8 @@ class Meter:
         sums: dict[str, RequestCounts] = {}
         for slot, _, routes in self._slots:
             if slot > now - _SLOTS:
-                for name, tally in routes.items():
-                    _merge(sums.setdefault(name, _recent()), tally)
+                for name, counted in routes.items():
+                    _merge(sums.setdefault(name, _recent()), counted)
         figures = [
             RouteFigures(name, counts.count, counts.failed, *_percentiles(counts.steps))
             for name, counts in sums.items()

@@ -36,7 +36,7 @@ DELAYS_MS = (100, 400, 1_600, 6_400, 60_000, 600_000)
 
 
 class Message(msgspec.Struct, array_like=True):
-    """A job in a queue. `at`: when it was first published (Unix ms); `rest`: remaining delay in ms after this queue."""
+    """A job in a queue. `at`: when it was first published (Unix ms); `delays_left`: remaining delay in ms after this queue."""
 
     store: int
     seq: int
@@ -45,7 +45,7 @@ class Message(msgspec.Struct, array_like=True):
     mark: int
     attempt: int
     at: int
-    rest: int = 0
+    delays_left: int = 0
     error: str = ""
 
     def job(self) -> Job:
@@ -57,9 +57,9 @@ _decoder = msgspec.msgpack.Decoder(Message)
 read = _decoder.decode
 
 
-def write(job: Job, at: int, *, rest: int = 0, error: str = "") -> bytes:
+def write(job: Job, at: int, *, delays_left: int = 0, error: str = "") -> bytes:
     event = encode(job.event)
-    return _encoder.encode(Message(job.store, job.seq, event, job.step, job.mark, job.attempt, at, rest, error))
+    return _encoder.encode(Message(job.store, job.seq, event, job.step, job.mark, job.attempt, at, delays_left, error))
 
 
 class Queues:
@@ -104,7 +104,7 @@ Key = tuple[int, int, AnyEvent]
 class Delivery(NamedTuple):
     """One delivered message, with its channel and delivery tag.
 
-    `job` is None if this version cannot read it. `at`: when it was first published (Unix ms). `rest`: remaining delay in ms.
+    `job` is None if this version cannot read it. `at`: when it was first published (Unix ms). `delays_left`: remaining delay in ms.
     `before`: number of earlier deliveries. `alone`: the job is suspected of killing its workers.
     """
 
@@ -113,7 +113,7 @@ class Delivery(NamedTuple):
     body: bytes
     job: Job | None
     at: int
-    rest: int
+    delays_left: int
     before: int
     alone: bool
 
@@ -308,26 +308,26 @@ class RabbitOutbox:
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim delivered jobs, oldest first, without waiting for more. A suspicious job is returned alone."""
         jobs = self._in_flight.due(limit, lease)
-        arrived, aside = self._in_flight.arrived, list[Delivery]()
+        arrived, postponed = self._in_flight.arrived, list[Delivery]()
         while arrived and len(jobs) < limit:
             alone = arrived[0].alone
             if alone and jobs:
                 break
             delivery = arrived.popleft()
             if delivery.job is None or self._is_rerouted(delivery):
-                aside.append(delivery)
+                postponed.append(delivery)
             elif self._in_flight.hold(delivery.job, delivery, lease):
                 jobs.append(delivery.job)
                 if alone:
                     break
-        if aside:
-            await self._reroute(aside)
+        if postponed:
+            await self._reroute(postponed)
         return jobs
 
     def _is_rerouted(self, delivery: Delivery) -> bool:
         if delivery.alone:
             return delivery.before >= self._deaths - _SUSPECT_AFTER
-        return delivery.rest > 0 or delivery.before >= _SUSPECT_AFTER
+        return delivery.delays_left > 0 or delivery.before >= _SUSPECT_AFTER
 
     async def _reroute(self, deliveries: Sequence[Delivery]) -> None:
         """Move deliveries to their next queues, then acknowledge them. If that fails, the next claim tries again."""
@@ -351,9 +351,9 @@ class RabbitOutbox:
             return self._queues.waiting[_UNREADABLE_MS], delivery.body
         if delivery.alone:
             return self._queues.buried, write(job, delivery.at, error=f"its worker died or hung {self._deaths} times")
-        if delivery.rest > 0:
-            queue, rest = self._queues.after(delivery.rest)
-            return queue, write(job, delivery.at, rest=rest)
+        if delivery.delays_left > 0:
+            queue, delays_left = self._queues.after(delivery.delays_left)
+            return queue, write(job, delivery.at, delays_left=delays_left)
         return self._queues.again, write(job, delivery.at)
 
     async def ack(self, jobs: Sequence[Job]) -> None:
@@ -376,11 +376,11 @@ class RabbitOutbox:
         if at is None:
             # The connection has ended since: the broker delivers the job again unchanged.
             return
-        queue, rest = self._queues.after(round(delay * 1000))
+        queue, delays_left = self._queues.after(round(delay * 1000))
         # The broker may deliver it again before it confirms: that delivery must not be acknowledged with these.
         deliveries = self._in_flight.take_out(job)
         try:
-            await self._putting.publish(queue, [write(job, at, rest=rest)])
+            await self._putting.publish(queue, [write(job, at, delays_left=delays_left)])
         except Unavailable:
             self._in_flight.restore(job, deliveries, max(delay, _AWAY_SECONDS))
             return
@@ -393,19 +393,19 @@ class RabbitOutbox:
 
     async def backlog(self) -> int:
         """Count jobs that are queued, delayed, or claimed by any worker. A silent worker counts as one job."""
-        before = await self.tally()
+        before = await self.figures()
         # In the order in which jobs move, so that a moving job is counted twice rather than missed.
         names = [*self._queues.waiting.values(), self._queues.work, self._queues.again]
         waiting = await self._putting.ask(self._count(self._counting, names))
-        after = await self.tally()
+        after = await self.figures()
         count = waiting + max(before.in_hand, after.in_hand) + after.silent
         return count or int(before.taken != after.taken)
 
-    async def tally(self) -> WorkerFigures:
+    async def figures(self) -> WorkerFigures:
         return await self._putting.ask(self._take_roll_call())
 
     async def lag(self) -> float:
-        oldest = [(await self.tally()).oldest]
+        oldest = [(await self.figures()).oldest]
         # Looking at a job counts as a delivery, which in `again` may park it.
         for queue in (self._queues.work, *self._queues.waiting.values()):
             oldest += [message.at for _, message in await self._putting.ask(self._look(queue, 1))]
@@ -471,11 +471,11 @@ class RabbitOutbox:
             await channel.close()
 
     async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
-        counting, asking = await connection.channel(), await connection.channel(publisher_confirms=False)
+        counting, request_channel = await connection.channel(), await connection.channel(publisher_confirms=False)
         await self._queues.declare(counting)
-        await self._roll_call.prepare(asking)
+        await self._roll_call.prepare(request_channel)
         self._connection, self._counting = connection, counting
-        return counting, asking
+        return counting, request_channel
 
     async def _prepare_taking(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         work, again = await connection.channel(), await connection.channel()
@@ -497,8 +497,8 @@ class RabbitOutbox:
             _log.exception("a job cannot be read; it waits for workers of another version")
             delivery = Delivery(delivered.channel, _tag(delivered), delivered.body, None, now_ms(), 0, before, alone)
         else:
-            rest = message.rest
-            delivery = Delivery(delivered.channel, _tag(delivered), b"", job, message.at, rest, before, alone)
+            delays_left = message.delays_left
+            delivery = Delivery(delivered.channel, _tag(delivered), b"", job, message.at, delays_left, before, alone)
         self._in_flight.arrive(delivery)
         if self._wake is not None:
             self._wake()

@@ -52,7 +52,7 @@ class Relay:
         if self._task is not None:
             await self._task
 
-    async def turn(self) -> int:
+    async def run_once(self) -> int:
         """Relay one batch; return its number of jobs. Raises `Unavailable` if the broker stays away."""
         jobs = await self._outbox.claim(self._batch, self._lease)
         if jobs:
@@ -77,7 +77,7 @@ class Relay:
         while not self._end.is_set():
             self._work.clear()
             try:
-                claimed = await self.turn()
+                claimed = await self.run_once()
                 if claimed:
                     pause = self._poll_seconds
                 # After less than a full batch nothing is left, except for events that wake the relay.

@@ -222,7 +222,7 @@ class Runner(Generic[E]):
             if busy and waited > _GRAIN_SECONDS and 0 < await self._outbox.lag() < waited - _GRAIN_SECONDS:
                 return False
             if self._task is None:
-                await self.turn()
+                await self.run_once()
             await asyncio.sleep(0.001)
         return True
 
@@ -230,7 +230,7 @@ class Runner(Generic[E]):
         """Return whether all remaining jobs wait for futures of consequences, so that nothing will be added to their batch."""
         return self._waiting > 0 and not self._in_hand and await self._outbox.backlog() == self._waiting
 
-    async def turn(self) -> int:
+    async def run_once(self) -> int:
         if self._concurrency > 1:
             claimed = await self._begin(self._concurrency)
             await self._finish()
@@ -324,7 +324,7 @@ class Runner(Generic[E]):
             self._work.clear()
             self._at_work = True
             try:
-                ran = await (self.turn() if self._concurrency == 1 else self._some())
+                ran = await (self.run_once() if self._concurrency == 1 else self._some())
             except Exception:  # noqa: BLE001  # the store may come back; the runner must be there then
                 self._outage.exception("the outbox could not be read")
                 ran = 0
@@ -419,7 +419,7 @@ class Runner(Generic[E]):
     async def _failed(self, job: Job, error: BaseException) -> str:
         job = job._replace(at=0)
         if isinstance(error, NotYet):
-            await self._outbox.put_back(job._replace(attempt=0), error.rest_seconds)
+            await self._outbox.put_back(job._replace(attempt=0), error.backoff_seconds)
             return "later"
         if isinstance(error, Unavailable):
             # A store is down, which is not the job's fault: it is retried without counting attempts.

@@ -90,7 +90,7 @@ WIRE_KINDS: Mapping[Kind, str] = {
     Kind.REQUEST: "follow_request",
     Kind.REGISTRATION: "admin.sign_up",
     Kind.REPORT: "admin.report",
-    Kind.VERDICT: "shoal:report_resolved",
+    Kind.REPORT_RESOLVED: "shoal:report_resolved",
     Kind.UNPUBLISHED: "shoal:scheduled_status_failed",
 }
 """Notification types by their names in client APIs."""
@@ -103,7 +103,7 @@ _TITLES: Mapping[Kind, str] = {
     Kind.REQUEST: "%(names)s requested to follow you",
     Kind.REGISTRATION: "%(names)s joined",
     Kind.REPORT: "%(names)s reported someone",
-    Kind.VERDICT: "Your report was closed",
+    Kind.REPORT_RESOLVED: "Your report was closed",
     Kind.UNPUBLISHED: "Your scheduled post could not be published",
 }
 # Web pages use these messages too, for one and for many, so the catalogues share them.

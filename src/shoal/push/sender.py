@@ -164,7 +164,7 @@ class Sent(Enum):
     """Permanently rejected by the push service."""
 
 
-class Courier:
+class PushSender:
     """A queue of tasks that each send one message: 32 at a time, half as many per push service."""
 
     def __init__(self, key: ServerKey, root: str, allowed: Sequence[Network] = ()) -> None:

@@ -19,7 +19,7 @@ from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, in_order
 from shoal.graph.schema import COLLECTED_IN, COLLECTS, OWNS_ALBUM, REPORTS_POST
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Profile, Row, Sight, profiles_by_id, sight
+from shoal.queries.hydration import Entry, Profile, Row, ViewerState, profiles_by_id, viewer_state
 from shoal.queries.pagination import check_limit
 
 PAGE = 12
@@ -117,9 +117,9 @@ async def owned(reads: Reads, member_id: int) -> list[Album]:
 
 async def _look(
     reads: Reads, viewer: int | None, held: Mapping[int, Sequence[Assoc]]
-) -> tuple[Sight, dict[int, list[_Shown]]]:
+) -> tuple[ViewerState, dict[int, list[_Shown]]]:
     """Return the photos of each album that the viewer may see, in its order."""
-    seen = sight(reads.graph, viewer, unasked=False, lasting=reads.lasting)
+    seen = viewer_state(reads.graph, viewer, unasked=False, lasting=reads.lasting)
     posts = dict.fromkeys(collected_of(assoc).post_id for listed in held.values() for assoc in listed)
     rows = {row[0]: row for row in await seen.look(list(posts))} if posts else {}
     if rows and viewer is not None:
@@ -136,7 +136,7 @@ async def _look(
     return seen, found
 
 
-def _cover(seen: Sight, album: Album, shown: Sequence[_Shown]) -> Cover:
+def _cover(seen: ViewerState, album: Album, shown: Sequence[_Shown]) -> Cover:
     author = seen.members.get(album.owner_id)
     open_ones = [one for one in shown if author and not (is_sensitive(one.row[1], author) or one.row[1].spoiler)]
     first = tuple(one.media for one in (open_ones or shown)[:_COVERS] if one.media.preview_key)

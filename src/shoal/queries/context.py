@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from shoal.core.ranking.people import FriendsOfFriends
 from shoal.core.ranking.preferences import PackedInterests
 from shoal.core.ranking.recipes import BALANCED, Recipe
-from shoal.graph.cache.dependencies import not_noted
+from shoal.graph.cache.dependencies import do_not_cache
 from shoal.graph.contract import Reader, RememberingReader
 from shoal.search.contract import SearchIndex
 from shoal.search.memory import NoIndex
 from shoal.tagcloud.cloud import RelatedTag
 from shoal.tagcloud.reader import TagCloud
-from shoal.timelines.contract import MemoryReadings, PushTally, Readings, Timelines
-from shoal.timelines.follower_sets import Audiences
+from shoal.timelines.contract import MemoryReadings, PushCounter, Readings, Timelines
+from shoal.timelines.follower_sets import FollowerSetCache
 
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")
@@ -40,7 +40,7 @@ class Remembered(Generic[Key, Answer]):
 
     def get(self, key: Key, now: int) -> Answer | None:
         """Return the cached result; None if it is missing or expired."""
-        not_noted()
+        do_not_cache()
         held = self._held.get(key)
         return held[1] if held is not None and abs(now - held[0]) < self._keep_ms else None
 
@@ -68,7 +68,7 @@ class Renewed(Generic[Answer]):
 
         With `outdated`, return a result of up to ten minutes age without waiting for the new one.
         """
-        not_noted()
+        do_not_cache()
         held = self._held
         age = abs(now - held[0]) if held is not None else self._most_ms
         if held is not None and age < self._keep_ms:
@@ -139,7 +139,7 @@ class Reads:
     lasting: Reader
     """Reader that bypasses the cache, for rebuilding timelines."""
     timelines: Timelines
-    audiences: Audiences | None
+    follower_set_cache: FollowerSetCache | None
     """The follower sets in this process, which a rebuilt timeline joins; None if followers are read from the graph."""
     tags: TagCloud
     length: int = 800
@@ -169,4 +169,4 @@ class Reads:
     """Whether content for moderators and admins requires a second factor."""
     recipe: Recipe = BALANCED
     """Recipe for members who have chosen none."""
-    tally: PushTally = field(default_factory=PushTally)
+    push_counter: PushCounter = field(default_factory=PushCounter)

@@ -23,7 +23,7 @@ from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWER_TIM
 from shoal.queries.context import Reads
 
 _DAY_MS = 86_400_000
-_ASIDE = {atype: ASSOC_TYPES[atype.history] for atype in (FOLLOWS, FOLLOWED_BY)}
+_HISTORY_TYPES = {atype: ASSOC_TYPES[atype.history] for atype in (FOLLOWS, FOLLOWED_BY)}
 """The follow types from both ends, with the types that keep their history."""
 
 
@@ -54,12 +54,12 @@ async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
     """
     await get_object(reads.graph, Member, other)
     since = await known_since(reads)
-    alive = await reads.lasting.assoc_get(viewer, tuple(_ASIDE), (other,))
+    alive = await reads.lasting.assoc_get(viewer, tuple(_HISTORY_TYPES), (other,))
     # Read later, so that a follow that ends in between appears twice rather than missing.
-    ended = await reads.lasting.assoc_ended(viewer, (*_ASIDE, *_ASIDE.values()), (other,))
+    ended = await reads.lasting.assoc_ended(viewer, (*_HISTORY_TYPES, *_HISTORY_TYPES.values()), (other,))
     following, followed_by = [
-        told_periods(alive[atype].get(other), [*ended[atype].values(), *ended[aside].values()])
-        for atype, aside in _ASIDE.items()
+        told_periods(alive[atype].get(other), [*ended[atype].values(), *ended[past].values()])
+        for atype, past in _HISTORY_TYPES.items()
     ]
     return RelationshipHistory(dated(following, since), dated(followed_by, since), since)
 
@@ -129,7 +129,7 @@ async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersO
     first = max(today - days + 1, _first_whole_day(await known_since(reads)))
     graph = reads.lasting
     now = await count_of(graph, member, FOLLOWED_BY)
-    begun, ended, aside = [
+    begun, ended, past = [
         await _newest(read, member, atype, first * _DAY_MS)
         for read, atype in (
             (graph.assoc_range, FOLLOWED_BY),
@@ -137,8 +137,8 @@ async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersO
             (graph.assoc_ended_range, FOLLOWER_TIMES),
         )
     ]
-    first = max(first, *(_first_whole_day(part.whole_since) for part in (begun, ended, aside)))
-    gained, lost = _changes(begun.rows, [*ended.rows, *aside.rows])
+    first = max(first, *(_first_whole_day(part.whole_since) for part in (begun, ended, past)))
+    gained, lost = _changes(begun.rows, [*ended.rows, *past.rows])
     return _series(range(first, today + 1), now, gained, lost)
 
 

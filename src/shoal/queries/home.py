@@ -23,19 +23,29 @@ from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.cache.dependencies import depends_on
 from shoal.graph.contract import Cursor, Reader
-from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
+from shoal.graph.schema import (
+    EVERYBODY,
+    FOLLOWS,
+    FOLLOWS_TAG,
+    HIGH_FAN_OUT,
+    OWNS_FILTER,
+    OWNS_LIST,
+    POSTED,
+    TAG_OF,
+    tag_id,
+)
 from shoal.queries import lists
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Row, Sight
+from shoal.queries.hydration import Entry, Row, ViewerState
 from shoal.queries.pagination import MOST_AT_ONCE, SLACK, Sources, pull, stored
 from shoal.queries.pipeline import (
-    NO_SIEVE,
+    NO_CONTENT_FILTERS,
     Folds,
     Page,
     Skeleton,
+    content_filters_of,
     folds_of,
     read_folded,
-    sieve_of,
     unfolded,
 )
 from shoal.throttled_log import ThrottledLog
@@ -67,23 +77,29 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
     with one_request():
         opening = await _opened(reads, viewer, cursor)
         # These lists are usually empty, so one count replaces the separate reads below.
-        held = await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, LOUD))
+        held = await reads.graph.assoc_count(
+            (viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, HIGH_FAN_OUT)
+        )
         plain = not (held[FOLLOWS_TAG] or held[OWNS_LIST])
         settings = _PLAIN if plain else await _settings_of(reads.graph, viewer)
-        sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME) if held[OWNS_FILTER] else NO_SIEVE
+        content_filters = (
+            await content_filters_of(reads.graph, viewer, FilterContext.HOME)
+            if held[OWNS_FILTER]
+            else NO_CONTENT_FILTERS
+        )
         skeleton = partial(_materialised, reads, viewer, opening=opening)
-        return await read_folded(_folds(reads, viewer, skeleton, settings, direct=direct), cursor, sieve)
+        return await read_folded(_folds(reads, viewer, skeleton, settings, direct=direct), cursor, content_filters)
 
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
     """Return the page that `page` must equal, by pulling from all sources at any cost."""
     settings = await _settings_of(reads.graph, viewer)
     sources = await _sources(reads.graph, viewer, settings.tags)
-    sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME)
+    content_filters = await content_filters_of(reads.graph, viewer, FilterContext.HOME)
     return await read_folded(
         _folds(reads, viewer, partial(pull, reads.graph, sources), settings, direct=direct),
         cursor,
-        sieve,
+        content_filters,
         thorough=True,
     )
 
@@ -91,7 +107,7 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool 
 def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSettings, *, direct: bool = True) -> Folds:
     """Describe the home timeline as rows: which belong to it, and how shares are folded."""
 
-    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+    async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
         return _belonging(seen, viewer, rows, settings)
 
     return folds_of(reads, viewer, skeleton, keep, direct=direct, tags=settings.tags)
@@ -106,7 +122,7 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
         if not rows:
             return []
         here = await folds.seen.entries(await unfolded(folds, rows))
-        return await (await sieve_of(reads.graph, viewer, FilterContext.HOME)).admitted(here)
+        return await (await content_filters_of(reads.graph, viewer, FilterContext.HOME)).admitted(here)
 
 
 async def newest(reads: Reads, viewer: int, limit: int) -> list[int]:
@@ -150,10 +166,10 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
     await reads.timelines.create(viewer)
     try:
         sources = await _sources(reads.lasting, viewer, await _followed_tags(reads.lasting, viewer), own=False)
-        if reads.audiences is not None:
-            seats = reads.timelines.seats((viewer,))
+        if reads.follower_set_cache is not None:
+            slots = reads.timelines.slots((viewer,))
             for source in chain.from_iterable(sources.values()):
-                reads.audiences.add(source, viewer, seats)
+                reads.follower_set_cache.add(source, viewer, slots)
         ids = await pull(reads.lasting, sources, Cursor(limit=reads.length + 1))
         floor = ids[reads.length] if len(ids) > reads.length else 0
         await reads.timelines.fill(viewer, ids[: reads.length], floor)
@@ -167,7 +183,7 @@ class _Opening(NamedTuple):
 
     at: Cursor
     window: Window | None
-    loud: Sources
+    high_fan_out: Sources
     """The lists of the sources that were high-fan-out at that moment."""
 
 
@@ -181,8 +197,8 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
     # The size of the first read of a page.
     at = cursor.of(min(cursor.limit + 1 + SLACK, MOST_AT_ONCE))
     try:
-        found = await reads.graph.beside_list(
-            EVERYBODY, LOUD, (viewer, EVERYBODY), partial(reads.timelines.read, viewer, at)
+        found = await reads.graph.query_with_tokens(
+            EVERYBODY, HIGH_FAN_OUT, (viewer, EVERYBODY), partial(reads.timelines.read, viewer, at)
         )
     except Unavailable:
         return None
@@ -192,10 +208,10 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
 async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
     if opening is None or opening.at != at:
         # Read before the timeline, which then contains the unpushed entries of a source whose demotion is complete.
-        loud = await _high_fan_out_lists(reads, viewer)
+        high_fan_out = await _high_fan_out_lists(reads, viewer)
         window = await _window(reads, viewer, at)
     else:
-        loud = opening.loud
+        high_fan_out = opening.high_fan_out
         window = await _window(reads, viewer, at, opening)
     if window is None or _incomplete(window, at):
         sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
@@ -203,9 +219,9 @@ async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Open
             return await pull(reads.graph, sources, at)
         below = at._replace(before=min(at.before, window.floor + 1))
         return _merged(
-            [window.ids, await _unpushed(reads, viewer, loud, at), await pull(reads.graph, sources, below)], at
+            [window.ids, await _unpushed(reads, viewer, high_fan_out, at), await pull(reads.graph, sources, below)], at
         )
-    return _merged([window.ids, await _unpushed(reads, viewer, loud, at)], at)
+    return _merged([window.ids, await _unpushed(reads, viewer, high_fan_out, at)], at)
 
 
 async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | None = None) -> Window | None:
@@ -234,18 +250,22 @@ def _incomplete(window: Window, at: Cursor) -> bool:
 
 async def _high_fan_out_lists(reads: Reads, viewer: int) -> Sources:
     """Return the lists of the viewer's sources whose entries may not have been pushed."""
-    loud = await reads.graph.assoc_common(viewer, (FOLLOWS, FOLLOWS_TAG), EVERYBODY, LOUD)
-    return {POSTED: list(loud[FOLLOWS]), TAG_OF: list(loud[FOLLOWS_TAG])} if any(loud.values()) else {}
+    high_fan_out = await reads.graph.assoc_common(viewer, (FOLLOWS, FOLLOWS_TAG), EVERYBODY, HIGH_FAN_OUT)
+    return (
+        {POSTED: list(high_fan_out[FOLLOWS]), TAG_OF: list(high_fan_out[FOLLOWS_TAG])}
+        if any(high_fan_out.values())
+        else {}
+    )
 
 
-async def _unpushed(reads: Reads, viewer: int, loud: Sources, at: Cursor) -> list[int]:
+async def _unpushed(reads: Reads, viewer: int, high_fan_out: Sources, at: Cursor) -> list[int]:
     """Read the entries that are never pushed: the viewer's own, which are visible immediately, and high-fan-out ones."""
     mine = await reads.graph.assoc_range(viewer, POSTED, at)
     own = [entry.time for entry in mine]
-    if not loud:
+    if not high_fan_out:
         return own
-    reads.tally.pulled += sum(map(len, loud.values()))
-    return own + await pull(reads.graph, loud, at)
+    reads.push_counter.pulled += sum(map(len, high_fan_out.values()))
+    return own + await pull(reads.graph, high_fan_out, at)
 
 
 async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:
@@ -265,7 +285,7 @@ async def _settings_of(graph: Reader, viewer: int) -> _HomeSettings:
     return _HomeSettings(await _followed_tags(graph, viewer), await lists.set_apart(graph, viewer))
 
 
-def _belonging(seen: Sight, viewer: int, rows: Sequence[Row], settings: _HomeSettings) -> list[Row]:
+def _belonging(seen: ViewerState, viewer: int, rows: Sequence[Row], settings: _HomeSettings) -> list[Row]:
     """Keep only entries of sources that the viewer follows now, so that late consumers have no visible effect."""
     stands = seen.stands
     return [row for row in rows if _belongs(viewer, row, stands, settings)]

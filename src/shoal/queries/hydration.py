@@ -29,7 +29,7 @@ from shoal.graph.schema import (
     PINS,
     POST_MARKS,
     POSTED,
-    POSTED_ASIDE,
+    POSTED_RESTRICTED,
     POSTED_TO_FOLLOWERS,
     REACTED_BY,
     REACTS,
@@ -78,7 +78,7 @@ async def placed_counts(
 
 
 _POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY, REACTED_BY)
-_MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED, POSTED_ASIDE, POSTED_TO_FOLLOWERS)
+_MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED, POSTED_RESTRICTED, POSTED_TO_FOLLOWERS)
 _VIEWER_STATE = (LIKES, SHARES, MUTES_THREAD, REPORTS_POST, *[mark.atype for mark in POST_MARKS])
 _POLL_COUNTS = (CHOSEN_BY, VOTED_BY)
 _NONE: Mapping[int, Assoc] = {}
@@ -170,7 +170,7 @@ _MANY = 200
 """Number of entries above which posts are read past the cache, so that they do not evict hot ones."""
 
 
-class Sight:
+class ViewerState:
     """Entries as a viewer sees them, read in two steps.
 
     `look` reads the data that decides which entries are shown; `entries` hydrates these. Relations and members from one call of
@@ -197,10 +197,10 @@ class Sight:
             return rows
         people = {post.author_id for _, post, _ in rows}
         people.update([share.author_id for _, _, share in rows if share is not None])
-        beside = [
+        related = [
             id_ for _, post, _ in rows if post.media or post.poll_id for id_ in (*post.media, post.poll_id) if id_
         ]
-        nodes = await self.graph.obj_get([*people, *beside])
+        nodes = await self.graph.obj_get([*people, *related])
         members = {id_: node for id_ in people if isinstance(node := nodes.get(id_), Member)}
         # A home timeline also needs the viewer's relationship to the parent's author.
         people.update([parent for _, post, _ in rows if (parent := post.parent_author_id)])
@@ -231,20 +231,22 @@ class Sight:
         return found if self._rule is _there else [entry for entry in found if not entry.reported]
 
 
-def sight(graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: Reader | None = None) -> Sight:
-    """Return the viewer's `Sight`.
+def viewer_state(
+    graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: Reader | None = None
+) -> ViewerState:
+    """Return the viewer's `ViewerState`.
 
     `unasked` entries belong to a timeline or list, without muted authors; otherwise the viewer requested specific entries.
     """
-    return Sight(graph, viewer, partial(_visible, viewer, may_list if unasked else may_see), lasting)
+    return ViewerState(graph, viewer, partial(_visible, viewer, may_list if unasked else may_see), lasting)
 
 
 async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
-    """Return the visible entries, in the order of `ids` (`unasked`: see `sight`).
+    """Return the visible entries, in the order of `ids` (`unasked`: see `viewer_state`).
 
     At most seven reads, one more with polls, and two more with emoji.
     """
-    return await _hydrated(sight(graph, viewer, unasked=unasked), ids)
+    return await _hydrated(viewer_state(graph, viewer, unasked=unasked), ids)
 
 
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
@@ -252,7 +254,7 @@ async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry |
 
     A post that they reported or may no longer see is reduced to its id and author, without content and counts.
     """
-    seen = Sight(graph, member_id, _there)
+    seen = ViewerState(graph, member_id, _there)
     rows = await seen.look((id_,))
     if not rows:
         return None
@@ -281,10 +283,10 @@ def _bare(entry: Entry) -> Entry:
 
 async def hydrate_reported(graph: Reader, ids: Sequence[int]) -> list[Entry]:
     """Return reported entries for moderators only, regardless of hiding and visibility."""
-    return await _hydrated(Sight(graph, None, _there), ids)
+    return await _hydrated(ViewerState(graph, None, _there), ids)
 
 
-async def _hydrated(seen: Sight, ids: Sequence[int]) -> list[Entry]:
+async def _hydrated(seen: ViewerState, ids: Sequence[int]) -> list[Entry]:
     return await seen.entries(await seen.look(ids))
 
 
@@ -422,12 +424,12 @@ async def profiles(
     hidden posts are in no count.
     """
     counts = await graph.assoc_count(list(members), _MEMBER_COUNTS)
-    followers, following, posted, aside, reserved = (counts[atype] for atype in _MEMBER_COUNTS)
+    followers, following, posted, restricted, reserved = (counts[atype] for atype in _MEMBER_COUNTS)
     if reserved:
         strange = (id_ for id_ in reserved if id_ != viewer and not stands[id_].following)
         posted = {**posted, **{id_: posted.get(id_, 0) - reserved[id_] for id_ in strange}}
-    if aside:
-        posted = {**posted, **{id_: posted.get(id_, 0) - aside[id_] for id_ in aside}}
+    if restricted:
+        posted = {**posted, **{id_: posted.get(id_, 0) - restricted[id_] for id_ in restricted}}
     return {
         id_: Profile(member, followers.get(id_, 0), following.get(id_, 0), posted.get(id_, 0))
         for id_, member in members.items()

@@ -12,9 +12,9 @@ from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Row, Sight
+from shoal.queries.hydration import Entry, Row, ViewerState
 from shoal.queries.pagination import pull
-from shoal.queries.pipeline import NO_SIEVE, Folds, Page, folds_of, read_folded, unfolded
+from shoal.queries.pipeline import NO_CONTENT_FILTERS, Folds, Page, folds_of, read_folded, unfolded
 
 MAX_LISTS = 1_000
 MAX_MEMBERS = 1_000
@@ -29,7 +29,7 @@ async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor, *, direc
     with one_request():
         shown = await own_object(reads.graph, MemberList, viewer, list_id)
         folds = _folds(reads, viewer, shown, await members_of(reads.graph, shown), direct=direct)
-        return await read_folded(folds, cursor, NO_SIEVE)
+        return await read_folded(folds, cursor, NO_CONTENT_FILTERS)
 
 
 async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
@@ -46,7 +46,7 @@ def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int],
     """Describe the list as rows: which belong to it, and how shares are folded."""
     skeleton = partial(pull, reads.graph, {POSTED: members})
 
-    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+    async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
         return await _wanted(seen, shown, members, rows)
 
     return folds_of(reads, viewer, skeleton, keep, direct=direct)
@@ -80,7 +80,7 @@ async def set_apart(graph: Reader, viewer: int) -> frozenset[int]:
     return frozenset(assoc.id2 for page in listed.values() for assoc in page)
 
 
-async def _wanted(seen: Sight, shown: MemberList, members: Collection[int], rows: Sequence[Row]) -> list[Row]:
+async def _wanted(seen: ViewerState, shown: MemberList, members: Collection[int], rows: Sequence[Row]) -> list[Row]:
     on_list = frozenset(members)
     answered: Collection[int] = on_list
     if shown.replies is RepliesPolicy.FOLLOWED:
@@ -91,7 +91,9 @@ async def _wanted(seen: Sight, shown: MemberList, members: Collection[int], rows
     return [row for row in rows if _is_wanted(seen, shown, on_list, answered, row)]
 
 
-def _is_wanted(seen: Sight, shown: MemberList, members: Collection[int], answered: Collection[int], row: Row) -> bool:
+def _is_wanted(
+    seen: ViewerState, shown: MemberList, members: Collection[int], answered: Collection[int], row: Row
+) -> bool:
     _, post, share = row
     by = post.author_id if share is None else share.author_id
     if by not in members:

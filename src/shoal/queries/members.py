@@ -36,7 +36,7 @@ from shoal.graph.schema import (
     FOLLOWS,
     LIKED_BY,
     MUTES,
-    POSTED_ASIDE,
+    POSTED_RESTRICTED,
     POSTED_TO_FOLLOWERS,
     REACTS,
     SHARED_BY,
@@ -56,7 +56,7 @@ from shoal.search.indexing import is_listed
 PAGE = 25
 _FOLLOWEES = 5_000
 _RECEIVED = (LIKED_BY, SHARED_BY)
-_NOT_OPEN = (POSTED_ASIDE, POSTED_TO_FOLLOWERS)
+_NOT_OPEN = (POSTED_RESTRICTED, POSTED_TO_FOLLOWERS)
 _MOST_NOT_OPEN = 2_000
 """Posts in each of these lists whose likes and shares are subtracted."""
 _FAMILIAR = 80
@@ -103,9 +103,9 @@ async def page(
     """
     check_limit(cursor)
     found = await reads.graph.assoc_range(of, atype, cursor.of(2 * cursor.limit + 1))
-    here, ahead = found[: cursor.limit], found[cursor.limit : 2 * cursor.limit]
+    here, next_page = found[: cursor.limit], found[cursor.limit : 2 * cursor.limit]
     kept = await _kept(reads, atype, here, followed_by)
-    _read_ahead(reads, _ids(atype, ahead))
+    _prefetch(reads, _ids(atype, next_page))
     people, shown = await _people(reads, viewer, atype, kept, severed=severed)
     if cursor.oldest_first:
         people, shown = people[::-1], shown[::-1]
@@ -185,7 +185,7 @@ def _named(
     return may_see_share(viewer, share, members[assoc.id2], stands[assoc.id2])
 
 
-def _read_ahead(reads: Reads, ids: Sequence[int]) -> None:
+def _prefetch(reads: Reads, ids: Sequence[int]) -> None:
     if ids:
         task = asyncio.ensure_future(reads.graph.obj_get(ids))
         # A prefetch: the page itself reports a failure when it reads them.
@@ -248,7 +248,7 @@ async def received(reads: Reads, viewer: int | None, member: int) -> Received:
     totals = Received(*(counts[atype].get(member, 0) for atype in _RECEIVED))
     if viewer == member or not any(totals) or not any(counts[atype].get(member) for atype in _NOT_OPEN):
         return totals
-    lists = (POSTED_ASIDE,) if (await relation(graph, viewer, member)).following else _NOT_OPEN
+    lists = (POSTED_RESTRICTED,) if (await relation(graph, viewer, member)).following else _NOT_OPEN
     if any(counts[atype].get(member, 0) > _MOST_NOT_OPEN for atype in lists):
         return Received(0, 0)
     found = await asyncio.gather(*(graph.assoc_range(member, atype, Cursor(limit=_MOST_NOT_OPEN)) for atype in lists))

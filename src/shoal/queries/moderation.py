@@ -29,7 +29,7 @@ SCANNED = 2_000
 _MILLISECOND = floor_at(1_800_000_000_001) - floor_at(1_800_000_000_000)
 _STRETCH = 86_400_000 * _MILLISECOND
 """Initial range of a page: a day."""
-_AHEAD_MS = 3_600_000
+_SKEW_MS = 3_600_000
 """How far ids may be ahead of our clock."""
 
 Wanted = Callable[[Member], bool]
@@ -84,7 +84,7 @@ async def _oldest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
 
 
 async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
-    high = min(cursor.before, floor_at(now_ms() + _AHEAD_MS))
+    high = min(cursor.before, floor_at(now_ms() + _SKEW_MS))
     stretch, found, scans, began = _STRETCH, list[Member](), 0, high
     # A page must make progress, or its cursor would repeat.
     while scans < SCANS or high == began:

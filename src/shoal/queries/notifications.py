@@ -40,7 +40,7 @@ from shoal.graph.schema import HELD, NOTIFIED, AnyNode
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Profile, hydrate, profiles
 from shoal.queries.pagination import Fit, RowReader, check_limit, read_items
-from shoal.queries.pipeline import sieve_of
+from shoal.queries.pipeline import content_filters_of
 
 MOST_OF_A_GROUP = 400
 _A_GROUP = 4
@@ -189,9 +189,9 @@ async def page(
 async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
     """Return the notifications that the viewer may see now, fully hydrated; at most fourteen reads."""
     posts = dict.fromkeys(notice.about for _, notice in rows if notice.kind in ABOUT_POSTS)
-    sieve = await sieve_of(reads.graph, viewer, FilterContext.NOTIFICATIONS)
+    content_filters = await content_filters_of(reads.graph, viewer, FilterContext.NOTIFICATIONS)
     found = await hydrate(reads.graph, viewer, list(posts), unasked=False)
-    entries = {entry.id: entry for entry in await sieve.admitted(found)}
+    entries = {entry.id: entry for entry in await content_filters.admitted(found)}
     actors = {notice.actor_id for _, notice in rows}
     nodes = await reads.graph.obj_get(list({viewer, *actors, *_objects(rows)}))
     targets = {node.target_id for node in nodes.values() if isinstance(node, Report)}
@@ -231,7 +231,7 @@ def _may_show(
         return False
     if notice.kind in FOR_STAFF:
         return staff and (notice.kind is Kind.REGISTRATION or isinstance(nodes.get(notice.about), Report))
-    if notice.kind is Kind.VERDICT:
+    if notice.kind is Kind.REPORT_RESOLVED:
         report = nodes.get(notice.about)
         return isinstance(report, Report) and bool(report.closed_at)
     if notice.kind is Kind.UNPUBLISHED:
@@ -271,7 +271,7 @@ def _made(
     report = nodes.get(notice.about) if notice.kind in ABOUT_REPORTS else None
     found = report if isinstance(report, Report) else None
     target = known.get(found.target_id) if found else None
-    if target and target.member.suspended and notice.kind is Kind.VERDICT:
+    if target and target.member.suspended and notice.kind is Kind.REPORT_RESOLVED:
         target = Profile(Member(id=target.member.id, name=target.member.name))
     return Notification(assoc.time, notice, known[notice.actor_id], entry, found, target, _refused(nodes, notice))
 

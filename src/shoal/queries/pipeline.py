@@ -39,7 +39,7 @@ from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import MAX_TIME, Cursor, Reader, find_object
 from shoal.graph.schema import SHARED_BY
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Filtered, Row, SharedBy, Sight, Wanted, profiles, sight
+from shoal.queries.hydration import Entry, Filtered, Row, SharedBy, ViewerState, Wanted, profiles, viewer_state
 from shoal.queries.pagination import ENOUGH, RowReader, likely, read_items
 
 
@@ -52,7 +52,7 @@ class Page(NamedTuple):
 
 Skeleton = Callable[[Cursor], Awaitable[list[int]]]
 """Returns up to `cursor.limit` ids in the cursor's direction; fewer only at the end."""
-Keep = Callable[[Sight, Sequence[Row]], Awaitable[list[Row]]]
+Keep = Callable[[ViewerState, Sequence[Row]], Awaitable[list[Row]]]
 """The feed's own filter: returns the visible rows that belong to it."""
 
 
@@ -70,7 +70,7 @@ async def read_page(
 
     `unasked` pages exclude muted members. Raises `InvalidInput` for a limit below 1.
     """
-    seen = sight(reads.graph, viewer, unasked=unasked, lasting=reads.lasting)
+    seen = viewer_state(reads.graph, viewer, unasked=unasked, lasting=reads.lasting)
 
     async def sift(ids: Sequence[int]) -> list[Row]:
         rows = await seen.look(ids, wanted)
@@ -86,7 +86,7 @@ _MANY = 50
 _compiled: Recent[tuple[int, int], Compiled] = Recent(10_000)
 
 
-class Sieve:
+class ContentFilters:
     """The viewer's active filters, applied to the entries of a context.
 
     Entries carry the matches of every context, since clients of the Mastodon API select by the filter's `context` themselves.
@@ -135,27 +135,27 @@ class Sieve:
         return [entry for entry in marked if not any(match.filter.irreversible for match in entry.filtered)]
 
 
-NO_SIEVE = Sieve(0, ())
+NO_CONTENT_FILTERS = ContentFilters(0, ())
 """The filter of a viewer without filters."""
 
 
-async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext | None = None) -> Sieve:
+async def content_filters_of(graph: Reader, viewer: int | None, context: FilterContext | None = None) -> ContentFilters:
     """Return the viewer's active filters for this context. One read for viewers without filters, otherwise two."""
     if viewer is None:
-        return NO_SIEVE
+        return NO_CONTENT_FILTERS
     now = now_ms()
     owned = await filters_of(graph, viewer)
     for filter_ in owned:
         good_until(filter_.expires_at, now)
     active = [filter_ for filter_ in owned if not 0 < filter_.expires_at <= now]
-    return Sieve(viewer, active, context) if active else NO_SIEVE
+    return ContentFilters(viewer, active, context) if active else NO_CONTENT_FILTERS
 
 
 async def filtered(
     graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext | None = None
 ) -> list[Entry]:
     """Return the entries, each with the viewer's matching filters: all of them, and the ones for this context."""
-    return await (await sieve_of(graph, viewer, context)).marked(entries) if entries else []
+    return await (await content_filters_of(graph, viewer, context)).marked(entries) if entries else []
 
 
 def _pieces(entry: Entry) -> Iterable[str]:
@@ -185,7 +185,7 @@ NAMED = 3
 
 
 class Folds(NamedTuple):
-    seen: Sight
+    seen: ViewerState
     opened: Callable[[Cursor], RowReader[int, Row]]
     wanted: Callable[[], Awaitable[bool]]
     """Returns whether the viewer wants shares folded; called only if one might be."""
@@ -211,7 +211,7 @@ def folds_of(
     reads: Reads, viewer: int, skeleton: Skeleton, keep: Keep, *, direct: bool, tags: Collection[int] = ()
 ) -> Folds:
     """Return the folds of a timeline whose ids `skeleton` proposes and `keep` filters, with or without direct messages."""
-    seen = sight(reads.graph, viewer, lasting=reads.lasting)
+    seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
 
     async def sift(ids: Sequence[int]) -> list[Row]:
         rows = await keep(seen, await seen.look(ids))
@@ -239,7 +239,7 @@ class Folding:
         self._on: bool | None = None
         self._cursor = cursor
         self._own = folds.opened(cursor)
-        self._ahead: RowReader[int, Row] | None = self._own
+        self._prefetched: RowReader[int, Row] | None = self._own
         # On the newest page, nothing above is unknown.
         self._newest = self._down and cursor.before == MAX_TIME
         self._behind: RowReader[int, Row] | None = None
@@ -319,7 +319,7 @@ class Folding:
         below, above = _places(rows, repeats, first), _places(rows, stands_for, first)
         down, up = (below, above) if self._down else (above, below)
         if down:
-            await self._read_ahead(down[-1] + 1 + REACH)
+            await self._prefetch(down[-1] + 1 + REACH)
         if up:
             await self._read_behind(REACH - up[0])
         several = _several(chain(self._earlier, self._rows))
@@ -335,15 +335,15 @@ class Folding:
         counts = await self._folds.spread(rows) if rows else {}
         return [row for row in rows if counts.get(row[1].id, 0) > (row[2] is not None)]
 
-    async def _read_ahead(self, size: int) -> None:
-        while len(self._rows) < size and self._ahead is not None:
-            more = await self._ahead.take(max(size - len(self._rows), REACH // 2))
+    async def _prefetch(self, size: int) -> None:
+        while len(self._rows) < size and self._prefetched is not None:
+            more = await self._prefetched.take(max(size - len(self._rows), REACH // 2))
             self._rows += more
-            if self._ahead is self._own:
+            if self._prefetched is self._own:
                 self._page_rows = len(self._rows)
             if not more:
-                own = self._ahead is self._own
-                self._ahead = self._folds.opened(_behind_the_end(self._cursor)) if own else None
+                own = self._prefetched is self._own
+                self._prefetched = self._folds.opened(_behind_the_end(self._cursor)) if own else None
 
     async def _read_behind(self, size: int) -> None:
         if self._newest or len(self._earlier) >= size:
@@ -398,13 +398,13 @@ def _before_the_start(cursor: Cursor) -> Cursor:
     return Cursor(after=cursor.before - 1, oldest_first=True)
 
 
-async def read_folded(folds: Folds, cursor: Cursor, sieve: Sieve, *, thorough: bool = False) -> Page:
+async def read_folded(folds: Folds, cursor: Cursor, content_filters: ContentFilters, *, thorough: bool = False) -> Page:
     """Return a page of a timeline with folded shares, after the viewer's filters."""
     folding = Folding(folds, cursor, thorough=thorough)
 
     async def show(rows: Sequence[Row]) -> list[Entry]:
         found = await folds.seen.entries(rows)
-        return await sieve.admitted(await _with_sharers(folds.seen, found, folding.shared_by))
+        return await content_filters.admitted(await _with_sharers(folds.seen, found, folding.shared_by))
 
     return Page(*await read_items(cursor, folding, show, attrgetter("id")))
 
@@ -427,7 +427,7 @@ def _repeated(row: Row, there: Mapping[int, Row]) -> bool:
     return any(there[id_][1].id == row[1].id for id_ in below)
 
 
-async def _with_sharers(seen: Sight, entries: list[Entry], shared_by: Mapping[int, Sequence[int]]) -> list[Entry]:
+async def _with_sharers(seen: ViewerState, entries: list[Entry], shared_by: Mapping[int, Sequence[int]]) -> list[Entry]:
     """Return the entries, each with its other sharers; one read if there are any."""
     named = {id_ for entry in entries for id_ in shared_by.get(entry.id, ())[:NAMED]}
     if not named:

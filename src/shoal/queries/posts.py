@@ -19,7 +19,7 @@ from shoal.graph.access import access_post, objects_of
 from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.schema import PINS, POSTED, REVISED, SCHEDULES, AssocType
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Row, Sight, hydrate, sight
+from shoal.queries.hydration import Entry, Row, ViewerState, hydrate, viewer_state
 from shoal.queries.pagination import RowReader, check_limit, objects_page, read_items, stored, unsifted
 from shoal.queries.pipeline import Page, read_page
 
@@ -62,7 +62,7 @@ async def authored_page(
     async def skeleton(at: Cursor) -> list[int]:
         return [entry.time for entry in await reads.graph.assoc_range(member, POSTED, at)]
 
-    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+    async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
         # The shared post is by another author, whom the viewer mutes.
         return [row for row in rows if row[1].author_id == member or not seen.stands[row[1].author_id].muting]
 
@@ -92,7 +92,7 @@ async def pinned(
     The cursor's limit is not applied: a member has only a few pins.
     """
     pins = await reads.graph.assoc_range(member, PINS, Cursor(limit=_MOST))
-    seen = sight(reads.graph, viewer, unasked=False)
+    seen = viewer_state(reads.graph, viewer, unasked=False)
     ids = [pin.id2 for pin in pins if cursor.after < pin.id2 < cursor.before]
     return await seen.entries(await seen.look(ids, query.admits))
 

@@ -17,7 +17,7 @@ from shoal.core.visibility import may_list_publicly
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import CELL_OF, PUBLIC_LISTS, PUBLISHED, TAG_OF, cell_id, tag_id
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Row, Sight
+from shoal.queries.hydration import Row, ViewerState
 from shoal.queries.pagination import Sources, pull
 from shoal.queries.pipeline import Page, read_page
 
@@ -30,12 +30,12 @@ async def public_page(reads: Reads, viewer: int | None, cursor: Cursor, *, only_
     return await read_page(reads, viewer, cursor, skeleton, _listed, wanted=wanted)
 
 
-async def _listed(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+async def _listed(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if listed_publicly(seen, row[1])]
 
 
-def listed_publicly(seen: Sight, post: Post) -> bool:
-    """Return whether a post read by `Sight.look` may appear in public timelines for the viewer."""
+def listed_publicly(seen: ViewerState, post: Post) -> bool:
+    """Return whether a post read by `ViewerState.look` may appear in public timelines for the viewer."""
     author = post.author_id
     return may_list_publicly(seen.viewer, post, seen.members[author], seen.stands[author])
 

@@ -22,10 +22,10 @@ from shoal.graph.access import members_by_id, objects_of, relations
 from shoal.graph.contract import Cursor, find_object
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, user_name_key
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Profile, Row, Sight, profiles
+from shoal.queries.hydration import Entry, Profile, Row, ViewerState, profiles
 from shoal.queries.pipeline import Page, read_page
 from shoal.search.contract import Ask, PostRow, by, fits, says
-from shoal.search.indexing import beside, is_listed, name_words, note_words, post_row, whole_row
+from shoal.search.indexing import is_listed, name_words, note_words, post_row, related_ids, whole_row
 from shoal.search.query import read_question
 
 MOST = 400
@@ -35,7 +35,7 @@ _CANDIDATES = 200
 _OWN = 20
 """Own posts that are found without the index."""
 _FOLLOWED = 10_000
-_NAMED, _CALLED, _NOTED = range(3)
+_NAMED, _CALLED, _BIO = range(3)
 
 
 class _Asked(NamedTuple):
@@ -117,8 +117,8 @@ def _rank(
     words = name_words(member)
     if all(says(words, clause) for clause in clauses):
         return _NAMED if member.name.startswith(fold(text.strip())) else _CALLED
-    noted = note_words(member)
-    return _NOTED if all(says(noted, clause._replace(open=False)) for clause in clauses) else None
+    bio = note_words(member)
+    return _BIO if all(says(bio, clause._replace(open=False)) for clause in clauses) else None
 
 
 async def posts(
@@ -138,7 +138,7 @@ async def posts(
         fresh = [id_ for id_ in own if at.after < id_ < at.before]
         return sorted({*found, *fresh}, reverse=True)[: at.limit]
 
-    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+    async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
         return [row for row in rows if _still_fits(asked, seen, row[1])]
 
     wanted = cursor._replace(limit=cursor.limit + offset, oldest_first=False)
@@ -173,7 +173,7 @@ async def _id_of(reads: Reads, viewer: int, name: str) -> int | None:
     return member.id if member else None
 
 
-def _still_fits(asked: _Asked, seen: Sight, post: Post) -> bool:
+def _still_fits(asked: _Asked, seen: ViewerState, post: Post) -> bool:
     author = seen.members[post.author_id]
     hushed = is_hushed(seen.viewer, post, author, seen.stands[author.id])
     return not hushed and asked.fits(post, post_row(post, seen.poll(post), seen.media(post)), shy=not author.indexable)
@@ -182,7 +182,7 @@ def _still_fits(asked: _Asked, seen: Sight, post: Post) -> bool:
 async def _own_that_fit(reads: Reads, viewer: int, asked: _Asked) -> list[int]:
     """Return the viewer's own newest posts that match; two reads, and one more with polls or media."""
     newest = await own_newest(reads, viewer)
-    ids = dict.fromkeys(id_ for post in newest for id_ in beside(post))
+    ids = dict.fromkeys(id_ for post in newest for id_ in related_ids(post))
     nodes = await reads.graph.obj_get(list(ids)) if ids else {}
     return [post.id for post in newest if asked.fits(post, whole_row(post, nodes), shy=False)]
 

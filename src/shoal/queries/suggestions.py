@@ -36,7 +36,7 @@ from shoal.graph.access import members_by_id
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.members import Tastes, tastes_of
+from shoal.graph.payloads.members import Personalization, personalization_of
 from shoal.graph.schema import (
     BLOCKED_BY,
     BLOCKS,
@@ -53,8 +53,8 @@ from shoal.graph.schema import (
 from shoal.queries import public_timelines
 from shoal.queries.context import Reads, Suggested
 from shoal.queries.foryou.interests import interests_of, wished
-from shoal.queries.hydration import Entry, Profile, Row, profiles, sight
-from shoal.queries.pipeline import sieve_of
+from shoal.queries.hydration import Entry, Profile, Row, profiles, viewer_state
+from shoal.queries.pipeline import content_filters_of
 from shoal.queries.public_timelines import listed_publicly
 from shoal.queries.tags import has_media, is_presentable
 from shoal.search.indexing import is_listed
@@ -106,16 +106,16 @@ def is_known(stands: Stands, id_: int) -> bool:
     return any(id_ in stands[atype] for atype in KNOWN)
 
 
-async def likely(reads: Reads, viewer: int, tastes: Tastes) -> Suggested:
+async def likely(reads: Reads, viewer: int, personalization: Personalization) -> Suggested:
     """Return the 200 best suggestions, considering the viewer's feedback, without known and unwanted members.
 
     At most 22 reads, including the viewer's interests.
     """
     popular = await most_followed(reads)
-    if tastes.off:
+    if personalization.off:
         # Ranking is off for this member: use only facts that do not depend on the viewer.
         return await _best(reads, viewer, popular, _Found())
-    interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
+    interests = await wished(reads, await interests_of(reads, viewer), personalization.feedback)
     found = await _found(reads, viewer, interests)
     return await _best(reads, viewer, [*_proposed(interests, found), *popular], found)
 
@@ -148,7 +148,7 @@ async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
         interests.likes,
         {tag: interests.tags[tag] for tag in tags},
     )
-    seen = sight(reads.graph, viewer)
+    seen = viewer_state(reads.graph, viewer)
     rows = await seen.look(list(dict.fromkeys([*(row.id2 for rows in tagged.values() for row in rows), *around])))
     for _, post, _ in rows:
         if not listed_publicly(seen, post) or not seen.members[post.author_id].rankable:
@@ -303,12 +303,12 @@ def _reasons(held: Suggested, at: int, contributed: Column, names: Mapping[int, 
 
 async def _suggested(reads: Reads, viewer: int) -> Suggested:
     now = reads.tags.clock()
-    tastes = await tastes_of(reads.graph, viewer)
+    personalization = await personalization_of(reads.graph, viewer)
     # Changed interests take effect immediately.
-    key = viewer, tastes.taste.version if tastes.taste is not None else 0
+    key = viewer, personalization.feed_preferences.version if personalization.feed_preferences is not None else 0
     held = reads.suggested.get(key, now)
     if held is None:
-        held = await likely(reads, viewer, tastes)
+        held = await likely(reads, viewer, personalization)
         reads.suggested.put(key, held, now)
     return held
 
@@ -324,14 +324,14 @@ async def portfolios(reads: Reads, viewer: int, member_ids: Sequence[int], each:
     """
     with one_request():
         lists = await reads.graph.assoc_ranges(list(member_ids), POSTED, Cursor(limit=_LOOKED_AT)) if member_ids else {}
-        seen = sight(reads.graph, viewer, lasting=reads.lasting)
+        seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
         ids = [entry.id2 for rows in lists.values() for entry in rows]
         looked = await seen.look(ids, lambda row: row[2] is None and has_media(row))
         rows = [row for row in looked if is_presentable(seen, row[1])]
         if not rows:
             return {}
-        sieve = await sieve_of(reads.graph, viewer, FilterContext.PUBLIC)
-        admitted = await sieve.admitted(await seen.entries(_first(rows, each)))
+        content_filters = await content_filters_of(reads.graph, viewer, FilterContext.PUBLIC)
+        admitted = await content_filters.admitted(await seen.entries(_first(rows, each)))
         found: dict[int, list[Entry]] = {}
         for entry in admitted:
             if not entry.filtered:

@@ -21,12 +21,12 @@ from shoal.graph.access import members_by_id
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
-from shoal.graph.payloads.members import tastes_of
+from shoal.graph.payloads.members import personalization_of
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, POSTED, TAG_OF, tag_id
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Row, Sight, sight
+from shoal.queries.hydration import Entry, Row, ViewerState, viewer_state
 from shoal.queries.pagination import entries_page
-from shoal.queries.pipeline import sieve_of
+from shoal.queries.pipeline import content_filters_of
 from shoal.tagcloud.cloud import RelatedTag, Word, check_words, likeness
 
 _FEATURED = 100
@@ -222,7 +222,7 @@ async def offers(reads: Reads, viewer: int, limit: int = 40) -> list[TagOffer]:
     """
     check_words(limit)
     with one_request():
-        picked = (await tastes_of(reads.graph, viewer)).wishes.picked
+        picked = (await personalization_of(reads.graph, viewer)).feedback.picked
         uses = await _uses(reads, picked)
         words = [*(await reads.tags.cloud("week")).words, *(await reads.tags.cloud("all")).words]
         words.sort(key=lambda word: (-word.reasons.members, -word.uses))
@@ -252,7 +252,7 @@ def _first(words: Sequence[Word], limit: int, picked: dict[str, int]) -> dict[st
 async def _examples(reads: Reads, viewer: int, names: Sequence[str]) -> dict[str, Entry]:
     tags = {tag_id(name): name for name in names}
     lists = await reads.graph.assoc_ranges(list(tags), TAG_OF, Cursor(limit=_LOOKED_AT)) if tags else {}
-    seen = sight(reads.graph, viewer, lasting=reads.lasting)
+    seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
     ids = dict.fromkeys(row.id2 for rows in lists.values() for row in rows)
     rows = {row[0]: row for row in await seen.look(list(ids), has_media) if is_presentable(seen, row[1])}
     chosen: dict[str, Row] = {}
@@ -262,8 +262,8 @@ async def _examples(reads: Reads, viewer: int, names: Sequence[str]) -> dict[str
             chosen[name] = row
     if not chosen:
         return {}
-    sieve = await sieve_of(reads.graph, viewer, FilterContext.PUBLIC)
-    admitted = await sieve.admitted(await seen.entries(list(chosen.values())))
+    content_filters = await content_filters_of(reads.graph, viewer, FilterContext.PUBLIC)
+    admitted = await content_filters.admitted(await seen.entries(list(chosen.values())))
     entries = {entry.id: entry for entry in admitted if not entry.filtered}
     return {name: entries[row[0]] for name, row in chosen.items() if row[0] in entries}
 
@@ -272,7 +272,7 @@ def has_media(row: Row) -> bool:
     return bool(row[1].media)
 
 
-def is_presentable(seen: Sight, post: Post) -> bool:
+def is_presentable(seen: ViewerState, post: Post) -> bool:
     """Return whether a post may represent a tag or its author: a public post with a picture, by a discoverable author."""
     author = seen.members[post.author_id]
     pictures = [one for one in seen.media(post) if one.kind is MediaKind.IMAGE and one.state is MediaState.READY]

@@ -15,7 +15,7 @@ from shoal.core.model import Post
 from shoal.graph.access import access_post
 from shoal.graph.contract import Cursor, find_object
 from shoal.graph.payloads.posts import ThreadPlace, placed
-from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD
+from shoal.graph.schema import COMMENTED_BY, RESTRICTED_COMMENTED_BY, THREAD
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, hydrate
 from shoal.queries.pipeline import Page, read_page
@@ -24,7 +24,7 @@ MOST = 20_000
 """Newest comments of a thread from which a page is selected."""
 _MISFITS = 100
 """Number of candidates that may fail to fit with their ancestors before the selection stops."""
-_LISTS = (COMMENTED_BY, COMMENTED_ASIDE_BY)
+_LISTS = (COMMENTED_BY, RESTRICTED_COMMENTED_BY)
 
 
 class Thread(NamedTuple):

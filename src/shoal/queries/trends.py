@@ -194,7 +194,7 @@ async def weights(reads: Reads, *, outdated: bool = False) -> Mapping[int, float
     return (await _remembered(reads, outdated=outdated)).weights
 
 
-async def judged(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
+async def reviewed(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
     """Return trending posts for moderators, including those excluded from trends, at the positions that they would have."""
     found = [popular.id for popular in (await _remembered(reads)).posts]
     return await hydrate(reads.graph, None, found[offset : offset + limit])

@@ -40,13 +40,13 @@ def written_in(language: str) -> str:
     return f":in:{main}" if main.isascii() and main.isalpha() else ""
 
 
-def beside(post: Post) -> tuple[int, ...]:
+def related_ids(post: Post) -> tuple[int, ...]:
     """Return the ids of objects whose words belong to a post: its poll and its media."""
     return (post.poll_id, *post.media) if post.poll_id else post.media
 
 
 def whole_row(post: Post, nodes: Mapping[int, Node]) -> PostRow:
-    """Return the row of a post, with the poll and the media (see `beside`) taken from `nodes`."""
+    """Return the row of a post, with the poll and the media (see `related_ids`) taken from `nodes`."""
     poll = nodes.get(post.poll_id)
     media = [node for id_ in post.media if isinstance(node := nodes.get(id_), Media)]
     return post_row(post, poll if isinstance(poll, Poll) else None, media)
@@ -239,17 +239,17 @@ class Filler:
 
 async def rows_of(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, PostRow | MemberRow]:
     """Return the rows of these objects; one read, if posts among them have polls or media."""
-    known = {**nodes, **await _beside(graph, nodes)}
+    known = {**nodes, **await _related_nodes(graph, nodes)}
     return {id_: row for id_ in nodes if (row := _row(known, id_)) is not None}
 
 
 async def _nodes(graph: Reader, ids: Collection[int]) -> dict[int, AnyNode]:
     nodes = await graph.obj_get(list(ids))
-    return {**nodes, **await _beside(graph, nodes)}
+    return {**nodes, **await _related_nodes(graph, nodes)}
 
 
-async def _beside(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, AnyNode]:
-    ids = dict.fromkeys(id_ for node in nodes.values() if isinstance(node, Post) for id_ in beside(node))
+async def _related_nodes(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, AnyNode]:
+    ids = dict.fromkeys(id_ for node in nodes.values() if isinstance(node, Post) for id_ in related_ids(node))
     return await graph.obj_get(list(ids)) if ids else {}
 
 
@@ -273,7 +273,7 @@ def _versions(nodes: Mapping[int, AnyNode], id_: int) -> tuple[int, ...]:
     node = nodes.get(id_)
     if node is None:
         return ()
-    parts = beside(node) if isinstance(node, Post) else ()
+    parts = related_ids(node) if isinstance(node, Post) else ()
     return (node.version, *[part.version for id_ in parts if (part := nodes.get(id_)) is not None])
 
 

@@ -88,13 +88,13 @@ class PostgresIndex(DerivedStore):
     async def members(
         self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None
     ) -> list[int]:
-        named, noted = _all(clauses), _all(clause._replace(open=False) for clause in clauses)
+        named, bio_clauses = _all(clauses), _all(clause._replace(open=False) for clause in clauses)
         beyond = name + _LAST_CHARACTER
         found: list[int] = []
         for match, values in (
             (sql.BEGINNING, (named, name, beyond)),
             (sql.OTHERWISE, (named, name, beyond)),
-            (sql.IN_NOTE, (noted, named, "")),
+            (sql.IN_NOTE, (bio_clauses, named, "")),
         ):
             left = limit - len(found)
             if left and among is None:

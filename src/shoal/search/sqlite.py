@@ -70,23 +70,23 @@ class _Candidates(NamedTuple):
 def found_members(read: sqlite3.Connection, question: MemberQuestion) -> list[int]:
     """Return the result of `SearchIndex.members`."""
     closed = tuple(clause._replace(open=False) for clause in question.clauses)
-    noted = question._replace(clauses=closed, name="")
+    bio_clauses = question._replace(clauses=closed, name="")
     if question.among is None:
-        return _found(read, question, noted)
+        return _found(read, question, bio_clauses)
     found = dict.fromkeys(_among(read, _NAMES, question, question.among))
     if len(found) < question.limit:
-        found |= dict.fromkeys(_among(read, _NOTES, noted, question.among))
+        found |= dict.fromkeys(_among(read, _NOTES, bio_clauses, question.among))
     return list(found)[: question.limit]
 
 
-def _found(read: sqlite3.Connection, question: MemberQuestion, noted: MemberQuestion) -> list[int]:
+def _found(read: sqlite3.Connection, question: MemberQuestion, bio_clauses: MemberQuestion) -> list[int]:
     named = _candidates(read, _NAMES, question.clauses)
     found = _ranked(read, named.ids, question)
     if len(found) < question.limit:
-        ids = [id_ for id_ in _candidates(read, _NOTES, noted.clauses).ids if id_ not in named.ids]
+        ids = [id_ for id_ in _candidates(read, _NOTES, bio_clauses.clauses).ids if id_ not in named.ids]
         if not named.whole:
             ids = [row.id for row in _rows(read, ids) if not _have(row.words, question.clauses)]
-        found += _ranked(read, ids, noted._replace(limit=question.limit - len(found)))
+        found += _ranked(read, ids, bio_clauses._replace(limit=question.limit - len(found)))
     return found
 
 

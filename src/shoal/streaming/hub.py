@@ -228,7 +228,7 @@ def _discard(among: dict[int, set[Connection]], key: int, connection: Connection
 
 _log = logging.getLogger(__name__)
 
-_REST_SECONDS = 0.5
+_BACKOFF_SECONDS = 0.5
 _AT_ONCE = 16
 
 
@@ -311,10 +311,10 @@ class Hub:
                 if not away:
                     _log.warning("live updates wait: %s", error)
                 away = True
-                await asyncio.sleep(_REST_SECONDS)
+                await asyncio.sleep(_BACKOFF_SECONDS)
             except Exception:  # noqa: BLE001  # viewers wait for what comes after it
                 _log.exception("the channel could not be followed")
-                await asyncio.sleep(_REST_SECONDS)
+                await asyncio.sleep(_BACKOFF_SECONDS)
 
     async def _listen(self) -> None:
         """Continue at the last position; or start before the end, to have updates for viewers who reconnect."""
@@ -379,7 +379,7 @@ class Hub:
             await self._load(connection, sources)
         except Exception:  # noqa: BLE001  # the graph may be away: they are read when it is back
             self._outage.warning("what a viewer follows cannot be read now", exc_info=True)
-            await asyncio.sleep(_REST_SECONDS)
+            await asyncio.sleep(_BACKOFF_SECONDS)
             if not connection.ended:
                 self._outdate(connection, sources)
 

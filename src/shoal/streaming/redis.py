@@ -26,7 +26,7 @@ _KEY = keys_of("l", _AT).tobytes()
 _PAGE = 500
 _BLOCK_SECONDS = 2.0
 """A follower polls after this time: a server that was cut off, or emptied, does not wake it."""
-_REST_SECONDS = 0.5
+_BACKOFF_SECONDS = 0.5
 _POSITION = re.compile(r"(\d{1,19})-(\d{1,15})", re.ASCII)
 
 _LOG = r"""
@@ -159,7 +159,7 @@ class RedisChannel:
             await line.ask("XREAD", "BLOCK", milliseconds, "COUNT", 1, "STREAMS", _KEY, after)
         except Unavailable:
             # The next read finds the log, possibly on another server, or raises `Unavailable`.
-            await asyncio.sleep(_REST_SECONDS)
+            await asyncio.sleep(_BACKOFF_SECONDS)
 
     async def _run(self, script: Script, *arguments: bytes | str | int) -> Any:
         words = [word.encode() if isinstance(word, str) else word for word in arguments]

@@ -35,7 +35,7 @@ _MOST_FORMS = 16
 TagDay = tuple[int, int]
 
 
-class TagTally:
+class TagDelta:
     """Differences that uses make to one tag. Days before the horizon are not counted separately."""
 
     __slots__ = ("days", "forms", "heats", "n", "name")
@@ -48,16 +48,16 @@ class TagTally:
         self.days: dict[int, int] = {}
 
 
-class Tally(NamedTuple):
+class TagDeltas(NamedTuple):
     """Differences that uses make: by tag id, and by tag, day and member."""
 
-    tags: dict[int, TagTally]
+    tags: dict[int, TagDelta]
     authors: dict[AuthorKey, int]
 
 
-def tally(uses: Iterable[Use], horizon: int) -> Tally:
+def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
     """Add up uses. `horizon` is the first day (since 1970-01-01 UTC) whose authors are kept."""
-    by_name: dict[str, tuple[int, TagTally]] = {}
+    by_name: dict[str, tuple[int, TagDelta]] = {}
     authors: dict[AuthorKey, int] = {}
     for use in uses:
         day, author = use.day, use.author_id
@@ -66,7 +66,7 @@ def tally(uses: Iterable[Use], horizon: int) -> Tally:
         for name, form, by in use.changes:
             known = by_name.get(name)
             if known is None:
-                known = by_name[name] = (tag_id(name), TagTally(name))
+                known = by_name[name] = (tag_id(name), TagDelta(name))
             id_, tag = known
             tag.n += by
             tag.forms[form] = tag.forms.get(form, 0) + by
@@ -81,20 +81,20 @@ def tally(uses: Iterable[Use], horizon: int) -> Tally:
                 tag.days[day] = tag.days.get(day, 0) + by
                 key = (id_, day, author)
                 authors[key] = authors.get(key, 0) + by
-    return Tally(dict(by_name.values()), authors)
+    return TagDeltas(dict(by_name.values()), authors)
 
 
-def shrinking(found: Tally) -> set[TagDay]:
+def shrinking(found: TagDeltas) -> set[TagDay]:
     """Return the days on which a member's uses decreased, so that the most active member must be determined again."""
     return {(tag, day) for (tag, day, _), by in found.authors.items() if by < 0}
 
 
-def authors_after(found: Tally, before: Mapping[AuthorKey, int]) -> dict[AuthorKey, int]:
+def authors_after(found: TagDeltas, before: Mapping[AuthorKey, int]) -> dict[AuthorKey, int]:
     return {key: before.get(key, 0) + by for key, by in found.authors.items() if by}
 
 
 def rows_after(
-    found: Tally,
+    found: TagDeltas,
     rows: Mapping[int, TagRow],
     before: Mapping[AuthorKey, int],
     after: Mapping[AuthorKey, int],
@@ -119,7 +119,7 @@ def rows_after(
         if key not in after and n > loudest.get(key[:2], 0):
             loudest[key[:2]] = n
 
-    def moved(id_: int, tag: TagTally, row: TagRow) -> dict[int, Day]:
+    def moved(id_: int, tag: TagDelta, row: TagRow) -> dict[int, Day]:
         days = {day: held for day, held in row.days.items() if day >= horizon}
         for day, by in tag.days.items():
             held = days.pop(day, _QUIET)
@@ -226,7 +226,7 @@ class Merger:
         now = self._clock()
         fresh = await self._fresh(head.version, increments)
         horizon = now // DAY_MS - clouds.DAYS
-        found = tally(fresh, horizon)
+        found = tag_deltas(fresh, horizon)
         rows, authors = await self._counted(found, horizon)
         rows |= {row.id: row for row in amendment.rows}
         authors |= amendment.authors
@@ -281,7 +281,7 @@ class Merger:
             self._marks[use.bucket].add(use.mark)
         self._marked_to = version
 
-    async def _counted(self, found: Tally, horizon: int) -> tuple[dict[int, TagRow], dict[AuthorKey, int]]:
+    async def _counted(self, found: TagDeltas, horizon: int) -> tuple[dict[int, TagRow], dict[AuthorKey, int]]:
         if not found.tags:
             return {}, {}
         before = await self._store.tags(found.tags)

@@ -193,14 +193,14 @@ class CollectorReport(msgspec.Struct, array_like=True):
 class RabbitTransport:
     """See `contract.Transport`. A process that is not `collecting` can send and count, but receives nothing.
 
-    `prefetch` limits unacknowledged increments of a queue. `turn_seconds` is how often a collector checks whether it is first on
+    `prefetch` limits unacknowledged increments of a queue. `check_seconds` is how often a collector checks whether it is first on
     too many queues.
     """
 
-    def __init__(self, url: str, namespace: str, *, collecting: bool, prefetch: int, turn_seconds: float) -> None:
+    def __init__(self, url: str, namespace: str, *, collecting: bool, prefetch: int, check_seconds: float) -> None:
         self._names = QueueNames(namespace)
         self._prefetch = prefetch
-        self._turn_seconds = turn_seconds
+        self._check_seconds = check_seconds
         self._deliveries: Deliveries = Deliveries()
         self._places: list[QueuePlace] = []
         self._came = asyncio.Event()
@@ -215,13 +215,13 @@ class RabbitTransport:
 
     @classmethod
     async def open(
-        cls, url: str, namespace: str = "shoal", *, collecting: bool, prefetch: int = 1_000, turn_seconds: float = 1.0
+        cls, url: str, namespace: str = "shoal", *, collecting: bool, prefetch: int = 1_000, check_seconds: float = 1.0
     ) -> RabbitTransport:
         """Connect, or start trying in the background.
 
         Raises `InvalidInput` for an invalid URL, `MisconfiguredEngine` if the broker refuses us.
         """
-        transport = cls(url, namespace, collecting=collecting, prefetch=prefetch, turn_seconds=turn_seconds)
+        transport = cls(url, namespace, collecting=collecting, prefetch=prefetch, check_seconds=check_seconds)
         try:
             await transport._putting.open()
             if transport._taking is not None:
@@ -291,11 +291,11 @@ class RabbitTransport:
         return CollectorReport({place.queue: n for place, n in held.items()}, self._deliveries.taken)
 
     async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
-        counting, asking = await connection.channel(), await connection.channel(publisher_confirms=False)
+        counting, request_channel = await connection.channel(), await connection.channel(publisher_confirms=False)
         await self._names.declare(counting)
-        await self._roll_call.prepare(asking)
+        await self._roll_call.prepare(request_channel)
         self._counting = counting
-        return counting, asking
+        return counting, request_channel
 
     async def _prepare_taking(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         self._places = [
@@ -330,7 +330,7 @@ class RabbitTransport:
 
     async def _balance(self) -> None:
         while self._taking is not None:
-            await asyncio.sleep(self._turn_seconds)
+            await asyncio.sleep(self._check_seconds)
             if self._taking.up:
                 try:
                     await self._taking.ask(self._give_up_surplus())

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import now_ms
 from shoal.core.text import check_tag
-from shoal.graph.cache.dependencies import compared, good_until, not_noted
+from shoal.graph.cache.dependencies import compared, do_not_cache, good_until
 from shoal.graph.schema import tag_id
 from shoal.tagcloud import rules as ruling
 from shoal.tagcloud.cloud import (
@@ -186,7 +186,7 @@ class TagCloud:
 
     async def _latest(self) -> _Held:
         # The cloud has no version token in the graph.
-        not_noted()
+        do_not_cache()
         if (held := self._fresh()) is not None:
             return held
         async with self._looking:

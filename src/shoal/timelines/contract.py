@@ -13,7 +13,7 @@ For example, in memory, member 7's timeline holds three entries:
 4. A new follow merges 65, complete above 58. Of 60, 65, 70 and 80 only three fit: 60 is removed, and the floor is 60.
 5. A reader of five entries gets 80, 70 and 65 from the timeline, and pulls the other two from 60 downwards.
 
-Members are addressed by *slots* (in code: seats), packed integers that only the store interprets, for writes to many members at
+Members are addressed by *slots*, packed integers that only the store interprets, for writes to many members at
 once. A store may drop any timeline at any time. A store that several processes share raises `Unavailable` when it cannot be
 reached.
 
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from shoal.graph.contract import Cursor
 
-Seats = NDArray[np.signedinteger[Any]]
+Slots = NDArray[np.signedinteger[Any]]
 Ids = NDArray[np.int64]
 
 
@@ -49,9 +49,9 @@ class Timelines(Protocol):
     def length(self) -> int: ...
 
     @property
-    def seat_type(self) -> type[np.signedinteger[Any]]: ...
+    def slot_type(self) -> type[np.signedinteger[Any]]: ...
 
-    def seats(self, members: Sequence[int]) -> Seats:
+    def slots(self, members: Sequence[int]) -> Slots:
         """Return the slots of the members that may be warm, unordered."""
         ...
 
@@ -63,11 +63,11 @@ class Timelines(Protocol):
         """Do `union`, and make the timeline readable."""
         ...
 
-    async def push(self, entry: int, seats: Seats) -> int:
+    async def push(self, entry: int, slots: Slots) -> int:
         """Add an entry to many timelines; return how many were written (timelines whose floor is above it are skipped)."""
         ...
 
-    async def remove(self, entry: int, seats: Seats) -> None: ...
+    async def remove(self, entry: int, slots: Slots) -> None: ...
 
     async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
         """Merge entries that are complete above `floor`. The timeline's floor rises to it, or higher if not all entries fit."""
@@ -135,7 +135,7 @@ class MemoryReadings:
 
 
 @dataclass(slots=True)
-class PushTally:
+class PushCounter:
     """Counters of this process since its start."""
 
     pushed: int = 0

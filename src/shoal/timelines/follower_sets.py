@@ -12,20 +12,20 @@ from collections import OrderedDict
 
 import numpy as np
 
-from shoal.timelines.contract import Seats
+from shoal.timelines.contract import Slots
 
 _SERIAL_BITS = 20
 
 
-class Audience:
+class FollowerSet:
     """The slots of a source: a growing array without order."""
 
-    __slots__ = ("_count", "_seats", "complete", "serial", "touched")
+    __slots__ = ("_count", "_slots", "complete", "serial", "touched")
 
     def __init__(self, serial: int) -> None:
         self.serial = serial
         """Identifies this reading of the set (20 bits, with a random start)."""
-        self._seats = np.empty(4, np.int32)
+        self._slots = np.empty(4, np.int32)
         self._count = 0
         self.complete = False
         self.touched: set[int] = set()
@@ -34,7 +34,7 @@ class Audience:
     def __len__(self) -> int:
         return self._count
 
-    def seats(self, first: int, last: int) -> Seats:
+    def slots(self, first: int, last: int) -> Slots:
         """Return a range of the slots, as a view that is valid until the next change.
 
         Process a set in pages from its end to its start: then a slot that replaces a removed one (`discard`) has been processed
@@ -44,30 +44,30 @@ class Audience:
         14, the last, takes its place; and 15 joins at the end: 10, 14, 12, 13, 15. The next page ends where the first began: it
         is 14 and 12, and the last page is 10. All who stayed are reached; 14 twice, which does no harm.
         """
-        return self._seats[first:last]
+        return self._slots[first:last]
 
-    def extend(self, seats: Seats) -> None:
+    def extend(self, slots: Slots) -> None:
         """Add slots that are not in the set yet."""
-        needed = self._count + len(seats)
-        if needed > len(self._seats):
-            grown = np.empty(max(needed, 2 * len(self._seats)), np.int32)
-            grown[: self._count] = self._seats[: self._count]
-            self._seats = grown
-        self._seats[self._count : needed] = seats
+        needed = self._count + len(slots)
+        if needed > len(self._slots):
+            grown = np.empty(max(needed, 2 * len(self._slots)), np.int32)
+            grown[: self._count] = self._slots[: self._count]
+            self._slots = grown
+        self._slots[self._count : needed] = slots
         self._count = needed
 
-    def add(self, seat: int) -> None:
-        if not (self._seats[: self._count] == seat).any():
-            self.extend(np.array([seat], np.int32))
+    def add(self, slot: int) -> None:
+        if not (self._slots[: self._count] == slot).any():
+            self.extend(np.array([slot], np.int32))
 
-    def discard(self, seat: int) -> None:
+    def discard(self, slot: int) -> None:
         """Remove one slot; the last takes its place."""
-        for at in np.nonzero(self._seats[: self._count] == seat)[0]:
+        for at in np.nonzero(self._slots[: self._count] == slot)[0]:
             self._count -= 1
-            self._seats[at] = self._seats[self._count]
+            self._slots[at] = self._slots[self._count]
 
 
-class Audiences:
+class FollowerSetCache:
     """Follower sets of the most recent sources: up to `budget` slots (4 bytes each) and `sources` (400 bytes each)."""
 
     def __init__(self, budget: int = 64_000_000, sources: int = 500_000) -> None:
@@ -75,54 +75,54 @@ class Audiences:
         self._sources = sources
         self._held = 0
         self._serials = itertools.count(secrets.randbits(_SERIAL_BITS))
-        self._by_source: OrderedDict[int, Audience] = OrderedDict()
+        self._by_source: OrderedDict[int, FollowerSet] = OrderedDict()
 
-    def get(self, source: int) -> Audience | None:
+    def get(self, source: int) -> FollowerSet | None:
         """Return the follower set of a source, if it is complete."""
-        audience = self._by_source.get(source)
-        if audience is None or not audience.complete:
+        follower_set = self._by_source.get(source)
+        if follower_set is None or not follower_set.complete:
             return None
         self._by_source.move_to_end(source)
-        return audience
+        return follower_set
 
-    def begin(self, source: int) -> Audience:
-        audience = self._by_source[source] = Audience(next(self._serials) % (1 << _SERIAL_BITS))
-        return audience
+    def begin(self, source: int) -> FollowerSet:
+        follower_set = self._by_source[source] = FollowerSet(next(self._serials) % (1 << _SERIAL_BITS))
+        return follower_set
 
-    def finish(self, source: int, audience: Audience) -> None:
+    def finish(self, source: int, follower_set: FollowerSet) -> None:
         """Mark a set as complete, unless it was dropped. The least recently used ones are evicted for it."""
-        if self._by_source.get(source) is not audience:
+        if self._by_source.get(source) is not follower_set:
             return
-        audience.complete = True
-        self._held += len(audience)
+        follower_set.complete = True
+        self._held += len(follower_set)
         while (self._held > self._budget or len(self._by_source) > self._sources) and len(self._by_source) > 1:
             _, oldest = self._by_source.popitem(last=False)
             self._held -= len(oldest) if oldest.complete else 0
 
-    def add(self, source: int, member: int, seats: Seats) -> None:
+    def add(self, source: int, member: int, slots: Slots) -> None:
         """Record that a member with this slot (or none, if cold) now follows the source."""
-        self._change(source, member, seats, following=True)
+        self._change(source, member, slots, following=True)
 
-    def discard(self, source: int, member: int, seats: Seats) -> None:
-        self._change(source, member, seats, following=False)
+    def discard(self, source: int, member: int, slots: Slots) -> None:
+        self._change(source, member, slots, following=False)
 
-    def _change(self, source: int, member: int, seats: Seats, *, following: bool) -> None:
-        audience = self._by_source.get(source)
-        if audience is None:
+    def _change(self, source: int, member: int, slots: Slots, *, following: bool) -> None:
+        follower_set = self._by_source.get(source)
+        if follower_set is None:
             return
-        if not audience.complete:
-            audience.touched.add(member)
+        if not follower_set.complete:
+            follower_set.touched.add(member)
             return
-        before = len(audience)
-        for seat in seats.tolist():
-            audience.add(seat) if following else audience.discard(seat)
-        self._held += len(audience) - before
+        before = len(follower_set)
+        for slot in slots.tolist():
+            follower_set.add(slot) if following else follower_set.discard(slot)
+        self._held += len(follower_set) - before
 
     def forget(self, source: int) -> None:
         """Drop the set of a source, because it is not pushed any more."""
-        audience = self._by_source.pop(source, None)
-        if audience is not None and audience.complete:
-            self._held -= len(audience)
+        follower_set = self._by_source.pop(source, None)
+        if follower_set is not None and follower_set.complete:
+            self._held -= len(follower_set)
 
     def clear(self) -> None:
         """Drop all sets, because slots were reassigned."""

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from shoal.core.errors import Unavailable
 from shoal.graph.contract import Cursor
-from shoal.timelines.contract import Ids, Seats, Window
+from shoal.timelines.contract import Ids, Slots, Window
 
-_EMPTY: Seats = np.empty(0, np.int32)
+_EMPTY: Slots = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ class MemoryTimelines:
         return len(self._row)
 
     @property
-    def seat_type(self) -> type[np.int32]:
+    def slot_type(self) -> type[np.int32]:
         return np.int32
 
-    def seats(self, members: Sequence[int]) -> Seats:
+    def slots(self, members: Sequence[int]) -> Slots:
         row = self._row
         return np.array([row[member] for member in members if member in row], np.int32)
 
@@ -119,10 +119,10 @@ class MemoryTimelines:
         self._used += 1
         return self._used - 1
 
-    async def push(self, entry: int, seats: Seats) -> int:
-        if not len(seats):
+    async def push(self, entry: int, slots: Slots) -> int:
+        if not len(slots):
             return 0
-        rows = seats.astype(np.intp)
+        rows = slots.astype(np.intp)
         if entry > self._newest:
             # In order, as usual: above every floor.
             self._newest = entry
@@ -130,22 +130,22 @@ class MemoryTimelines:
             floors = self._floor[rows]
             if floors.max() >= entry:
                 rows = rows[floors < entry]
-        slots = self._next[rows]
+        offsets = self._next[rows]
         at = rows * self.length
-        at += slots
+        at += offsets
         evicted = self._flat[at]
         self._flat[at] = entry
-        slots += 1
-        slots *= slots != self.length
-        self._next[rows] = slots
+        offsets += 1
+        offsets *= offsets != self.length
+        self._next[rows] = offsets
         # An id that is in the ring twice may be evicted once without loss: a floor that is too high is safe.
         self._floor[rows] = np.maximum(self._floor[rows], evicted, out=evicted)
         return len(rows)
 
-    async def remove(self, entry: int, seats: Seats) -> None:
-        rings = self._rings[seats]
+    async def remove(self, entry: int, slots: Slots) -> None:
+        rings = self._rings[slots]
         row, slot = np.nonzero(rings == entry)
-        self._rings[seats[row], slot] = 0
+        self._rings[slots[row], slot] = 0
 
     async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
         await self.union(member, ids, floor)
@@ -288,15 +288,15 @@ class OwnersTimelines(MemoryTimelines):
         with self._writing():
             await super().create(member)
 
-    async def push(self, entry: int, seats: Seats) -> int:
-        if not len(seats):
+    async def push(self, entry: int, slots: Slots) -> int:
+        if not len(slots):
             return 0
         with self._writing():
-            return await super().push(entry, seats)
+            return await super().push(entry, slots)
 
-    async def remove(self, entry: int, seats: Seats) -> None:
+    async def remove(self, entry: int, slots: Slots) -> None:
         with self._writing():
-            await super().remove(entry, seats)
+            await super().remove(entry, slots)
 
     async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
         with self._writing():
@@ -338,10 +338,10 @@ class ReadTimelines:
         self._row: dict[int, int] = {}
 
     @property
-    def seat_type(self) -> type[np.int32]:
+    def slot_type(self) -> type[np.int32]:
         return np.int32
 
-    def seats(self, members: Sequence[int]) -> Seats:  # noqa: ARG002  # nothing is written here
+    def slots(self, members: Sequence[int]) -> Slots:  # noqa: ARG002  # nothing is written here
         return np.empty(0, np.int32)
 
     async def read(self, member: int, at: Cursor) -> Window | None:

@@ -72,10 +72,10 @@ class RedisTimelines:
         self._reading = Batching("timelines.read", self._read)
 
     @property
-    def seat_type(self) -> type[np.int64]:
+    def slot_type(self) -> type[np.int64]:
         return np.int64
 
-    def seats(self, members: Sequence[int]) -> Members:
+    def slots(self, members: Sequence[int]) -> Members:
         return np.array(members, np.int64)
 
     async def create(self, member: int) -> None:
@@ -103,12 +103,12 @@ class RedisTimelines:
     async def subtract(self, member: int, ids: Sequence[int]) -> None:
         await self._one(scripts.SUBTRACT, member, self._room, np.array(ids, "<i8").tobytes())
 
-    async def push(self, entry: int, seats: Members) -> int:
-        return await self._pushing.ask((entry, seats)) if len(seats) else 0
+    async def push(self, entry: int, slots: Members) -> int:
+        return await self._pushing.ask((entry, slots)) if len(slots) else 0
 
-    async def remove(self, entry: int, seats: Members) -> None:
-        if len(seats):
-            await self._removing.ask((entry, seats))
+    async def remove(self, entry: int, slots: Members) -> None:
+        if len(slots):
+            await self._removing.ask((entry, slots))
 
     async def _push(self, sent: list[_Sent]) -> list[int]:
         members, owners = _together(sent)
@@ -235,8 +235,8 @@ def _packed(entry: int) -> bytes:
 
 
 def _together(sent: list[_Sent]) -> tuple[Members, NDArray[np.intp]]:
-    members = np.concatenate([seats for _, seats in sent])
-    return members, np.repeat(np.arange(len(sent)), [len(seats) for _, seats in sent])
+    members = np.concatenate([slots for _, slots in sent])
+    return members, np.repeat(np.arange(len(sent)), [len(slots) for _, slots in sent])
 
 
 def _runs(owners: NDArray[np.intp]) -> list[tuple[int, int]]:

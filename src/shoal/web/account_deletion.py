@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from shoal.commands import account_deletions
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany, Unauthenticated
-from shoal.core.model import Departure
+from shoal.core.model import AccountDeletion
 from shoal.i18n import Translated
 from shoal.mastodon_api import login_attempts
 from shoal.web import routing
@@ -50,7 +50,7 @@ async def leave(ctx: PageContext, asked: LeaveForm) -> Response:
     return response
 
 
-def _counts(words: Translated, departure: Departure) -> list[tuple[str, str]]:
+def _counts(words: Translated, deletion: AccountDeletion) -> list[tuple[str, str]]:
     """Return what an account deletion deletes, with the number of each kind, without the kinds whose number is 0."""
     _ = words.text
     kinds = {
@@ -75,8 +75,8 @@ def _counts(words: Translated, departure: Departure) -> list[tuple[str, str]]:
         "mutes": _("Muted members"),
         "notes": _("Notes about members"),
     }
-    counts = [(label, words.number(n)) for kind, label in kinds.items() if (n := departure.counts.get(kind, 0))]
-    if size := departure.counts.get("bytes", 0):
+    counts = [(label, words.number(n)) for kind, label in kinds.items() if (n := deletion.counts.get(kind, 0))]
+    if size := deletion.counts.get("bytes", 0):
         counts.append((_("Megabytes of files"), words.about(size / 1e6)))
     return counts
 
@@ -93,10 +93,8 @@ class ComeBack(Form, frozen=True, kw_only=True):
 
 
 async def receipt(ctx: PageContext, query: GoodbyePath) -> Response:
-    words, departure = ctx.words, await account_deletions.receipt(ctx.writes, query.receipt)
-    return await page(
-        ctx, "goodbye", title=words.text("Goodbye"), departure=departure, counts=_counts(words, departure)
-    )
+    words, deletion = ctx.words, await account_deletions.receipt(ctx.writes, query.receipt)
+    return await page(ctx, "goodbye", title=words.text("Goodbye"), deletion=deletion, counts=_counts(words, deletion))
 
 
 async def form(ctx: PageContext, _query: None) -> Response:

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from shoal.admin.archives.records import Amounts, ArchiveReport, Omission, Omitted
-from shoal.admin.archives.storage import WORK, ArchiveShelf, ArchiveState
+from shoal.admin.archives.storage import WORK, ArchiveState, ArchiveStorage
 from shoal.admin.export import streamed
 from shoal.commands.audit import note_alone
 from shoal.core.audit import AuditVerb, member_target
@@ -280,7 +280,7 @@ async def discard(ctx: PageContext, asked: Form) -> Response:
     return ctx.go("/settings/import")
 
 
-def _archives(ctx: PageContext) -> ArchiveShelf:
+def _archives(ctx: PageContext) -> ArchiveStorage:
     archives = ctx.app.archives
     if archives is None or not archives.most_bytes:
         raise NotFound("This server does not import archives")

@@ -32,7 +32,7 @@ class CommentForm(msgspec.Struct, frozen=True):
     answers: int
     text: str
     visibility: str
-    audience: str
+    visible_to: str
     """The visibility as one word."""
     request: str
     depth: int
@@ -48,7 +48,7 @@ def comment_form(ctx: PageContext, said: Writing, depth: int = -1, *, wrong: str
         answers=said.reply_to,
         text=said.text,
         visibility=said.visibility,
-        audience=visibility_words(ctx.words)[Visibility(said.visibility)][0],
+        visible_to=visibility_words(ctx.words)[Visibility(said.visibility)][0],
         request=said.request if wrong else ctx.new_request(),
         depth=depth,
         most=ctx.limits.text,

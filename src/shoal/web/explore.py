@@ -17,9 +17,9 @@ from starlette.responses import Response
 from shoal.core.errors import Unavailable
 from shoal.core.model import MediaKind
 from shoal.graph.access import relations
-from shoal.graph.cache.dependencies import not_noted
+from shoal.graph.cache.dependencies import do_not_cache
 from shoal.graph.contract import Cursor
-from shoal.mastodon_api.tag_cloud_image import DrawnWord, Frame, NamedLevel, arranged
+from shoal.mastodon_api.tag_cloud_image import Frame, LaidOutWord, NamedLevel, arranged
 from shoal.queries import members, public_timelines, trends
 from shoal.queries.hydration import Entry, Profile, profiles_by_id
 from shoal.queries.suggestions import most_followed
@@ -57,7 +57,7 @@ async def _found(ctx: PageContext, query: DirectoryPageQuery) -> tuple[list[Prof
             return await _most_followed(ctx, query.offset, _SIZE)
         found = await members.directory_page(reads, ctx.viewer_id, query.order, _SIZE, query.offset)
     except Unavailable:
-        not_noted()
+        do_not_cache()
         return [], False
     # A page before the end may be short, because some members are left out; only the next page shows whether it was the last.
     return found, bool(found) and not last
@@ -92,7 +92,7 @@ class CloudWord(NamedTuple):
     uses: str
 
 
-class DrawnTag(NamedTuple):
+class CloudTag(NamedTuple):
     """A word of a drawn tag cloud, with its link, label, classes, and position and size in pixels."""
 
     path: str
@@ -105,9 +105,9 @@ class DrawnTag(NamedTuple):
     width: float
 
 
-class DrawnCloud(NamedTuple):
+class CloudImage(NamedTuple):
     frame: Frame
-    words: tuple[DrawnTag, ...]
+    words: tuple[CloudTag, ...]
 
 
 def wall_of(ctx: PageContext, entries: Iterable[Entry]) -> list[WallPhoto]:
@@ -147,16 +147,16 @@ def _cloud(ctx: PageContext, words: Sequence[SizedTag]) -> list[CloudWord]:
     ]
 
 
-async def _drawn_cloud(ctx: PageContext, words: Sequence[SizedTag]) -> DrawnCloud | None:
+async def _cloud_image(ctx: PageContext, words: Sequence[SizedTag]) -> CloudImage | None:
     """Return the drawn tag cloud, or None without tags. The layout takes 0.1 s and is cached."""
     if not words:
         return None
     key = tuple(NamedLevel(word.name, word.form, word.level) for word in words)
     frame, placed = await asyncio.to_thread(_laid_out, key)
-    return DrawnCloud(
+    return CloudImage(
         frame,
         tuple(
-            DrawnTag(
+            CloudTag(
                 tag_path(ctx, words[one.place.at].name),
                 one.text,
                 _label(ctx, words[one.place.at]),
@@ -172,7 +172,7 @@ async def _drawn_cloud(ctx: PageContext, words: Sequence[SizedTag]) -> DrawnClou
 
 
 @lru_cache(8)
-def _laid_out(words: tuple[NamedLevel, ...]) -> tuple[Frame, tuple[DrawnWord, ...]]:
+def _laid_out(words: tuple[NamedLevel, ...]) -> tuple[Frame, tuple[LaidOutWord, ...]]:
     frame, placed = arranged(words)
     return frame, tuple(placed)
 
@@ -204,7 +204,7 @@ async def explore(ctx: PageContext, _params: None) -> Response:
         trending=first,
         newest=[picture for picture in wall_of(ctx, newest.entries) if picture.path not in known],
         cloud=_cloud(ctx, words),
-        drawn=await _drawn_cloud(ctx, words),
+        drawn=await _cloud_image(ctx, words),
         rising=rising,
         people=await people_of(ctx, people),
     )
@@ -214,7 +214,7 @@ async def _people(ctx: PageContext) -> tuple[list[Profile], bool]:
     try:
         return await _most_followed(ctx, 0, _PEOPLE)
     except Unavailable:
-        not_noted()
+        do_not_cache()
         return [], False
 
 

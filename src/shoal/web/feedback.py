@@ -11,7 +11,7 @@ from starlette.responses import Response
 from shoal.commands import ranking
 from shoal.core.errors import InvalidInput
 from shoal.core.ranking.terms import TITLES
-from shoal.graph.payloads.members import tastes_of
+from shoal.graph.payloads.members import personalization_of
 from shoal.http.params import Id
 from shoal.queries.foryou.preview import effect_of
 from shoal.queries.hydration import profiles_by_id
@@ -84,15 +84,15 @@ class ForgetForm(Form, frozen=True, kw_only=True):
 async def show(ctx: PageContext, query: SettingsQuery) -> Response:
     """List the feedback, latest first, and the interests that the member picked."""
     member, graph = ctx.member, ctx.graph
-    wishes = (await tastes_of(graph, member.id)).wishes
-    profiles = {one.member.id: one for one in await profiles_by_id(graph, member.id, list(wishes.authors))}
+    feedback = (await personalization_of(graph, member.id)).feedback
+    profiles = {one.member.id: one for one in await profiles_by_id(graph, member.id, list(feedback.authors))}
     people = [
         (face_of(ctx, profiles[id_].member), _taps(ctx, taps))
-        for id_, taps in reversed(wishes.authors.items())
+        for id_, taps in reversed(feedback.authors.items())
         if id_ in profiles
     ]
-    tags = [(tag, _taps(ctx, taps)) for tag, taps in reversed(wishes.tags.items())]
-    return await settings_page(ctx, "feedback", saved=query.saved, people=people, tags=tags, picked=wishes.picked)
+    tags = [(tag, _taps(ctx, taps)) for tag, taps in reversed(feedback.tags.items())]
+    return await settings_page(ctx, "feedback", saved=query.saved, people=people, tags=tags, picked=feedback.picked)
 
 
 async def forget(ctx: PageContext, asked: ForgetForm) -> Response:

@@ -9,7 +9,7 @@ import msgspec
 from shoal.core.errors import Unavailable
 from shoal.core.model import Role
 from shoal.core.text import isolated
-from shoal.graph.cache.dependencies import not_noted
+from shoal.graph.cache.dependencies import do_not_cache
 from shoal.i18n import LANGUAGES
 from shoal.queries import notifications
 from shoal.web.request_context import LOOK_COOKIE, PageContext
@@ -95,7 +95,7 @@ async def places_of(ctx: PageContext) -> tuple[NavLink, ...]:
     try:
         unread = await notifications.unread(ctx.reads, ctx.viewer.id, _MOST_UNREAD)
     except Unavailable:
-        not_noted()
+        do_not_cache()
         unread = 0
     badge = f"{unread}" if unread < _MOST_UNREAD else f"{_MOST_UNREAD}+"
     return _places(ctx, badge if unread else "")

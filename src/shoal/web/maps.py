@@ -30,7 +30,7 @@ from shoal.web.request_context import PageContext
 from shoal.web.view_models import PostView, post_of
 
 _UNIT = 100
-_TURN = 360 * _UNIT
+_FULL_CIRCLE = 360 * _UNIT
 _LEAST = 6.0
 """The smallest height of a map, in degrees of latitude: the coastlines are accurate only to a few kilometers."""
 _SHAPE = 1.6
@@ -102,11 +102,12 @@ def map_of(ctx: PageContext, entries: Sequence[Entry], here: str = "") -> MapVie
     window = _window([(x, y) for _, x, y in points], middle)
     groups = _together(points, window)
     first, last = (
-        math.floor((edge / window.squeeze + _TURN / 2) / _TURN) for edge in (window.left, window.left + window.width)
+        math.floor((edge / window.squeeze + _FULL_CIRCLE / 2) / _FULL_CIRCLE)
+        for edge in (window.left, window.left + window.width)
     )
     return MapView(
         window,
-        lands=tuple(turn * _TURN - _TURN // 2 for turn in range(first, last + 1)),
+        lands=tuple(revolution * _FULL_CIRCLE - _FULL_CIRCLE // 2 for revolution in range(first, last + 1)),
         meridians=_meridians(ctx, window),
         parallels=_parallels(ctx, window),
         spots=tuple(_spot(ctx, n, group, window, here) for n, group in enumerate(groups, 1)),

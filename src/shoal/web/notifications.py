@@ -43,7 +43,7 @@ _ICONS = {
     Kind.REQUEST: "user-check",
     Kind.REGISTRATION: "sprout",
     Kind.REPORT: "flag",
-    Kind.VERDICT: "scale",
+    Kind.REPORT_RESOLVED: "scale",
     Kind.UNPUBLISHED: "calendar-clock",
 }
 _WHOLE = frozenset({Kind.MENTION, Kind.POST})
@@ -109,7 +109,7 @@ def _notice(ctx: PageContext, group: Grouped, read: int, names: Mapping[int, str
         icon="mail" if post and post.visibility == Visibility.DIRECT and kind is Kind.MENTION else _ICONS[kind],
         words=_words(ctx, newest, people),
         faces=()
-        if kind in _WHOLE or kind in {Kind.VERDICT, Kind.UNPUBLISHED}
+        if kind in _WHOLE or kind in {Kind.REPORT_RESOLVED, Kind.UNPUBLISHED}
         else tuple(face_of(ctx, one.member) for one in people[:_FACES]),
         when=ctx.when(milliseconds_of(newest.time)),
         unread=newest.time > read,
@@ -132,7 +132,7 @@ def _words(ctx: PageContext, newest: Notification, people: Sequence[Profile]) ->
     if kind is Kind.POLL:
         own = newest.entry is not None and newest.entry.post.author_id == ctx.viewer_id
         return words.text("Your poll has ended") if own else words.text("A poll you voted in has ended")
-    if kind is Kind.VERDICT:
+    if kind is Kind.REPORT_RESOLVED:
         if newest.report is not None and newest.report.upheld:
             return words.text("Your report was upheld")
         return words.text("Your report was reviewed, and no violation was found")
@@ -154,7 +154,7 @@ def _about(ctx: PageContext, newest: Notification) -> tuple[str, str]:
         return detail, ctx.url(f"/moderation/reports/{report.id}")
     if kind is Kind.UNPUBLISHED and newest.scheduled is not None:
         return refusal_of(ctx, newest.scheduled), ctx.url("/scheduled")
-    if kind is Kind.VERDICT:
+    if kind is Kind.REPORT_RESOLVED:
         return ctx.words.text("It concerned %(name)s.") % {"name": target} if target else "", ""
     return "", ""
 

@@ -29,7 +29,7 @@ from shoal.web.request_context import Line, PageContext
 from shoal.web.view_models import face_of
 
 
-class AskingApp(NamedTuple):
+class ClientApp(NamedTuple):
     name: str
     letter: str
     """Shown instead of an icon."""
@@ -38,11 +38,11 @@ class AskingApp(NamedTuple):
     website: str
 
 
-def _app(app: App) -> AskingApp:
+def _app(app: App) -> ClientApp:
     letter = next((character for character in app.name.upper() if character.isalnum()), "?")
     parts = urlsplit(app.website)
     shown = parts.scheme in {"http", "https"}
-    return AskingApp(app.name, letter, parts.netloc if shown else "", app.website if shown else "")
+    return ClientApp(app.name, letter, parts.netloc if shown else "", app.website if shown else "")
 
 
 def _redirect_host(redirect_uri: str) -> str:
@@ -55,7 +55,7 @@ def _redirect_host(redirect_uri: str) -> str:
 
 # No `form-action`: Chromium also applies it to the redirect that follows the form, which leads to the app.
 _POLICY = "default-src 'none'; img-src 'self' data:; style-src 'self'; base-uri 'none'; frame-ancestors 'none'"
-_ASKING = {"authorize_login", "authorize_second"}
+_LOGIN_PAGES = {"authorize_login", "authorize_second"}
 _SCRIPTED = f"{_POLICY}; script-src 'self'; connect-src 'self'"
 """The policy of the pages that use passkeys. The authorization page itself has no scripts."""
 
@@ -223,7 +223,7 @@ def _page(
 
 def _alone(ctx: PageContext, template: str, status: int = 200, **views: object) -> Response:
     response = framed(ctx, bare_shell(ctx, ctx.words.text("Authorize app")), template, status=status, **views)
-    response.headers["Content-Security-Policy"] = _SCRIPTED if template in _ASKING else _POLICY
+    response.headers["Content-Security-Policy"] = _SCRIPTED if template in _LOGIN_PAGES else _POLICY
     return response
 
 

@@ -18,8 +18,8 @@ from shoal.admin.resharding import Evenness, evenness, spread_of
 from shoal.core.errors import Unavailable
 from shoal.core.model import Role
 from shoal.graph.bulk import Spread
-from shoal.graph.schema import EVERYBODY, LOUD
-from shoal.health.probes import EngineVitals, Vital, VitalName
+from shoal.graph.schema import EVERYBODY, HIGH_FAN_OUT
+from shoal.health.probes import EngineHealth, Measurement, MeasurementName
 from shoal.i18n import Translated, When
 from shoal.observability.requests import Slot
 from shoal.timelines.memory import MemoryTimelines
@@ -27,7 +27,7 @@ from shoal.web import routing
 from shoal.web.rendering import page, part
 from shoal.web.request_context import Form, PageContext
 
-_NAMES: Mapping[VitalName, str] = {
+_NAMES: Mapping[MeasurementName, str] = {
     "stored_bytes": "Stored",
     "log_bytes": "Write-ahead log",
     "disk_free_bytes": "Free disk space",
@@ -68,12 +68,14 @@ class EngineCard(msgspec.Struct, frozen=True):
     figures: tuple[Figure, ...]
 
 
-def _engine_card(words: Translated, engine: EngineVitals) -> EngineCard:
-    figures = tuple(Figure(words.text(_NAMES[one.name]), _value(words, one), wrong=one.wrong) for one in engine.vitals)
+def _engine_card(words: Translated, engine: EngineHealth) -> EngineCard:
+    figures = tuple(
+        Figure(words.text(_NAMES[one.name]), _value(words, one), wrong=one.wrong) for one in engine.measurements
+    )
     return EngineCard(engine.engine, engine.place, engine.version, engine.reached, figures)
 
 
-def _value(words: Translated, vital: Vital) -> str:
+def _value(words: Translated, vital: Measurement) -> str:
     if vital.name.endswith("_bytes"):
         return _size(words, vital.value)
     if vital.name.endswith("_seconds"):
@@ -141,7 +143,7 @@ class Operations(msgspec.Struct, frozen=True):
     charts: tuple[ColumnChart, ...]
     routes: tuple[RouteRow, ...]
     slow: tuple[SlowRow, ...]
-    aside: Sequence[Buried]
+    parked: Sequence[Buried]
     engines: tuple[EngineCard, ...]
     stores: tuple[tuple[str, str], ...]
     """Each store with its data sources."""
@@ -150,11 +152,11 @@ class Operations(msgspec.Struct, frozen=True):
 async def _operations(ctx: PageContext) -> Operations:
     app_context, words = ctx.app, ctx.words
     work = await _work(ctx)
-    loud = await _loud(ctx)
+    high_fan_out = await _count_high_fan_out(ctx)
     history = app_context.meter.history()
     parts, engines = await asyncio.gather(app_context.readiness.parts(), app_context.engines.look())
     return Operations(
-        figures=tuple(_figures(ctx, work, loud, history)),
+        figures=tuple(_figures(ctx, work, high_fan_out, history)),
         parts=tuple(parts.items()),
         charts=(
             _chart(
@@ -183,7 +185,7 @@ async def _operations(ctx: PageContext) -> Operations:
             for one in app_context.meter.routes()[:_MOST_ROUTES]
         ),
         slow=tuple(_slow(ctx)),
-        aside=work.buried if work else (),
+        parked=work.buried if work else (),
         engines=tuple(_engine_card(words, one) for one in engines),
         stores=tuple(_stores(app_context.settings.store)),
     )
@@ -197,15 +199,15 @@ async def _work(ctx: PageContext) -> Work | None:
         return None
 
 
-async def _loud(ctx: PageContext) -> int | None:
+async def _count_high_fan_out(ctx: PageContext) -> int | None:
     """Return the number of high fan-out members and tags, or None if it is unavailable."""
     try:
-        return (await ctx.graph.assoc_count((EVERYBODY,), (LOUD,)))[LOUD].get(EVERYBODY, 0)
+        return (await ctx.graph.assoc_count((EVERYBODY,), (HIGH_FAN_OUT,)))[HIGH_FAN_OUT].get(EVERYBODY, 0)
     except Unavailable:
         return None
 
 
-def _figures(ctx: PageContext, work: Work | None, loud: int | None, history: Sequence[Slot]) -> list[Figure]:
+def _figures(ctx: PageContext, work: Work | None, high_fan_out: int | None, history: Sequence[Slot]) -> list[Figure]:
     _, words, app_context = ctx.words.text, ctx.words, ctx.app
     asked = sum(slot.number for slot in history)
     failed = sum(slot.failed for slot in history)
@@ -233,7 +235,7 @@ def _figures(ctx: PageContext, work: Work | None, loud: int | None, history: Seq
             ),
             Figure(_("Parked jobs"), words.number(len(work.buried)), wrong=bool(work.buried)),
         ]
-    found += _pushes(ctx, loud)
+    found += _pushes(ctx, high_fan_out)
     timelines = app_context.reads.timelines
     if isinstance(timelines, MemoryTimelines):
         held = len(timelines) * timelines.length * _ENTRY_BYTES
@@ -246,12 +248,12 @@ def _figures(ctx: PageContext, work: Work | None, loud: int | None, history: Seq
     return found
 
 
-def _pushes(ctx: PageContext, loud: int | None) -> list[Figure]:
-    _, words, tally = ctx.words.text, ctx.words, ctx.reads.tally
-    found = [Figure(_("Fan-out writes"), words.number(tally.pushed), _("entries, by this process"))]
-    if loud is not None:
-        said = _("lists merged into home pages: %(n)s") % {"n": words.number(tally.pulled)}
-        found.append(Figure(_("High fan-out members and tags"), words.number(loud), said))
+def _pushes(ctx: PageContext, high_fan_out: int | None) -> list[Figure]:
+    _, words, push_counter = ctx.words.text, ctx.words, ctx.reads.push_counter
+    found = [Figure(_("Fan-out writes"), words.number(push_counter.pushed), _("entries, by this process"))]
+    if high_fan_out is not None:
+        said = _("lists merged into home pages: %(n)s") % {"n": words.number(push_counter.pulled)}
+        found.append(Figure(_("High fan-out members and tags"), words.number(high_fan_out), said))
     return found
 
 

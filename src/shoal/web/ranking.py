@@ -9,7 +9,7 @@ from shoal.core.ranking.reranking import Source
 from shoal.core.ranking.terms import TITLES, ReasonWords, reason_of
 from shoal.graph.cache.coherence import one_request
 from shoal.queries.foryou import feed
-from shoal.queries.foryou.feed import Verdict
+from shoal.queries.foryou.feed import FeedExplanation
 from shoal.queries.foryou.ranking import Why
 from shoal.queries.hydration import Entry
 from shoal.web import routing
@@ -153,16 +153,16 @@ def _placed_at(ctx: PageContext, place: int, total: int = 0) -> FeedStanding:
     return FeedStanding(title, told, words.text("Posts above it have a higher score."))
 
 
-def _out_of(ctx: PageContext, verdict: Verdict) -> FeedStanding:
+def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedStanding:
     """Return the standing of a post that is not in the feed, with the rule that excludes it."""
     _ = ctx.words.text
-    if verdict.place is not None:
+    if explanation.place is not None:
         # This ranking ran a moment after the reading that did not include the post, and includes it.
-        return _placed_at(ctx, verdict.place)
+        return _placed_at(ctx, explanation.place)
     title = _("Not in For you right now")
-    words = _(_OUT_WORDS.get(verdict.rule, "")) or f"{verdict.words[:1].upper()}{verdict.words[1:]}."
-    path, way = _WAYS.get(verdict.rule, ("", ""))
-    return FeedStanding(title, words, _(_STAGES.get(verdict.stage, "")), path, _(way))
+    words = _(_OUT_WORDS.get(explanation.rule, "")) or f"{explanation.words[:1].upper()}{explanation.words[1:]}."
+    path, way = _WAYS.get(explanation.rule, ("", ""))
+    return FeedStanding(title, words, _(_STAGES.get(explanation.stage, "")), path, _(way))
 
 
 _PATIENCE = 3.0

@@ -22,7 +22,7 @@ from shoal.core.ranking.recipes import (
     recipe_of_link,
 )
 from shoal.core.ranking.terms import TERMS, TITLES
-from shoal.graph.payloads.members import Tastes, tastes_of
+from shoal.graph.payloads.members import Personalization, personalization_of
 from shoal.i18n import Translated
 from shoal.queries.foryou.feed import recipe_for
 from shoal.queries.foryou.preview import Previewed, preview
@@ -198,7 +198,7 @@ class SwitchForm(Form, frozen=True, kw_only=True):
 
 async def show_settings(ctx: PageContext, query: RankingQuery) -> Response:
     """Show the member's recipe, or the one of a preset or link."""
-    found = await tastes_of(ctx.graph, ctx.member.id)
+    found = await personalization_of(ctx.graph, ctx.member.id)
     present = recipe_for(ctx.reads, found)
     try:
         wanted = recipe_of_link(query.link) if query.link else present
@@ -213,7 +213,7 @@ async def save(ctx: PageContext, asked: RankingForm) -> Response:
     if asked.do == "reset":
         await ranking.set_recipe(writes, member.id, None)
         return saved_at(ctx, "ranking")
-    found = await tastes_of(ctx.graph, member.id)
+    found = await personalization_of(ctx.graph, member.id)
     present = recipe_for(ctx.reads, found)
     try:
         recipe = _changed(present, asked)
@@ -233,7 +233,7 @@ async def switch(ctx: PageContext, asked: SwitchForm) -> Response:
 
 async def first(ctx: PageContext, asked: Numbers) -> Response:
     """Return a preview of the ranking by an unsaved recipe, for a script."""
-    found = await tastes_of(ctx.graph, ctx.member.id)
+    found = await personalization_of(ctx.graph, ctx.member.id)
     present = recipe_for(ctx.reads, found)
     recipe = _changed(present, asked)
     link, cards = ctx.app.at.recipe(recipe), await _cards(ctx, recipe)
@@ -258,7 +258,7 @@ async def _cards(ctx: PageContext, recipe: Recipe) -> list[PreviewCard] | None:
 
 
 async def _page(
-    ctx: PageContext, found: Tastes, recipe: Recipe, wrong: Wrong = RIGHT, *, saved: bool = False
+    ctx: PageContext, found: Personalization, recipe: Recipe, wrong: Wrong = RIGHT, *, saved: bool = False
 ) -> Response:
     present = recipe_for(ctx.reads, found)
     return await settings_page(
@@ -311,8 +311,8 @@ async def take(ctx: PageContext, asked: TakeForm) -> Response:
 
 
 async def _ranks_by(ctx: PageContext, member_id: int, recipe: Recipe) -> bool:
-    taste = (await tastes_of(ctx.graph, member_id)).taste
-    return taste is not None and not taste.off and taste.recipe == recipe
+    feed_preferences = (await personalization_of(ctx.graph, member_id)).feed_preferences
+    return feed_preferences is not None and not feed_preferences.off and feed_preferences.recipe == recipe
 
 
 ROUTES = (

@@ -39,7 +39,7 @@ _TEMPLATE = "parts/post_whole.html"
 _PATH, _QUOTED_PATH, _TOKEN = (token_hex(16) for _ in range(3))
 
 
-class DrawnPosts:
+class PostHtmlCache:
     """An LRU cache of rendered posts.
 
     The key is a digest of the view model, so a changed post is rendered again. `most` is the capacity in characters.
@@ -99,7 +99,7 @@ _POLICY = "; ".join(
     )
 )
 """The content security policy: no inline styles and scripts."""
-_DRAWN = DrawnPosts()
+_POST_HTML = PostHtmlCache()
 HEADERS = {
     "Content-Security-Policy": _POLICY,
     "Referrer-Policy": "same-origin",
@@ -193,7 +193,7 @@ def templates(language: str, base: str) -> Environment:
     @pass_context
     def drawn(context: Context, post: PostView) -> Markup:
         ctx, shell = context["ctx"], context.get("shell")
-        return _DRAWN.draw(made, f"{language} {base}", post, ctx.path, shell.form_token if shell else None)
+        return _POST_HTML.draw(made, f"{language} {base}", post, ctx.path, shell.form_token if shell else None)
 
     made.globals.update(
         {

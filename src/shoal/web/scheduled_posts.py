@@ -33,7 +33,7 @@ class Planned(msgspec.Struct, frozen=True):
     text: str
     spoiler: str
     photos: tuple[Photo, ...]
-    audience: str
+    visible_to: str
     options: tuple[str, ...]
     refused: str
     """Why it could not be published; empty if it was not refused."""
@@ -57,7 +57,7 @@ def _planned(ctx: PageContext, plan: ScheduledPost, draft: Draft, media: Mapping
         text=draft.text,
         spoiler=draft.spoiler,
         photos=tuple(photo_of(ctx, media[id_]) for id_ in draft.media if id_ in media),
-        audience=visibility_words(ctx.words)[draft.visibility][0],
+        visible_to=visibility_words(ctx.words)[draft.visibility][0],
         options=draft.poll.options if draft.poll else (),
         refused=refusal_of(ctx, plan),
         wrong=wrong,

@@ -29,7 +29,7 @@ from shoal.web.view_models import tag_path
 _HIGH = 60
 """Height of the highest bar."""
 _LEAST = 1.5
-_LOUD = 0.4
+_LARGE = 0.4
 """Minimum fraction of a tag's uses by one member that is mentioned."""
 _TRENDS = {
     Trend.UP: ("trending-up", "Trending"),
@@ -104,7 +104,7 @@ def _reasons(ctx: PageContext, tag: TagSummary) -> Iterator[str]:
         )
     else:
         yield _("Not used since yesterday.")
-    if tag.recent_uses > 1 and tag.members > 1 and tag.loudest >= _LOUD:
+    if tag.recent_uses > 1 and tag.members > 1 and tag.loudest >= _LARGE:
         yield _("One person accounts for %(n)s %% of these uses, which count less.") % {"n": round(100 * tag.loudest)}
     if tag.rising:
         yield _("That is more than usual for this week, so the tag is trending.")

@@ -18,9 +18,9 @@ from shoal.commands.ranking import MOST_SEEN_AT_ONCE
 from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
 from shoal.core.model import Member
-from shoal.graph.cache.dependencies import not_noted
+from shoal.graph.cache.dependencies import do_not_cache
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.members import tastes_of
+from shoal.graph.payloads.members import personalization_of
 from shoal.graph.schema import BOOKMARKS, LIKES, AssocType
 from shoal.http.params import Id
 from shoal.queries import home as home_feed
@@ -64,14 +64,14 @@ _SIDEBAR_PEOPLE = 3
 _TAGS = 8
 
 
-async def beside(ctx: PageContext, _params: None) -> Response:
+async def sidebar(ctx: PageContext, _params: None) -> Response:
     """Return suggested members and trending tags (or the most used tags), which a script loads into the sidebar."""
     member = ctx.member
     people, rising = await asyncio.gather(
         suggestions(ctx.reads, member.id, _SIDEBAR_PEOPLE), cloud_of(ctx, _TAGS, "rising")
     )
     used = () if rising else await cloud_of(ctx, _TAGS)
-    return part(ctx, "beside_panels", people=[suggested(ctx, one) for one in people], rising=rising, used=used)
+    return part(ctx, "sidebar_panels", people=[suggested(ctx, one) for one in people], rising=rising, used=used)
 
 
 _MOST_LISTS = 5
@@ -101,7 +101,7 @@ async def home_tabs(ctx: PageContext, own: str = "") -> list[Tab]:
             tags.followed(ctx.reads, member.id, Cursor(limit=_MOST_TAGS)),
         )
     except Unavailable:
-        not_noted()
+        do_not_cache()
         return fixed
     all_lists = [Tab(f"list-{one.id}", ctx.url(f"/lists/{one.id}"), one.title) for one in owned]
     shown = [tab for at, tab in enumerate(all_lists) if at < _MOST_LISTS or tab.key == own]
@@ -152,9 +152,9 @@ async def _home(ctx: PageContext, viewer: Member, query: BeforeQuery) -> Respons
 async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:
     """Return photos of the member's interests, popular photos, and suggested members."""
     # Suggestions change without a cache invalidation.
-    not_noted()
+    do_not_cache()
     reads, _ = ctx.reads, ctx.words.text
-    picked = frozenset((await tastes_of(reads.graph, viewer.id)).wishes.picked)
+    picked = frozenset((await personalization_of(reads.graph, viewer.id)).feedback.picked)
     part = Cursor(limit=2 * _IN_A_BEGINNING)
     of_interest, liked, newest, found = await asyncio.gather(
         public_timelines.tag_page(reads, viewer.id, TagQuery(picked, only_media=True), part) if picked else _no_page(),
@@ -274,7 +274,7 @@ ROUTES = (
     routing.page("/", start, BeforeQuery, remembered=True),
     routing.page("/saved", saved, BeforeQuery),
     routing.page("/liked", liked, BeforeQuery),
-    routing.page("/beside", beside),
+    routing.page("/beside", sidebar),
     routing.page("/for-you", for_you, RankedQuery),
     routing.page("/catch-up", caught_up),
     routing.form("/seen", seen, SeenForm),

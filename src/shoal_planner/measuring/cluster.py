@@ -136,10 +136,10 @@ class _Measuring:
         liked = await self._likes(made.ids[-self._effort.rounds :])
 
         def delivery(part: str) -> float:
-            return max(0.0, many.each(part) - few.each(part)) / (len(crowd.audience) - crowd.each)
+            return max(0.0, many.each(part) - few.each(part)) / (len(crowd.follower_set) - crowd.each)
 
         def read(part: str) -> float:
-            return max(0.0, first.each(part) - many.each(part)) / len(crowd.audience)
+            return max(0.0, first.each(part) - many.each(part)) / len(crowd.follower_set)
 
         costs |= {
             "web_post": few.each("web"),
@@ -161,8 +161,8 @@ class _Measuring:
 
     async def _warm(self) -> None:
         timelines = self._network.timelines
-        await together(timelines.create(member) for member in self._crowd.audience)
-        await together(timelines.fill(member, [], 0) for member in self._crowd.audience)
+        await together(timelines.create(member) for member in self._crowd.follower_set)
+        await together(timelines.fill(member, [], 0) for member in self._crowd.follower_set)
 
     async def _alone(self) -> dict[str, float]:
         """Measure a post on an idle system: the time of its commit, and until all of a small follower set have it."""
@@ -215,7 +215,7 @@ class _Measuring:
     async def _entries(self, held: int) -> dict[str, float]:
         """Measure the memory of full, warm timelines in Redis, relative to `held` before."""
         old = [floor_at(_OLD_MS) + number for number in range(_ENTRIES)]
-        full = self._crowd.audience
+        full = self._crowd.follower_set
         await together(self._network.timelines.union(member, old, 0) for member in full)
         grown = memory_of(self._engines.cache.pid or 0) - held
         return {"memory_entry": grown / len(full) / _ENTRIES, "memory_warm": float(_KEY_BYTES)}

@@ -84,14 +84,14 @@ class Crowd(NamedTuple):
         return [*self.circle, *self.crowd, *self.stars, *self.fans.values()]
 
     @property
-    def audience(self) -> list[int]:
+    def follower_set(self) -> list[int]:
         """Return the followers of each star."""
         return [*self.circle, *self.crowd]
 
     def follows(self) -> Iterator[tuple[int, int]]:
         """Yield pairs of follower and followee, oldest follow first."""
         circle, size = self.circle, len(self.circle)
-        yield from ((one, star) for star in self.stars for one in self.audience)
+        yield from ((one, star) for star in self.stars for one in self.follower_set)
         yield from ((circle[at], circle[at - step]) for at in range(size) for step in range(1, self.each + 1))
         yield from ((fan, followee) for number, fan in self.fans.items() for followee in circle[:number])
 
@@ -186,7 +186,7 @@ async def pull_cost(network: AnyNetwork, crowd: Crowd, times: int) -> float:
     number, fan = max(item for item in crowd.fans.items() if item[0] <= 64)
     before = await _median_page(network, fan, times)
     for source in crowd.circle[:number]:
-        await network.effects.loudness.add(source)
+        await network.effects.high_fan_out_sources.add(source)
     await home.page(network.reads, fan, PAGE)
     return max(0.0, await _median_page(network, fan, times) - before) / number
 

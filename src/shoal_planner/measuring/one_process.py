@@ -78,11 +78,11 @@ class Posting:
 
     async def measure(self, rounds: int, seconds: float, log: int) -> dict[str, float]:
         """Return the costs by name. The costs of a job include the deliveries to the followers of a member of the circle."""
-        for member in self._crowd.audience:
+        for member in self._crowd.follower_set:
             await self.network.timelines.create(member)
             await self.network.timelines.fill(member, [], 0)
         costs = await self._logged()
-        costs |= await self._audiences()
+        costs |= await self._measure_follower_sets()
         costs |= await self._stages(rounds)
         costs |= await self._index(rounds)
         costs |= await self._full_log(log)
@@ -98,10 +98,10 @@ class Posting:
         together, alone = (sizes[1] - sizes[0]) / len(self._crowd.circle), (self._size() - sizes[1]) / _ALONE
         return {"log": together, "log_group": max(0.0, alone - together)}
 
-    async def _audiences(self) -> dict[str, float]:
+    async def _measure_follower_sets(self) -> dict[str, float]:
         """Compare the first post of each star, whose follower set is not cached, with the second."""
         first, second = [statistics.median([await self._star(star) for star in self._crowd.stars]) for _ in range(2)]
-        return {"audience": max(0.0, first - second) / len(self._crowd.audience)}
+        return {"audience": max(0.0, first - second) / len(self._crowd.follower_set)}
 
     async def _star(self, star: int) -> float:
         self.made += await write(self.network, (star,))
@@ -148,7 +148,7 @@ class Posting:
 
     async def _jobs(self) -> Elapsed:
         watch = Stopwatch()
-        while await self._runner.turn():
+        while await self._runner.run_once():
             pass
         return watch.stop()
 
@@ -200,11 +200,11 @@ class Posting:
 
         It is compared with the slowdown by other programs alone, in alternating rounds, because those vary.
         """
-        alone, beside = [], []
+        alone, loaded = [], []
         for _ in range(_TURNS):
-            alone.append(await _never_resting(asyncio.sleep(seconds / _TURNS / 2)))
-            beside.append(await _never_resting(self._crowded(_WRITERS[-1], _Groups(), seconds / _TURNS / 2)))
-        return statistics.median(beside) / statistics.median(alone)
+            alone.append(await _without_pauses(asyncio.sleep(seconds / _TURNS / 2)))
+            loaded.append(await _without_pauses(self._crowded(_WRITERS[-1], _Groups(), seconds / _TURNS / 2)))
+        return statistics.median(loaded) / statistics.median(alone)
 
     async def _crowded(self, writers: int, groups: _Groups, seconds: float) -> None:
         await asyncio.gather(*(self._writes(groups, seconds) for _ in range(writers)))
@@ -216,7 +216,7 @@ class Posting:
             groups.answered()
 
 
-async def _never_resting(work: Awaitable[None]) -> float:
+async def _without_pauses(work: Awaitable[None]) -> float:
     """Run the work on an event loop that is always busy, and return wall-clock seconds per CPU second."""
     task = asyncio.ensure_future(work)
     watch = Stopwatch()
@@ -250,7 +250,7 @@ def _stands_still(sizes: Sequence[int]) -> bool:
     return len(sizes) > 4 and sizes[-1] == sizes[-4]
 
 
-_AUDIENCE = 4_000
+_FOLLOWERS = 4_000
 NEAR = 4_000
 """Number of timelines that fit into the processor's caches."""
 _SHORT = 64
@@ -305,10 +305,10 @@ async def _delivery(among: int, rounds: int) -> float:
         await timelines.create(member)
     taken = []
     for entry in range(1, 8 * rounds):
-        seats = rng.integers(0, among, _AUDIENCE).astype(np.int32)
+        slots = rng.integers(0, among, _FOLLOWERS).astype(np.int32)
         watch = Stopwatch()
-        await timelines.push(entry, seats)
-        taken.append(watch.stop().worked / _AUDIENCE)
+        await timelines.push(entry, slots)
+        taken.append(watch.stop().worked / _FOLLOWERS)
     # The first half also allocates memory from the system.
     return statistics.median(taken[len(taken) // 2 :])
 

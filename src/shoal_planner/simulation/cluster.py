@@ -122,7 +122,7 @@ class JobGroup(NamedTuple):
     jobs: float
     work: float
     followers: float
-    beside: float = 0.0
+    foreground: float = 0.0
     """Seconds of another part (Redis) that each job uses, spread evenly over its run."""
     posts: bool = True
     """False for jobs that deliver nothing."""
@@ -141,7 +141,7 @@ class SharedWorkers:
         self._number = 0
         self.now = 0.0
         self.worked = 0.0
-        self.beside = 0.0
+        self.foreground = 0.0
         """Seconds of the other part used so far."""
         self._taking = 0.0
         self.left = 0.0
@@ -201,7 +201,7 @@ class SharedWorkers:
         passed = max(0.0, until - self.now)
         self._clock += passed * pace
         self.worked += passed * pace * self._in_hand
-        self.beside += passed * pace * self._taking
+        self.foreground += passed * pace * self._taking
         self.now = max(self.now, until)
 
     def _take_on(self) -> None:
@@ -220,7 +220,7 @@ class SharedWorkers:
 
 
 def _taken(group: JobGroup) -> float:
-    return group.jobs * group.beside / group.work if group.work else 0.0
+    return group.jobs * group.foreground / group.work if group.work else 0.0
 
 
 class Backlog:
@@ -277,7 +277,7 @@ class Steps:
         self._stores = SimulatedStores(size.stores, built.store_cores, scenario.faults, self._random)
         fresh = 1 - scenario.known
         self._page = costs.web_request + between(fresh, costs.web_page, costs.web_page_fresh)
-        self._page += scenario.loud_followees * costs.web_pull
+        self._page += scenario.high_fan_out_followees * costs.web_pull
         self._anew = costs.web_rebuild + scenario.follows * costs.web_rebuild_source
         self._brokered = size.workers > BROKER_FROM
         self._length = max(_STEP, scenario.seconds / _MOST_STEPS)
@@ -329,7 +329,7 @@ class Steps:
         scenario = self._scenario
         length = min(self._length, scenario.seconds - now)
         factor = crowding(scenario.faults, now) * length
-        posts = self._coming.poisson(scenario.posts * factor * scenario.audiences.posts).astype(np.float64)
+        posts = self._coming.poisson(scenario.posts * factor * scenario.author_classes.posts).astype(np.float64)
         changes = float(self._coming.poisson(scenario.changes * factor))
         pages = float(self._coming.poisson(scenario.pages * factor))
         cold = self._cold.share(now)
@@ -384,7 +384,7 @@ class Steps:
         number = float(posts.sum())
         fresh = pages * (1 - scenario.known)
         index = 0.0 if size.own_search else costs.store_index
-        followers = scenario.audiences.followers
+        followers = scenario.author_classes.followers
         read = float((posts * followers)[followers > PAGE_FOLLOWERS].sum())
         work = number * (costs.store_post + index) + changes * costs.store_change + fresh * costs.store_page_fresh
         work += rebuilt * scenario.follows * costs.store_rebuild_source + read * costs.store_read
@@ -408,7 +408,7 @@ class Steps:
 
     def _jobs(self, made: float, commit: float, arrival: float, posts: Floats, changes: float) -> None:
         """Commit arrivals from a moment on, each after its commit time. Jobs start after their arrival time."""
-        costs, followers = self._costs, self._scenario.audiences.followers
+        costs, followers = self._costs, self._scenario.author_classes.followers
         for at in np.flatnonzero(posts):
             for moment, many in self._spread(made, float(posts[at])):
                 self.observer.accepted(moment, many)
@@ -426,8 +426,8 @@ class Steps:
 
     def _group(self, made: float, ready: float, posts: float, followers: float) -> JobGroup:
         costs = self._costs
-        beside = costs.redis_post + followers * costs.redis_delivery
-        return JobGroup(made, ready, posts, self._job(followers), followers, beside)
+        foreground = costs.redis_post + followers * costs.redis_delivery
+        return JobGroup(made, ready, posts, self._job(followers), followers, foreground)
 
     def _job(self, followers: float) -> float:
         costs = self._costs
@@ -440,14 +440,16 @@ class Steps:
         self._lose(now)
         lost = min(1.0, sum(fault.part for fault in of_kind(scenario.faults, LostWorkers, now)))
         warm = scenario.warm / max(1.0, scenario.members) * (1 - self._cold.lost)
-        pushed = self.workers.beside
+        pushed = self.workers.foreground
         for done, group in self.workers.advance(now + self._length, size.workers * (1 - lost) * self._slowed):
             if group.posts:
                 at = done + self._redis_wait
                 self._delivered_at = at
                 self.observer.delivered(at, at - group.made, group.followers * warm, group.jobs)
                 self.observer.acknowledged(at, group.jobs)
-        self._redis_wait = self._redis.step(self.workers.beside - pushed + self._redis_work, self._length, size.redis)
+        self._redis_wait = self._redis.step(
+            self.workers.foreground - pushed + self._redis_work, self._length, size.redis
+        )
         self._redis_work = 0.0
         # Workers wait for Redis with their running jobs, so a full queue slows them down.
         self._slowed = 1.0 if self._redis.seconds <= size.redis * self._length else 0.5 * self._slowed + 0.05

@@ -36,7 +36,7 @@ POST, PAGE, CHANGE, CELEBRITY = range(4)
 """The index of the fault in the scenario is added to `CELEBRITY`."""
 _PIECE_SECONDS = 0.25
 """Length of the pieces in which rates are constant: those at its start."""
-_DRAWN = 4_096
+_SAMPLES = 4_096
 
 
 class Coming:
@@ -47,39 +47,39 @@ class Coming:
         # Drawing authors must not change when the next arrivals come.
         self._random, self._drawing = random.spawn(2)
         self._pieces = self._made()
-        self._ahead: list[tuple[float, int]] = []
-        self._written = np.zeros(len(scenario.audiences.posts))
-        self._drawn: Iterator[int] = iter(())
+        self._future: list[tuple[float, int]] = []
+        self._written = np.zeros(len(scenario.author_classes.posts))
+        self._samples: Iterator[int] = iter(())
         self._fill()
 
     @property
     def next(self) -> float:
-        return self._ahead[-1][0] if self._ahead else math.inf
+        return self._future[-1][0] if self._future else math.inf
 
     def until(self, moment: float) -> Iterator[tuple[int, float]]:
-        while self._ahead and self._ahead[-1][0] <= moment:
-            at, kind = self._ahead.pop()
-            if not self._ahead:
+        while self._future and self._future[-1][0] <= moment:
+            at, kind = self._future.pop()
+            if not self._future:
                 self._fill()
             yield kind, at
 
     def author(self) -> tuple[float, bool]:
         """Draw an author: their followers, and whether this is their first post in a long time."""
-        at = next(self._drawn, -1)
+        at = next(self._samples, -1)
         if at < 0:
-            audiences = self._scenario.audiences
-            shares = audiences.posts / audiences.posts.sum()
-            self._drawn = iter(self._drawing.choice(len(shares), _DRAWN, p=shares).tolist())
-            at = next(self._drawn)
-        authors = self._scenario.audiences.authors[at]
+            author_classes = self._scenario.author_classes
+            shares = author_classes.posts / author_classes.posts.sum()
+            self._samples = iter(self._drawing.choice(len(shares), _SAMPLES, p=shares).tolist())
+            at = next(self._samples)
+        authors = self._scenario.author_classes.authors[at]
         # The probability that none of the earlier authors was this one.
         first = self._drawing.random() < (1 - 1 / authors) ** self._written[at]
         self._written[at] += 1
-        return float(self._scenario.audiences.followers[at]), bool(first)
+        return float(self._scenario.author_classes.followers[at]), bool(first)
 
     def _fill(self) -> None:
-        while not self._ahead and (piece := next(self._pieces, None)) is not None:
-            self._ahead = piece
+        while not self._future and (piece := next(self._pieces, None)) is not None:
+            self._future = piece
 
     def _made(self) -> Iterator[list[tuple[float, int]]]:
         """Yield the arrivals of each piece of time, latest first."""
@@ -306,8 +306,8 @@ class Loop:
 
     def _advance(self, worked: float) -> None:
         """Let the main thread work. The writer and search threads run concurrently, and each slows the other."""
-        beside = self._writer.working or bool(self._writing)
-        self.now += worked * (self._costs.contention if beside else 1.0)
+        contended = self._writer.working or bool(self._writing)
+        self.now += worked * (self._costs.contention if contended else 1.0)
         self._writer.advance(self.now, hindered=True)
 
     def _sleep(self) -> bool:
@@ -360,7 +360,7 @@ class Loop:
     def _page(self) -> float:
         known = self._random.random() < self._scenario.known
         costs = self._costs
-        return (costs.page if known else costs.page_fresh) + self._scenario.loud_followees * costs.pull
+        return (costs.page if known else costs.page_fresh) + self._scenario.high_fan_out_followees * costs.pull
 
     def _celebrated(self, number: int) -> float:
         fault = self._scenario.faults[number]
@@ -372,9 +372,9 @@ class Loop:
         if self._random.random() < self._refused(made):
             self.observer.refused(at)
             return self._arrival + _REFUSAL
-        drawn, unread = self._coming.author()
+        sample, unread = self._coming.author()
         self._came.append(made)
-        self._followers.append(drawn if followers < 0 else followers)
+        self._followers.append(sample if followers < 0 else followers)
         self._unread.append(unread)
         self._writer.submit(made, len(self._came) - 1)
         self.observer.accepted(made)
@@ -440,7 +440,7 @@ class Loop:
         self._begun = self._committed[post]
         self._cold.lose(self.now)
         page = min(self._followers[post] - self._pushed.get(post, 0.0), _PAGE)
-        each = self._delivery + (costs.audience if self._unread[post] else 0.0)
+        each = self._delivery + (costs.follower_set if self._unread[post] else 0.0)
         self._advance(costs.job + page * (1 - self._cold.lost) * each)
         self._pushed[post] = self._pushed.get(post, 0.0) + page
         if self._pushed[post] < self._followers[post]:

@@ -153,8 +153,8 @@ class Scenario(NamedTuple):
     returns: float
     """Timelines rebuilt for returning members."""
     follows: float
-    loud_followees: float
-    audiences: AuthorClasses
+    high_fan_out_followees: float
+    author_classes: AuthorClasses
     faults: Sequence[AnyFault] = ()
     seed: int = 1
     most_behind: float = 3.0
@@ -171,11 +171,11 @@ class Scenario(NamedTuple):
     """The setting `waiting_seconds`."""
 
 
-def audiences_of(classes: Sequence[FollowerClass], counted: float, loud_from: float) -> AuthorClasses:
+def author_classes_of(classes: Sequence[FollowerClass], counted: float, high_fan_out_from: float) -> AuthorClasses:
     """Return the follower sets of classes of members, which are empty for high fan-out members."""
     followers = np.array([one.followers for one in classes])
     return AuthorClasses(
-        np.where(followers <= loud_from, followers * counted, 0.0),
+        np.where(followers <= high_fan_out_from, followers * counted, 0.0),
         np.maximum(1.0, np.array([one.members for one in classes])),
         np.array([one.posts for one in classes]),
     )

@@ -9,7 +9,7 @@ import msgspec
 
 from shoal.core.errors import InvalidInput
 from shoal_planner.calibration import Calibration
-from shoal_planner.one_process import LOUD_FROM, one_process, remembered
+from shoal_planner.one_process import HIGH_FAN_OUT_FROM, one_process, remembered
 from shoal_planner.plan import cluster, fresh_share, needed, redis_memory, store_cores, store_work, work_of
 from shoal_planner.simulation.cluster import Built, Steps
 from shoal_planner.simulation.observer import SimulatedOutcome
@@ -20,7 +20,7 @@ from shoal_planner.simulation.scenario import (
     LostWorkers,
     Rush,
     Scenario,
-    audiences_of,
+    author_classes_of,
     kind_of,
 )
 from shoal_planner.workload import Assumptions, Load, load_of
@@ -75,7 +75,7 @@ def simulate(
 def _one(of: Assumptions, calibration: Calibration, course: Course) -> SimulatedOutcome:
     if any(isinstance(fault, LostWorkers) for fault in course.faults):
         raise InvalidInput("one process has no workers that could be lost: choose --shape several, or another fault")
-    load, costs = load_of(of, LOUD_FROM, warm_only=True), calibration.one_process
+    load, costs = load_of(of, HIGH_FAN_OUT_FROM, warm_only=True), calibration.one_process
     if (things := _things(load, course)) > MOST_THINGS:
         raise InvalidInput(
             f"{things:,.0f} posts, pages and changes are too many for one process: {MOST_THINGS:,.0f} at most;"
@@ -96,7 +96,7 @@ def _things(load: Load, course: Course) -> float:
 
 
 def _several(of: Assumptions, calibration: Calibration, course: Course, given: GivenSize) -> SimulatedOutcome:
-    load, costs = load_of(of, LOUD_FROM, warm_only=False), calibration.shared
+    load, costs = load_of(of, HIGH_FAN_OUT_FROM, warm_only=False), calibration.shared
     named = {name: number for name, number in given._asdict().items() if number is not None}
     size = needed(load, of, costs)._replace(**named)
     work = work_of(load, of, costs, size.web)
@@ -118,8 +118,8 @@ def _scenario(of: Assumptions, load: Load, course: Course, *, counted: float, kn
         changes=load.changes,
         returns=load.returns,
         follows=of.follows,
-        loud_followees=load.loud_followees,
-        audiences=audiences_of(load.by_class, counted, LOUD_FROM),
+        high_fan_out_followees=load.high_fan_out_followees,
+        author_classes=author_classes_of(load.by_class, counted, HIGH_FAN_OUT_FROM),
         faults=course.faults,
         seed=course.seed,
         known=known,

@@ -305,10 +305,10 @@ def test_a_page_is_the_json_that_would_be_written_out(page: list[Entry], viewer:
     async def story() -> None:
         made = await presenter()
         # Twice in both orders: fresh, remembered, and remembered of other values of the same ids.
-        for turn in (page, page[::-1], page):
+        for run_once in (page, page[::-1], page):
             for most in (data, 0):
-                shown = msgspec.json.decode(await made.page(viewer, turn, most))
-                assert shown == [plain_status(viewer, entry, APP, data=most) for entry in turn]
+                shown = msgspec.json.decode(await made.page(viewer, run_once, most))
+                assert shown == [plain_status(viewer, entry, APP, data=most) for entry in run_once]
 
     run(story())
 

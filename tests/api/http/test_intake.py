@@ -15,7 +15,7 @@ import pytest
 from shoal.core.errors import StorageFull, TooMany, Unavailable
 from shoal.http import bodies as intake
 from shoal.http.application import build_app
-from shoal.http.bodies import SPOOL_BYTES, Budget, Intake, Memory, Spool, UploadTurns
+from shoal.http.bodies import SPOOL_BYTES, Budget, Intake, Memory, Spool, UploadSlots
 from shoal.http.rate_limits import OFF, MemoryLimiter
 from shoal.http.routes import Context, Route
 from tests.api.harness import ROUTES, StatusParams, authenticate, serving
@@ -151,27 +151,27 @@ async def test_a_full_disk_is_said() -> None:
 
 @in_loop
 async def test_a_member_has_so_many_turns_and_others_have_theirs() -> None:
-    turns = UploadTurns(each=2, waiting=1, seconds=20.0)
-    async with turns.of(1, {}), turns.of(2, {}), contextlib.AsyncExitStack() as second:
-        await second.enter_async_context(turns.of(1, {}))
-        third = asyncio.create_task(_held(turns, 1))
+    upload_slots = UploadSlots(each=2, waiting=1, seconds=20.0)
+    async with upload_slots.of(1, {}), upload_slots.of(2, {}), contextlib.AsyncExitStack() as second:
+        await second.enter_async_context(upload_slots.of(1, {}))
+        third = asyncio.create_task(_held(upload_slots, 1))
         await asyncio.sleep(0)
         with pytest.raises(TooMany):
-            await _held(turns, 1)
+            await _held(upload_slots, 1)
         assert not third.done()
         await second.aclose()
         await third
-        await _held(turns, 2)
-    assert not turns._turns
+        await _held(upload_slots, 2)
+    assert not upload_slots._upload_slots
 
 
 @in_loop
 async def test_a_server_takes_three_uploads_of_a_member_at_a_time() -> None:
-    turns = UploadTurns()
-    async with turns.of(1, {}), turns.of(1, {}), contextlib.AsyncExitStack() as third:
-        await third.enter_async_context(turns.of(1, {}))
-        fourth = asyncio.create_task(_held(turns, 1))
-        await _held(turns, 2)
+    upload_slots = UploadSlots()
+    async with upload_slots.of(1, {}), upload_slots.of(1, {}), contextlib.AsyncExitStack() as third:
+        await third.enter_async_context(upload_slots.of(1, {}))
+        fourth = asyncio.create_task(_held(upload_slots, 1))
+        await _held(upload_slots, 2)
         assert not fourth.done()
         await third.aclose()
         await fourth
@@ -179,15 +179,15 @@ async def test_a_server_takes_three_uploads_of_a_member_at_a_time() -> None:
 
 @in_loop
 async def test_who_waits_too_long_for_a_turn_is_told() -> None:
-    turns = UploadTurns(each=1, seconds=0.05)
-    async with turns.of(1, {}):
+    upload_slots = UploadSlots(each=1, seconds=0.05)
+    async with upload_slots.of(1, {}):
         with pytest.raises(TooMany):
-            await _held(turns, 1)
-    await _held(turns, 1)
+            await _held(upload_slots, 1)
+    await _held(upload_slots, 1)
 
 
-async def _held(turns: UploadTurns, who: int) -> None:
-    async with turns.of(who, {}):
+async def _held(upload_slots: UploadSlots, who: int) -> None:
+    async with upload_slots.of(who, {}):
         pass
 
 
@@ -211,13 +211,17 @@ class Works:
 
 
 @contextlib.asynccontextmanager
-async def taking(memory: Memory, turns: UploadTurns | None = None) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
+async def taking(
+    memory: Memory, upload_slots: UploadSlots | None = None
+) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
     """A server that takes uploads."""
     works = Works()
     row = {"auth": "user", "limit_class": "media", "answer": dict, "params": StatusParams, "scope": "write:media"}
     route = Route("POST", "/api/v1/files", works.work, max_body=MANY, **row)  # type: ignore[arg-type]
     limiter = MemoryLimiter(OFF)
-    app = build_app((*ROUTES, route), None, authenticate=authenticate, limiter=limiter, memory=memory, turns=turns)
+    app = build_app(
+        (*ROUTES, route), None, authenticate=authenticate, limiter=limiter, memory=memory, upload_slots=upload_slots
+    )
     async with (
         serving(app) as port,
         httpx.AsyncClient(
@@ -236,7 +240,7 @@ def _post(client: httpx.AsyncClient, size: int) -> asyncio.Task[httpx.Response]:
 @in_loop
 async def test_uploads_are_worked_on_as_far_as_memory_goes() -> None:
     memory = Memory(coming=1 << 20, loaded=4_500_000)
-    async with taking(memory, UploadTurns(each=100)) as (works, client):
+    async with taking(memory, UploadSlots(each=100)) as (works, client):
         uploads = [_post(client, 2_000_000) for _ in range(10)]
         await eventually(works.at_work, 2)
         works.go.set()
@@ -248,7 +252,7 @@ async def test_uploads_are_worked_on_as_far_as_memory_goes() -> None:
 
 @in_loop
 async def test_uploads_of_a_member_have_their_turns() -> None:
-    async with taking(Memory(), UploadTurns(each=3, waiting=5)) as (works, client):
+    async with taking(Memory(), UploadSlots(each=3, waiting=5)) as (works, client):
         uploads = [_post(client, 10) for _ in range(10)]
         await eventually(works.at_work, 3)
 

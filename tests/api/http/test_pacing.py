@@ -22,7 +22,7 @@ class Requests:
         self.pace = RequestPace(turn_seconds)
         self.begun: list[int] = []
         self.done = 0
-        self.turn = 0
+        self.run_once = 0
         self.by_turn: Counter[int] = Counter()
 
     def begin(self, number: int, seconds: float = 0.0) -> None:
@@ -31,7 +31,7 @@ class Requests:
 
     def _begun(self, number: int, seconds: float) -> None:
         self.begun.append(number)
-        self.by_turn[self.turn] += 1
+        self.by_turn[self.run_once] += 1
         asyncio.get_running_loop().call_soon(self._work, seconds)
 
     def _work(self, seconds: float) -> None:
@@ -43,7 +43,7 @@ class Requests:
         for _ in range(most_turns):
             if self.done == count:
                 return
-            self.turn += 1
+            self.run_once += 1
             await asyncio.sleep(0)
         raise AssertionError(f"{self.done} of {count} were done in {most_turns} turns")
 
@@ -57,7 +57,7 @@ async def test_all_begin_in_the_order_in_which_they_came(bursts: list[int]) -> N
         for _ in range(burst):
             requests.begin(came)
             came += 1
-        requests.turn += 1
+        requests.run_once += 1
         await asyncio.sleep(0)
     # The worst pace is one in a turn.
     await requests.finish(came, came + 3)
@@ -71,7 +71,7 @@ async def test_requests_that_fill_a_turn_begin_one_at_a_time_and_others_get_thei
         requests.begin(number, 0.0015)
     others = 0
     while requests.done < 40:
-        requests.turn += 1
+        requests.run_once += 1
         await asyncio.sleep(0)
         others += 1
     assert others >= 35

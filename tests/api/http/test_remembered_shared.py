@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from shoal.app.network import open_network
-from shoal.graph.cache.coherence import StampGuard
+from shoal.graph.cache.coherence import VersionTokenGuard
 from shoal.graph.cache.dependencies import ReadSet
 from shoal.queries import home
 from shoal.server import AppParts
@@ -62,8 +62,8 @@ def test_a_page_that_a_process_remembers_is_as_another_one_makes_it(seed: int) -
 @pytest.mark.parametrize(
     ("where", "what"),
     [
-        (StampGuard, "are_still"),
-        (ReadSet, "note_stamps"),
+        (VersionTokenGuard, "are_still"),
+        (ReadSet, "note_versions"),
         (home, "depends_on"),
         pytest.param(reader, "compared", marks=pytest.mark.deep),
     ],

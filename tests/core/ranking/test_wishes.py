@@ -13,15 +13,15 @@ from shoal.core.ranking.preferences import (
     MOST_BYTES,
     MOST_REMEMBERED,
     MOST_TAPS,
-    NO_WISHES,
+    NO_FEEDBACK,
+    Feedback,
+    FeedPreferences,
     Interests,
-    Taste,
-    Wishes,
     check_picked,
-    encode_wishes,
+    encode_feedback,
     fitting,
     tapped,
-    with_wishes,
+    with_feedback,
 )
 
 NOBODY = Interests(
@@ -59,9 +59,9 @@ def test_of_more_than_a_hundred_the_oldest_is_forgotten_and_the_rest_is_kept_as_
         authors, tags = tapped(authors, (1 << 60) + n, -1), tapped(tags, f"a_tag_of_usual_length{n}", 1)
     assert len(authors) == len(tags) == MOST_REMEMBERED
     assert min(authors) == (1 << 60) + 10
-    wishes = Wishes(picked=tuple(f"a_tag_of_usual_length{n}" for n in range(50)), authors=authors, tags=tags)
-    said = msgspec.json.encode(wishes)
-    assert Taste(id=1, member_id=2, said=said).wishes == wishes
+    feedback = Feedback(picked=tuple(f"a_tag_of_usual_length{n}" for n in range(50)), authors=authors, tags=tags)
+    said = msgspec.json.encode(feedback)
+    assert FeedPreferences(id=1, member_id=2, said=said).feedback == feedback
 
 
 def test_wishes_fit_into_eight_kilobytes_and_the_oldest_taps_give_way() -> None:
@@ -69,8 +69,8 @@ def test_wishes_fit_into_eight_kilobytes_and_the_oldest_taps_give_way() -> None:
         check_picked(tuple("\N{OLD ITALIC LETTER A}" * 50 + f"{n}" for n in range(50)))
     authors = {(1 << 60) + n: -1 for n in range(100)}
     tags = {f"{n:02}" + "a" * 100: 1 for n in range(100)}
-    kept = fitting(Wishes(picked=("sea",), authors=authors, tags=tags))
-    assert 7_000 < len(encode_wishes(kept)) <= MOST_BYTES
+    kept = fitting(Feedback(picked=("sea",), authors=authors, tags=tags))
+    assert 7_000 < len(encode_feedback(kept)) <= MOST_BYTES
     assert kept.picked == ("sea",)
     assert list(kept.authors) == list(authors)[-len(kept.authors) :]
     assert list(kept.tags) == list(tags)[-len(kept.tags) :]
@@ -81,21 +81,24 @@ def test_wishes_fit_into_eight_kilobytes_and_the_oldest_taps_give_way() -> None:
     st.dictionaries(st.sampled_from("abcd"), _affinities),
     st.dictionaries(st.integers(1, 4), _affinities),
     st.builds(
-        Wishes,
+        Feedback,
         picked=st.lists(st.sampled_from("abcdef")).map(tuple),
         authors=st.dictionaries(st.integers(1, 6), _taps),
         tags=st.dictionaries(st.sampled_from("abcdef"), _taps),
     ),
 )
 def test_an_affinity_stays_in_bounds_and_only_what_was_meant_moves(
-    tags: dict[str, float], authors: dict[int, float], wishes: Wishes
+    tags: dict[str, float], authors: dict[int, float], feedback: Feedback
 ) -> None:
     interests = NOBODY._replace(tags=tags, authors=authors)
-    wished = with_wishes(interests, wishes)
+    wished = with_feedback(interests, feedback)
     assert all(-1 <= value <= 1 for value in (*wished.tags.values(), *wished.authors.values()))
-    assert {name for name, value in wished.tags.items() if tags.get(name) != value} <= {*wishes.picked, *wishes.tags}
-    assert {id_ for id_, value in wished.authors.items() if authors.get(id_) != value} <= wishes.authors.keys()
-    for author, taps in wishes.authors.items():
+    assert {name for name, value in wished.tags.items() if tags.get(name) != value} <= {
+        *feedback.picked,
+        *feedback.tags,
+    }
+    assert {id_ for id_, value in wished.authors.items() if authors.get(id_) != value} <= feedback.authors.keys()
+    for author, taps in feedback.authors.items():
         moved = wished.authors[author] - authors.get(author, 0.0)
         assert moved * taps >= 0
         assert abs(moved) <= abs(0.4 * taps) + 1e-9
@@ -104,6 +107,6 @@ def test_an_affinity_stays_in_bounds_and_only_what_was_meant_moves(
 
 @pytest.mark.parametrize("said", [b"", b"{", b'{"authors": {"ann": 1}}', b'{"tags": 5}'])
 def test_what_cannot_be_read_is_no_wish_and_keeps_nothing_else_from_being_read(said: bytes) -> None:
-    taste = Taste(id=1, member_id=2, off=True, said=said)
-    assert taste.wishes == NO_WISHES
-    assert taste.off
+    feed_preferences = FeedPreferences(id=1, member_id=2, off=True, said=said)
+    assert feed_preferences.feedback == NO_FEEDBACK
+    assert feed_preferences.off

@@ -279,7 +279,7 @@ async def test_upkeep_forgets_what_nobody_reacts_to_any_more(url: str | dict[str
             await Upkeep(
                 network.store,
                 network.timelines,
-                network.effects.loudness.review,
+                network.effects.high_fan_out_sources.review,
                 forget,
                 14.0,
                 30.0,

@@ -21,7 +21,7 @@ from shoal.queries.context import Remembered, Renewed
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.feed import RankedEntry
 from shoal.queries.foryou.ranking import ReadingCursor, Why, decode_cursor
-from shoal.queries.foryou.sources import MOST, _in_turn
+from shoal.queries.foryou.sources import MOST, _interleaved
 from shoal.timelines.contract import MemoryReadings
 from tests.flows.people import register
 from tests.flows.reading import calls
@@ -335,10 +335,10 @@ async def test_an_author_who_hides_their_connections_has_nobody_in_common() -> N
 
 def test_beyond_a_thousand_posts_every_source_has_its_turn() -> None:
     found = dict.fromkeys(range(1500), Source.FOLLOWEES.value) | dict.fromkeys(range(2000, 2010), Source.POPULAR.value)
-    chosen = list(_in_turn(found))
+    chosen = list(_interleaved(found))
     assert len(chosen) == len(set(chosen)) == MOST
     assert set(range(2_000, 2_010)) <= set(chosen)
-    assert list(_in_turn(dict.fromkeys(range(10), 1))) == list(range(10))
+    assert list(_interleaved(dict.fromkeys(range(10), 1))) == list(range(10))
 
 
 @in_loop

@@ -19,11 +19,11 @@ from shoal.core.events import FollowChanged, InverseOp
 from shoal.core.placement import source_of
 from shoal.graph.contract import Batch, Cursor, Job
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.schema import EVERYBODY, LOUD, tag_id
+from shoal.graph.schema import EVERYBODY, HIGH_FAN_OUT, tag_id
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.queries import home
 from shoal.settings import Settings
-from shoal.timelines.follower_sets import Audience, Audiences
+from shoal.timelines.follower_sets import FollowerSet, FollowerSetCache
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 
@@ -34,7 +34,7 @@ async def warm(*handles: Handle) -> None:
 
 
 async def loud(shoal: Shoal) -> set[int]:
-    return {source.id2 for source in await shoal.network.store.assoc_range(EVERYBODY, LOUD, Cursor(limit=9))}
+    return {source.id2 for source in await shoal.network.store.assoc_range(EVERYBODY, HIGH_FAN_OUT, Cursor(limit=9))}
 
 
 def packed(network: Network) -> PackedFollowers:
@@ -159,7 +159,7 @@ async def test_there_is_no_visible_end_where_the_materialised_part_ends(limit: i
 
 @in_loop
 async def test_posts_of_the_loud_are_pulled() -> None:
-    async with Shoal.open("memory://", loud_from=2) as shoal:
+    async with Shoal.open("memory://", high_fan_out_from=2) as shoal:
         star, ann, *fans = await register(shoal, "star", "ann", "fan1", "fan2", "fan3")
         for fan in fans:
             await fan.follow(star)
@@ -181,7 +181,7 @@ async def test_posts_of_the_loud_are_pulled() -> None:
 
 @in_loop
 async def test_a_loud_tag_is_pulled() -> None:
-    async with Shoal.open("memory://", loud_from=1) as shoal:
+    async with Shoal.open("memory://", high_fan_out_from=1) as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         for fan in (ben, cyd):
             await fan.follow_tag("tide")
@@ -195,7 +195,7 @@ async def test_a_loud_tag_is_pulled() -> None:
 @in_loop
 async def test_an_audience_that_was_not_read_to_its_end_never_passes_for_whole() -> None:
     """Too many followers to push to; then some leave, just when they have been counted."""
-    async with Shoal.open("memory://", loud_from=2) as shoal:
+    async with Shoal.open("memory://", high_fan_out_from=2) as shoal:
         star, *fans = await register(shoal, "star", *(f"fan{n}" for n in range(6)))
         for fan in fans:
             await fan.follow(star)
@@ -205,12 +205,12 @@ async def test_an_audience_that_was_not_read_to_its_end_never_passes_for_whole()
         followers = packed(network)
         touch_up = followers._touch_up
 
-        async def some_leave(source: int, audience: Audience) -> None:
+        async def some_leave(source: int, follower_set: FollowerSet) -> None:
             if source == star.id:
                 for fan in fans[3:]:
                     await fan.unfollow(star)
                     followers.left(star.id, fan.id)
-            await touch_up(source, audience)
+            await touch_up(source, follower_set)
 
         object.__setattr__(network.effects, "page", 1)
         followers._read = 1
@@ -231,7 +231,7 @@ async def test_big_fan_outs_that_push_each_other_out_of_memory_come_to_an_end() 
             await fan.follow(ben)
         await warm(*fans)
         object.__setattr__(network.effects, "page", 1)
-        packed(network).audiences = Audiences(budget=1)
+        packed(network).follower_set_cache = FollowerSetCache(budget=1)
         await ann.create("one")
         await ben.create("two")
         await network.runner.drain(20.0)
@@ -461,22 +461,22 @@ async def test_whoever_comes_and_goes_while_an_audience_is_read_is_in_it_or_not(
         followers = packed(network)
         touch_up = followers._touch_up
 
-        async def they_come_and_go(source: int, audience: Audience) -> None:
+        async def they_come_and_go(source: int, follower_set: FollowerSet) -> None:
             if source == ann.id:
                 await cyd.follow(ann)
                 await ben.unfollow(ann)
                 for fan in (ben, cyd):
                     changed = FollowChanged(follower_id=fan.id, source_id=ann.id)
                     await fanout.reconcile_follow(network.effects, changed, 0)
-            await touch_up(source, audience)
+            await touch_up(source, follower_set)
 
         await ann.create("one")
         with patch.object(followers, "_touch_up", they_come_and_go):
-            await network.runner.turn()
+            await network.runner.run_once()
         await network.store.ack(await network.store.claim(10, 60.0))
-        audience = followers.audiences.get(ann.id)
-        assert audience is not None
-        assert audience.seats(0, len(audience)).tolist() == network.timelines.seats([cyd.id]).tolist()
+        follower_set = followers.follower_set_cache.get(ann.id)
+        assert follower_set is not None
+        assert follower_set.slots(0, len(follower_set)).tolist() == network.timelines.slots([cyd.id]).tolist()
         await ann.create("two")
         await shoal.settle()
         assert await home_texts(cyd) == ["two", "one"]
@@ -516,11 +516,11 @@ async def test_a_follow_whose_other_end_is_late_misses_no_post(what: str) -> Non
             second.away = True
             await (dan.follow(ann) if what == "follow" else dan.follow_tag("surf"))
             for _ in range(3):
-                await network.runner.turn()
+                await network.runner.run_once()
             await ann.create("hello #surf")
             second.away = False
             # Whatever was first in the outbox of the first store waits for its next attempt.
-            await network.runner.turn()
+            await network.runner.run_once()
             await Shoal(network).settle()
             assert await home_texts(dan) == ["hello #surf"]
             await ann.create("again #surf")
@@ -546,7 +546,7 @@ async def test_a_tag_that_hears_of_a_post_late_still_brings_it() -> None:
             await Shoal(network).settle()
             second.away = True
             await dan.create("hello #surf")
-            await network.runner.turn()
+            await network.runner.run_once()
             await warm(ann)
             second.away = False
             await Shoal(network).settle()
@@ -560,6 +560,6 @@ async def test_small_follower_set_is_read_without_a_turn_of_the_event_loop() -> 
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
         await shoal.network.settle()
-        reading = packed(shoal.network)._read_audience(ann.id)
+        reading = packed(shoal.network)._read_follower_set(ann.id)
         with pytest.raises(StopIteration):
             reading.send(None)

@@ -223,8 +223,8 @@ async def test_a_post_that_is_not_for_everybody_does_not_trend(values: dict[str,
             await dan.like(post)
         await set_post(shoal, other, **values)
         assert await trending(shoal) == ["kept"]
-        judged = texts(await trends.judged(fresh(shoal), 9))
-        assert judged == (["other", "kept"] if "untrendable" in values else ["kept"])
+        reviewed = texts(await trends.reviewed(fresh(shoal), 9))
+        assert reviewed == (["other", "kept"] if "untrendable" in values else ["kept"])
 
 
 @pytest.mark.parametrize("values", [{"discoverable": False}, {"silenced": True}], ids=str)

@@ -45,16 +45,16 @@ async def busy(shoal: Shoal, random: Random) -> tuple[Handle, dict[int, bool]]:
     await ann.follow_tag("tea")
     for number in range(60):
         who = random.choice([ann, ben, cyd, eve])
-        audience = random.choice([*Visibility, Visibility.PUBLIC])
-        post = await who.create(f"{number} {random.choice(['#tea', '', ''])} @eve", visibility=audience)
+        follower_set = random.choice([*Visibility, Visibility.PUBLIC])
+        post = await who.create(f"{number} {random.choice(['#tea', '', ''])} @eve", visibility=follower_set)
         act = random.randrange(8)
         if act == 0:
             await who.delete(post)
         elif act == 1:
             await shoal.hide(post)
-        elif act == 2 and audience is Visibility.PUBLIC:
+        elif act == 2 and follower_set is Visibility.PUBLIC:
             await random.choice([ann, ben, cyd]).share(post)
-        elif act == 3 and who is not eve and audience is Visibility.PUBLIC:
+        elif act == 3 and who is not eve and follower_set is Visibility.PUBLIC:
             await eve.comment(post, "an answer #tea")
     await ann.block(eve)
     await ann.mute(cyd)

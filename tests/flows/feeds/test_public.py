@@ -188,10 +188,10 @@ async def act(shoal: Shoal, people: list[Handle], made: list[Post], op: tuple[st
 @settings(deadline=None, max_examples=examples(30, full=60))
 @given(
     acts=st.lists(ACTS, max_size=40),
-    wishes=st.lists(st.tuples(*[st.sets(st.sampled_from(TAGS))] * 3), min_size=1, max_size=4),
+    feedback=st.lists(st.tuples(*[st.sets(st.sampled_from(TAGS))] * 3), min_size=1, max_size=4),
 )
 def test_timelines_for_everybody_are_what_their_definition_says(
-    acts: list[tuple[str, int, int, int]], wishes: list[tuple[set[str], set[str], set[str]]]
+    acts: list[tuple[str, int, int, int]], feedback: list[tuple[set[str], set[str], set[str]]]
 ) -> None:
     async def story() -> None:
         async with Shoal.open("memory://") as shoal:
@@ -208,7 +208,7 @@ def test_timelines_for_everybody_are_what_their_definition_says(
                 own = [p for p in listed if not _answers_another(cast("Post", world.objects[p]))]
                 assert await shown(shoal, viewer.id) == own
                 assert await upwards(shoal, viewer.id) == own[::-1]
-                for any_of, all_of, none_of in wishes:
+                for any_of, all_of, none_of in feedback:
                     wish = public_timelines.TagQuery(
                         frozenset((TAGS[0], *any_of)), frozenset(all_of), frozenset(none_of)
                     )

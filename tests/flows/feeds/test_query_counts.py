@@ -25,7 +25,7 @@ from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.dynamodb.client import Service
 from shoal.graph.postgres import PostgresGraph
-from shoal.graph.schema import EVERYBODY, FOLLOWED_BY, FOLLOWS, LOUD
+from shoal.graph.schema import EVERYBODY, FOLLOWED_BY, FOLLOWS, HIGH_FAN_OUT
 from shoal.graph.sqlite import SqliteGraph
 from shoal.media.library import MediaLibrary
 from shoal.queries import home, threads
@@ -141,8 +141,8 @@ async def test_reading_past_the_materialised_end_costs_a_fixed_number_of_reads()
             timelines.on_drop()
             reads = shoal.network.reads
             await _home_of(ann)(reads)
-            seats = shoal.network.timelines.seats([ann.id])
-            assert len(seats) == 1
+            slots = shoal.network.timelines.slots([ann.id])
+            assert len(slots) == 1
             await shoal.network.timelines.union(ann.id, [], 2**62)
             costs.append((await calls(shoal.network, _home_of(ann))).total())
     assert abs(costs[0] - costs[1]) <= 1
@@ -371,7 +371,7 @@ async def _follow_strangers(shoal: Shoal, handle: Handle, many: int) -> None:
 async def _mark_loud(shoal: Shoal, sources: Sequence[int]) -> None:
     batch = Batch(shard_of(EVERYBODY))
     for time, source in enumerate(sources, start=1):
-        batch.assoc_add(EVERYBODY, LOUD, source, time)
+        batch.assoc_add(EVERYBODY, HIGH_FAN_OUT, source, time)
     await shoal.network.store.commit(batch)
 
 

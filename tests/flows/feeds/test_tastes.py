@@ -20,7 +20,7 @@ from tests.running import run
 OTHERS = 3
 
 
-class Taste(NamedTuple):
+class FeedPreferences(NamedTuple):
     """How the reader stands to one of the others."""
 
     follows: bool
@@ -39,9 +39,9 @@ class Written(NamedTuple):
     sharers: frozenset[int]
 
 
-tastes = st.lists(
+personalization = st.lists(
     st.builds(
-        Taste,
+        FeedPreferences,
         follows=st.sampled_from((True, True, True, False)),
         shares=st.booleans(),
         languages=st.sampled_from(((), ("de",), ("de", "en"))),
@@ -63,35 +63,42 @@ posts = st.lists(
 )
 
 
-def brought(taste: Taste, written: Written, *, shared: bool) -> bool:
+def brought(feed_preferences: FeedPreferences, written: Written, *, shared: bool) -> bool:
     """Whether one of the others brings a post home."""
-    if not taste.follows or taste.apart or taste.muted or (shared and not taste.shares):
+    if (
+        not feed_preferences.follows
+        or feed_preferences.apart
+        or feed_preferences.muted
+        or (shared and not feed_preferences.shares)
+    ):
         return False
-    return not taste.languages or written.language in ("", *taste.languages)
+    return not feed_preferences.languages or written.language in ("", *feed_preferences.languages)
 
 
-@given(tastes=tastes, posts=posts, limit=st.integers(1, 5))
+@given(personalization=personalization, posts=posts, limit=st.integers(1, 5))
 @settings(max_examples=examples(25, full=50), deadline=None)
-def test_a_home_is_what_the_tastes_of_its_reader_say(tastes: list[Taste], posts: list[Written], limit: int) -> None:
+def test_a_home_is_what_the_tastes_of_its_reader_say(
+    personalization: list[FeedPreferences], posts: list[Written], limit: int
+) -> None:
     async def main() -> None:
         async with Shoal.open("memory://") as shoal:
             ann, *others = await register(shoal, "ann", "ben", "cyd", "dan")
             await ann.home()
             await ann.follow_tag("sea")
-            await _like(shoal, ann, others, tastes)
+            await _like(shoal, ann, others, personalization)
             expected: list[int] = []
             shows: dict[int, int] = {}
             for written in posts:
                 post = await others[written.author].create(
                     "#sea" if written.tagged else "plain", language=written.language
                 )
-                by = tastes[written.author]
+                by = personalization[written.author]
                 if (written.tagged and not by.muted) or brought(by, written, shared=False):
                     expected.append(post.id)
                     shows[post.id] = post.id
                 for sharer in written.sharers:
                     share = await others[sharer].share(post)
-                    if brought(tastes[sharer], written, shared=True) and not by.muted:
+                    if brought(personalization[sharer], written, shared=True) and not by.muted:
                         # All of this is within forty entries: a post stands once, as what came first.
                         if post.id not in shows.values():
                             expected.append(share.id)
@@ -113,14 +120,14 @@ def test_a_home_is_what_the_tastes_of_its_reader_say(tastes: list[Taste], posts:
     run(main())
 
 
-async def _like(shoal: Shoal, reader: Handle, others: list[Handle], tastes: list[Taste]) -> None:
+async def _like(shoal: Shoal, reader: Handle, others: list[Handle], personalization: list[FeedPreferences]) -> None:
     writes = shoal.network.writes
     apart = await lists.create(writes, reader.id, "apart", exclusive=True)
-    for other, taste in zip(others, tastes, strict=True):
-        if taste.follows:
-            wish = FollowOptions(shares=taste.shares, languages=taste.languages)
+    for other, feed_preferences in zip(others, personalization, strict=True):
+        if feed_preferences.follows:
+            wish = FollowOptions(shares=feed_preferences.shares, languages=feed_preferences.languages)
             await relationships.follow(writes, reader.id, other.id, wish)
-            if taste.apart:
+            if feed_preferences.apart:
                 await lists.put_on(writes, reader.id, apart.id, [other.id])
-        if taste.muted:
+        if feed_preferences.muted:
             await reader.mute(other)

@@ -110,8 +110,8 @@ async def test_taps_are_counted_up_to_five_two_at_once_both_and_can_be_forgotten
     async with network() as (_, (ann, ben, cyd, _, _)):
         posts = [await ben.create("one #sea"), await cyd.create("two #sky")]
         await asyncio.gather(*(ann.more_like(post) for post in posts), ann.less_like(posts[0], "sea"))
-        wishes = await ann.feedback()
-        assert (wishes.authors, wishes.tags) == ({ben.id: 1, cyd.id: 1}, {"sea": -1})
+        feedback = await ann.feedback()
+        assert (feedback.authors, feedback.tags) == ({ben.id: 1, cyd.id: 1}, {"sea": -1})
         for _ in range(5):
             await ann.more_like(posts[0])
         last = await ann.more_like(posts[0])
@@ -119,8 +119,8 @@ async def test_taps_are_counted_up_to_five_two_at_once_both_and_can_be_forgotten
         assert last.words == "posts by @ben count as before"
         await ann.pick_interests("rain")
         await ann.forget_all_feedback()
-        wishes = await ann.feedback()
-        assert (wishes.picked, wishes.authors, wishes.tags) == (("rain",), {}, {})
+        feedback = await ann.feedback()
+        assert (feedback.picked, feedback.authors, feedback.tags) == (("rain",), {}, {})
 
 
 @in_loop

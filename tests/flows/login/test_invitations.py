@@ -31,7 +31,7 @@ from shoal.core.signup import HOLD_MS, Invitation
 from shoal.graph.contract import Batch, Graph
 from shoal.graph.schema import FOLLOWS, OWNS_INVITATION, REQUESTS
 from tests.examples import examples
-from tests.flows.test_maxima import STORES, networks, tally
+from tests.flows.test_maxima import STORES, aggregate_id, networks
 from tests.running import in_loop
 from tests.stores import Forgetful, all_objects
 
@@ -76,7 +76,7 @@ async def test_of_sixteen_who_sign_up_at_once_from_several_processes_five_get_in
         ann = (await members.register(writes, "ann")).id
         made = await invitations.create(writes, ann, uses=5)
         work = [joined(all_writes[n % len(found)], made.code, f"member{n}") for n in range(16)]
-        assert await tally(work) == (5, 11)
+        assert await aggregate_id(work) == (5, 11)
         (now,) = await invitations.of_member(writes, ann)
         assert (now.used, now.holds) == (5, ())
         nodes = [node for node in await all_objects(found[0].store) if isinstance(node, Member)]
@@ -161,7 +161,7 @@ async def test_a_member_has_fifty_open_ones_at_most_and_the_oldest_of_the_others
     async with Shoal.open("memory://", invitations="members") as shoal:
         writes = shoal.network.writes
         ann = await shoal.register("ann")
-        assert await tally([ann.invite(days=1) for _ in range(60)]) == (50, 10)
+        assert await aggregate_id([ann.invite(days=1) for _ in range(60)]) == (50, 10)
         before = {one.id for one in await ann.invitations()}
         for days in (2, 20, 38):
             for _ in range(50):

@@ -525,7 +525,7 @@ def test_no_other_bytes_are_a_challenge(other: bytes, purpose: Purpose, member: 
     assert not is_good(secret, challenge, purpose, member ^ 1, now)
     assert not any(is_good(secret, challenge, one, member, now) for one in Purpose if one is not purpose)
     assert not is_good(secret, challenge, purpose, member, now + GOOD_MS)
-    assert not is_good(secret, challenge, purpose, member, now - challenge_rules._AHEAD_MS - 1)
+    assert not is_good(secret, challenge, purpose, member, now - challenge_rules._SKEW_MS - 1)
 
 
 _JSON = st.recursive(

@@ -131,12 +131,12 @@ async def test_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPat
         noting = TokenUses(clock.writes)
         made = await tokens_of(clock.writes, await shoal.register("ann"), 5)
         clock.days(2)
-        for turn in (3, 5):
+        for run_once in (3, 5):
             for one in made:
                 await checked(clock.writes, noting, one.text)
             await noting.flush()
             written = [one for one in made if (await stored(clock.writes, one.token)).use.at == clock.now]
-            assert len(written) == turn
+            assert len(written) == run_once
         await noting.close()
 
 

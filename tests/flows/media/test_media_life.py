@@ -95,13 +95,13 @@ class Scene:
 
     def __init__(self, seed: int) -> None:
         self.dice = Dice(seed)
-        self.shelf = Shelf(self.dice)
+        self.archive_storage = Shelf(self.dice)
         self.store = MemoryGraph()
         line = Lossy(self.dice, self.dice.random.choice((0.0, 0.1)), self.dice.random.choice((0.0, 0.1)))
         graph = CachedGraph(cast("Store", Between(self.store, line.reach, line.answer)), 16)
         self._now = EPOCH_MS + 10_000_000
         new_id = IdMaker(self._clock)
-        library = cast("MediaLibrary", self.shelf)
+        library = cast("MediaLibrary", self.archive_storage)
         self.writes = Writes(graph, new_id, library)
         workshop = type("Shop", (), {"library": library})()
         unsafe = cast("Any", Between(graph, self.dice.crash, self.dice.crash))
@@ -142,7 +142,7 @@ class Scene:
 
     async def _deliver(self) -> None:
         while await self.outbox.backlog():
-            await self.runner.turn()
+            await self.runner.run_once()
 
     # What happens
 
@@ -189,7 +189,7 @@ class Scene:
         await members.remove_picture(self.writes, self.ann, ("avatar", "header")[number & 1])
 
     async def _work(self, _number: int) -> None:
-        await self.runner.turn()
+        await self.runner.run_once()
 
     async def _day(self, _number: int) -> None:
         self._now += DAY_MS
@@ -218,7 +218,9 @@ class Scene:
         nodes = await all_objects(self.store)
         kept = {node.id: node for node in nodes if isinstance(node, Media)}
         (ann,) = [node for node in nodes if isinstance(node, Member)]
-        assert self.shelf.files == {key for node in kept.values() for key in files_of(node)} | {*files_of_member(ann)}
+        assert self.archive_storage.files == {key for node in kept.values() for key in files_of(node)} | {
+            *files_of_member(ann)
+        }
         used = {id_ for node in nodes if isinstance(node, Post | Revision) for id_ in node.media}
         planned = {
             id_ for node in nodes if isinstance(node, ScheduledPost) for id_ in scheduled_posts.draft_of(node).media

@@ -104,12 +104,12 @@ class Story:
     async def _work(self) -> None:
         while not self.dice.calm:
             with suppress(Crash):
-                await self.runner.turn()
+                await self.runner.run_once()
             await asyncio.sleep(0)
 
     async def _deliver(self) -> None:
         while await self.outbox.backlog():
-            await self.runner.turn()
+            await self.runner.run_once()
 
     async def _repeat_history(self) -> None:
         jobs = list(self.outbox.history)

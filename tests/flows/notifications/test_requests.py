@@ -47,8 +47,8 @@ async def decline(to: Handle, asker: Handle) -> Relation:
     return await relationships.reject_request(to._network.writes, to.id, asker.id)
 
 
-async def wish(one: Handle, other: Handle, **wishes: object) -> Relation:
-    return await relationships.follow(one._network.writes, one.id, other.id, FollowOptions(**wishes))  # type: ignore[arg-type]
+async def wish(one: Handle, other: Handle, **feedback: object) -> Relation:
+    return await relationships.follow(one._network.writes, one.id, other.id, FollowOptions(**feedback))  # type: ignore[arg-type]
 
 
 @asynccontextmanager

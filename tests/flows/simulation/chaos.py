@@ -16,7 +16,7 @@ from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
 from shoal.graph.cache.coherence import MarkedChange, Renewal
 from shoal.graph.contract import Batch, Job, Outbox, Store, WakeUp
-from tests.stamps import LocalStamps
+from tests.version_tokens import LocalVersionTokens
 
 T = TypeVar("T")
 Step = Callable[[str], Awaitable[None]]
@@ -141,7 +141,7 @@ class Haltable:
                 self._changed.notify_all()
 
 
-class SlowStamps(LocalStamps):
+class SlowVersionTokens(LocalVersionTokens):
     """Stamps whose calls may have to wait; in some runs all stamps are forgotten now and then."""
 
     def __init__(self, dice: Dice) -> None:

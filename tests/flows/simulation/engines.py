@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
 from shoal.core.placement import source_of
-from shoal.graph.cache.coherence import Stamps
+from shoal.graph.cache.coherence import VersionTokens
 from shoal.graph.contract import Store
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.redis.client import Nodes
-from shoal.graph.redis.version_tokens import RedisStamps
+from shoal.graph.redis.version_tokens import RedisVersionTokens
 from shoal.graph.resolve import Owns
 from shoal.timelines.contract import Timelines
 from shoal.timelines.redis import RedisTimelines
@@ -23,7 +23,7 @@ class Engines(NamedTuple):
 
     stores: Sequence[Store]
     timelines: Timelines
-    stamps: Stamps
+    versions: VersionTokens
 
 
 @asynccontextmanager
@@ -40,11 +40,11 @@ async def opened(stores: int, length: int, *, cluster: bool) -> AsyncIterator[En
             stack.push_async_callback(graph.close)
         nodes = await Nodes.open(redis.cluster() if cluster else redis.single())
         stack.push_async_callback(nodes.close)
-        stamps = RedisStamps(nodes)
-        stack.push_async_callback(stamps.close)
+        versions = RedisVersionTokens(nodes)
+        stack.push_async_callback(versions.close)
         timelines = RedisTimelines(nodes, length)
         stack.push_async_callback(timelines.close)
-        yield Engines(graphs, timelines, stamps)
+        yield Engines(graphs, timelines, versions)
 
 
 class _Owner:

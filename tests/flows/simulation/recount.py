@@ -32,7 +32,6 @@ from shoal.graph.schema import (
     BOOKMARKED_BY,
     CHOOSES,
     CHOSEN_BY,
-    COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     DECLARED_BY,
     DUE_ON,
@@ -40,15 +39,15 @@ from shoal.graph.schema import (
     FOLLOWED_BY,
     FOLLOWS,
     FOLLOWS_TAG,
+    HIGH_FAN_OUT,
     IN_THREAD,
     LIKED_BY,
-    LOUD,
     MUTES,
     NOTIFIED,
     PINS,
     POST_REPORTED_BY,
     POSTED,
-    POSTED_ASIDE,
+    POSTED_RESTRICTED,
     POSTED_TO_FOLLOWERS,
     PUBLISHED,
     PUTS_EMOJI,
@@ -57,6 +56,7 @@ from shoal.graph.schema import (
     REPORT_DISMISSED,
     REPORT_UPHELD,
     REPORTS_POST,
+    RESTRICTED_COMMENTS_ON,
     REVISED,
     SHARED_BY,
     SHOWS_EMOJI,
@@ -202,8 +202,8 @@ class World:
         live = Counter((id1, atype) for id1, atype, _ in self.alive if ASSOC_TYPES[atype].counted)
         members = {member.id for member in self.all(Member)}
         for pair in live.keys() | self.counts.keys():
-            tally = pair[0] in members and ASSOC_TYPES[pair[1]].tallied
-            if not tally and live[pair] != self.counts.get(pair, 0):
+            aggregate_id = pair[0] in members and ASSOC_TYPES[pair[1]].aggregated
+            if not aggregate_id and live[pair] != self.counts.get(pair, 0):
                 yield f"{self._named(*pair)} has {live[pair]} and counts {self.counts.get(pair, 0)}"
 
     def wrong_tallies(self, author_of: Mapping[int, int]) -> Iterator[str]:
@@ -287,15 +287,15 @@ class World:
     def _set_apart(self) -> dict[AssocType, set[Pair]]:
         """Comments that count and those that do not; entries that are not for everybody to count."""
         found: dict[AssocType, set[Pair]] = {
-            atype: set() for atype in (COMMENTS_ON, COMMENTS_ASIDE_ON, POSTED_TO_FOLLOWERS, POSTED_ASIDE)
+            atype: set() for atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, POSTED_TO_FOLLOWERS, POSTED_RESTRICTED)
         }
         for post in self.all(Post):
             for_all = post.visibility in (Visibility.PUBLIC, Visibility.UNLISTED)
             if post.parent_id:
-                atype = COMMENTS_ON if for_all and not post.hidden else COMMENTS_ASIDE_ON
+                atype = COMMENTS_ON if for_all and not post.hidden else RESTRICTED_COMMENTS_ON
                 found[atype].add((post.id, post.parent_id))
             if post.hidden or post.visibility is Visibility.DIRECT:
-                found[POSTED_ASIDE].add((post.author_id, post.id))
+                found[POSTED_RESTRICTED].add((post.author_id, post.id))
             elif not for_all:
                 found[POSTED_TO_FOLLOWERS].add((post.author_id, post.id))
         for share in self.all(Share):
@@ -379,15 +379,15 @@ class World:
 
     def _verdict(self, row: AssocRow) -> Notice | None:
         notice = notice_of(Assoc(row.id2, row.time, row.data)) if row.atype == NOTIFIED.number else None
-        return notice if notice is not None and notice.kind is Kind.VERDICT else None
+        return notice if notice is not None and notice.kind is Kind.REPORT_RESOLVED else None
 
     def wrong_loudness(self, quiet_below: int) -> Iterator[str]:
         """Nobody is loud any more who has few followers, and nobody is only about to be quiet."""
-        audience = Counter(source for source, _ in self.pairs(FOLLOWED_BY) | self.pairs(TAG_FOLLOWED_BY))
-        for _, source in self.pairs(LOUD):
-            mark = self.alive[EVERYBODY, LOUD.number, source]
-            if mark.data or audience[source] < quiet_below:
-                yield f"{source} with {audience[source]} followers is marked as loud: {mark.data!r}"
+        follower_set = Counter(source for source, _ in self.pairs(FOLLOWED_BY) | self.pairs(TAG_FOLLOWED_BY))
+        for _, source in self.pairs(HIGH_FAN_OUT):
+            mark = self.alive[EVERYBODY, HIGH_FAN_OUT.number, source]
+            if mark.data or follower_set[source] < quiet_below:
+                yield f"{source} with {follower_set[source]} followers is marked as loud: {mark.data!r}"
 
     def wrong_threads(self) -> Iterator[str]:
         """The root of a thread lists the comments in it, each with what it answers and who wrote it."""

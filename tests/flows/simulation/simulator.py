@@ -24,16 +24,16 @@ from shoal.commands.reports import Complaint
 from shoal.consumers.active_posts import Activity
 from shoal.consumers.context import Effects, Followers, Holding
 from shoal.consumers.follower_sets import ListedFollowers, PackedFollowers
-from shoal.consumers.high_fan_out import Loudness
+from shoal.consumers.high_fan_out import HighFanOutSources
 from shoal.consumers.table import TABLE
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, Unavailable
-from shoal.core.events import LoudnessLost
+from shoal.core.events import FollowersLost
 from shoal.core.ids import BACKDATED_UNTIL_MS, IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
 from shoal.graph import changes
 from shoal.graph.cache.cached_graph import CachedGraph
-from shoal.graph.cache.coherence import Stamps, one_request
+from shoal.graph.cache.coherence import VersionTokens, one_request
 from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import BLOCKS, BOOKMARK, FOLLOWS, MUTES
@@ -52,10 +52,10 @@ from shoal.streaming.contract import MemoryChannel
 from shoal.tagcloud.collection import Collector, Emitter, Inbox
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reader import TagCloud
-from shoal.timelines.contract import Seats, Timelines
-from shoal.timelines.follower_sets import Audiences
+from shoal.timelines.contract import Slots, Timelines
+from shoal.timelines.follower_sets import FollowerSetCache
 from shoal.timelines.memory import MemoryTimelines
-from tests.flows.simulation.chaos import Between, Crash, Dice, Haltable, Lossy, SlowStamps, Unruly
+from tests.flows.simulation.chaos import Between, Crash, Dice, Haltable, Lossy, SlowVersionTokens, Unruly
 from tests.flows.simulation.engines import Engines, opened
 from tests.flows.simulation.recount import World
 from tests.flows.simulation.remembering import RememberedHomes
@@ -100,17 +100,17 @@ class Addressed(MemoryTimelines):
     """Timelines whose seats are members, cold or warm, as those that several processes share."""
 
     @property
-    def seat_type(self) -> type[Any]:
+    def slot_type(self) -> type[Any]:
         return np.int64
 
-    def seats(self, members: Sequence[int]) -> Seats:
+    def slots(self, members: Sequence[int]) -> Slots:
         return np.array(members, np.int64)
 
-    async def push(self, entry: int, seats: Seats) -> int:
-        return await super().push(entry, super().seats(seats.tolist()))
+    async def push(self, entry: int, slots: Slots) -> int:
+        return await super().push(entry, super().slots(slots.tolist()))
 
-    async def remove(self, entry: int, seats: Seats) -> None:
-        await super().remove(entry, super().seats(seats.tolist()))
+    async def remove(self, entry: int, slots: Slots) -> None:
+        await super().remove(entry, super().slots(slots.tolist()))
 
 
 class Simulator:
@@ -124,7 +124,7 @@ class Simulator:
         self, seed: int, stores: int, *, shared: bool = False, engines: Engines | None = None, fickle: bool = False
     ) -> None:
         self.dice = dice = Dice(seed)
-        self.stamps: Stamps | None = SlowStamps(dice) if shared else None
+        self.versions: VersionTokens | None = SlowVersionTokens(dice) if shared else None
         self.stores = stores
         self._fickle = fickle
         self.reach = dice.random.choice((1, 3, 40))
@@ -133,10 +133,10 @@ class Simulator:
         away = dice.random.choice((0.02, 0.2, 0.5))
         self._line = Lossy(dice, away if stores > 1 else 0.0, dice.random.choice((0.0, 0.02, 0.2)))
         if engines:
-            self.stamps = engines.stamps
+            self.versions = engines.versions
 
         def lasting(memory: CachedGraph) -> Graph:
-            return memory.beneath() if shared else memory
+            return memory.uncached() if shared else memory
 
         self.halting = Haltable(self._store(stores))
         self.graph, reading, working = self._processes(dice)
@@ -145,11 +145,11 @@ class Simulator:
         kind = Addressed if shared else MemoryTimelines
         length = 3 * LENGTH if fickle and not engines else LENGTH
         memory = kind(dice.random.choice((4, 16)), length, clock=lambda: float(next(ticks)))
-        audiences = Audiences(dice.random.choice((1, 1_000, 1_000)))
-        memory.on_drop = audiences.clear
+        follower_set_cache = FollowerSetCache(dice.random.choice((1, 1_000, 1_000)))
+        memory.on_drop = follower_set_cache.clear
         self.timelines: Timelines = engines.timelines if engines else memory
         self.cloud = MemoryCloud()
-        kept = None if self.stamps else audiences
+        kept = None if self.versions else follower_set_cache
         tags = TagCloud(self.cloud)
         self.reads = Reads(reading, lasting(reading), self.timelines, kept, tags, length, history_days=_FOR_EVER)
         self.remembered = RememberedHomes(self.reads, reading, self.halting)
@@ -163,17 +163,19 @@ class Simulator:
         self.writes = Writes(self.graph, new_id, cast("MediaLibrary", None))
         graph = cast("Graph", Between(lasting(working), dice.crash, dice.crash))
         timelines = cast("Timelines", Between(self.timelines, dice.crash, dice.crash_later))
-        loud_from, self.quiet_below = dice.random.choice(_FICKLE if fickle else _LOUD)
-        loudness = Loudness(graph, new_id, loud_from, self.quiet_below)
+        high_fan_out_from, self.quiet_below = dice.random.choice(_FICKLE if fickle else _LOUD)
+        high_fan_out_sources = HighFanOutSources(graph, new_id, high_fan_out_from, self.quiet_below)
         page = dice.random.choice((1, 2) if fickle else (1, 2, 1_000))
-        followers: Followers = PackedFollowers(graph, timelines, audiences, loudness, read=page)
-        if self.stamps:
-            followers = ListedFollowers(graph, timelines, self.stamps, loudness, dice.random.choice((60, 10_000)))
+        followers: Followers = PackedFollowers(graph, timelines, follower_set_cache, high_fan_out_sources, read=page)
+        if self.versions:
+            followers = ListedFollowers(
+                graph, timelines, self.versions, high_fan_out_sources, dice.random.choice((60, 10_000))
+            )
         self.effects = Effects(
             graph,
             timelines,
             followers,
-            loudness,
+            high_fan_out_sources,
             MemoryChannel(),
             new_id,
             self.emitter,
@@ -193,10 +195,10 @@ class Simulator:
 
     def _processes(self, dice: Dice) -> tuple[CachedGraph, CachedGraph, CachedGraph]:
         store = cast("Store", self.halting)
-        if self.stamps is None:
+        if self.versions is None:
             graph = CachedGraph(store, 16)
             return graph, graph, graph
-        one, two, three = (CachedGraph(store, 16, stamps=self.stamps) for _ in range(3))
+        one, two, three = (CachedGraph(store, 16, versions=self.versions) for _ in range(3))
         return one, two, three
 
     def _clock(self) -> int:
@@ -256,13 +258,13 @@ class Simulator:
     async def _work(self) -> None:
         while not self.dice.calm:
             with suppress(Crash, Unavailable):
-                await self.runner.turn()
+                await self.runner.run_once()
             await asyncio.sleep(0)
 
     async def _keep_watch(self) -> None:
         """Somebody always reads: what is wrong for a moment is right in the end."""
         while not self.dice.calm:
-            fading = any(isinstance(event, LoudnessLost) for event in await self.outbox.undone())
+            fading = any(isinstance(event, FollowersLost) for event in await self.outbox.undone())
             for actor in range(len(NAMES)) if fading else (self.dice.random.randrange(len(NAMES)),):
                 await self._watch(Op("watch", actor, 0, 0))
             for _ in range(self.dice.random.choice((1, 10, 40))):
@@ -293,14 +295,14 @@ class Simulator:
     async def _deliver(self) -> None:
         """Nothing is left undone, and upkeep has been there."""
         await self._drain()
-        await self.effects.loudness.review()
+        await self.effects.high_fan_out_sources.review()
         await self._drain()
 
     async def _drain(self) -> None:
         for _ in range(_PATIENCE):
             if not await self.outbox.backlog():
                 return
-            if not await self.runner.turn() and self._engines:
+            if not await self.runner.run_once() and self._engines:
                 # What a commit owes is left to it for a moment.
                 await asyncio.sleep(0.01)
         raise AssertionError("the events never come to an end")

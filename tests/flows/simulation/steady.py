@@ -8,8 +8,8 @@ from shoal.core.events import (
     AnyEvent,
     Blocked,
     FollowChanged,
+    FollowersLost,
     LikeChanged,
-    LoudnessLost,
     PostCreated,
     PostDeleted,
     PostUpdated,
@@ -24,7 +24,7 @@ from shoal.queries.context import Reads
 from tests.flows.simulation.chaos import Haltable, Unruly
 from tests.flows.simulation.recount import World
 
-_HARMLESS = (PostCreated, ShareCreated, LikeChanged, TagsUsed, LoudnessLost)
+_HARMLESS = (PostCreated, ShareCreated, LikeChanged, TagsUsed, FollowersLost)
 """Commits with these take nothing out of a home."""
 
 

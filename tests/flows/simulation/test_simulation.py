@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.graph.cache.change_log import ChangeLog
-from shoal.graph.cache.coherence import StampGuard
+from shoal.graph.cache.coherence import VersionTokenGuard
 from shoal.graph.cache.dependencies import ReadSet
 from shoal.queries import home
 from tests.flows.simulation.simulator import NAMES, run, run_on_engines
@@ -185,8 +185,8 @@ def test_so_it_is_on_several_engines_that_processes_share(examples: int) -> None
         (False, ReadSet, "note_objects"),
         (False, ReadSet, "note_lists"),
         (False, home, "depends_on"),
-        (True, StampGuard, "are_still"),
-        (True, ReadSet, "note_stamps"),
+        (True, VersionTokenGuard, "are_still"),
+        (True, ReadSet, "note_versions"),
         (True, home, "depends_on"),
     ],
 )

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FilePayload, Page, Response, Route
 
 from shoal import settings as configuration
-from shoal.admin.archives.storage import ArchiveShelf
-from shoal.admin.archives.worker import ArchiveDesk
+from shoal.admin.archives.storage import ArchiveStorage
+from shoal.admin.archives.worker import ArchiveWorker
 from shoal.app.network import Network, open_network
 from shoal.app.paths import archives_folder
 from shoal.commands import members
@@ -75,8 +75,8 @@ def stage(**settings: Any) -> Iterator[Stage]:
             {}, **{"store": "memory://", "rate_limits": False, "port": 0, "archives": archives, **settings}
         )
         async with open_network(chosen) as network:
-            desk = ArchiveDesk(network, ArchiveShelf(archives_folder(chosen), chosen.max_archive_bytes))
-            desk.start()
+            archive_worker = ArchiveWorker(network, ArchiveStorage(archives_folder(chosen), chosen.max_archive_bytes))
+            archive_worker.start()
             parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
 
             def tell(url: str) -> None:
@@ -86,7 +86,12 @@ def stage(**settings: Any) -> Iterator[Stage]:
             ending.append(
                 asyncio.create_task(
                     serve(
-                        AppParts(*parts, engines=network.engines, server_key=network.server_key, archives=desk.shelf),
+                        AppParts(
+                            *parts,
+                            engines=network.engines,
+                            server_key=network.server_key,
+                            archives=archive_worker.archive_storage,
+                        ),
                         listener=listen("127.0.0.1", 0),
                         ready=tell,
                     )
@@ -94,7 +99,7 @@ def stage(**settings: Any) -> Iterator[Stage]:
             )
             with contextlib.suppress(asyncio.CancelledError):
                 await ending[0]
-            await desk.stop()
+            await archive_worker.stop()
         shutil.rmtree(archives)
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), name="shoal")

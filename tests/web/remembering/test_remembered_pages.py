@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from shoal.commands import sessions
 from shoal.graph.cache.change_log import ChangeLog
-from shoal.graph.cache.coherence import StampGuard
+from shoal.graph.cache.coherence import VersionTokenGuard
 from shoal.graph.cache.dependencies import ReadSet
 from shoal.i18n import words_in
 from shoal.queries import home
@@ -143,7 +143,7 @@ def test_it_would_fail_in_two_processes_if_stamps_were_not_compared(monkeypatch:
     async def still(*_: object) -> bool:
         return True
 
-    monkeypatch.setattr(StampGuard, "are_still", still)
+    monkeypatch.setattr(VersionTokenGuard, "are_still", still)
     with two_processes() as (here, there):
         assert played(here, 1, there)
 

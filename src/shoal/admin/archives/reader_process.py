@@ -60,7 +60,7 @@ class ArchiveProcess:
     def __init__(self, process: ChildProcess, job: Job) -> None:
         self._process = process
         self._job = job
-        self._asking = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @classmethod
     @asynccontextmanager
@@ -99,7 +99,7 @@ class ArchiveProcess:
 
     async def read(self, file: str, most_bytes: int) -> bytes:
         """Return a photo. Raises `InvalidInput` if it is damaged or larger than `most_bytes`, and `ArchiveLimitsExceeded`."""
-        async with self._asking, self._limited(_PHOTO_SECONDS):
+        async with self._lock, self._limited(_PHOTO_SECONDS):
             await self._process.send(PhotoRequest(file, most_bytes))
             message = await self._process.receive(_MESSAGES, most_bytes + _MAX_REPORT)
         if isinstance(message, PhotoData):

@@ -77,7 +77,7 @@ class Discarded(NotFound):
     """The member has discarded the archive."""
 
 
-class ArchiveShelf:
+class ArchiveStorage:
     """The folder of archives. An archive has at most `most_bytes`; 0 disables uploads. Methods block on disk I/O."""
 
     def __init__(self, folder: Path, most_bytes: int) -> None:

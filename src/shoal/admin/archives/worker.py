@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from shoal.admin.archives.entries import MAX_UNPACKED
 from shoal.admin.archives.importer import Space, import_archive
 from shoal.admin.archives.records import ArchiveReport
-from shoal.admin.archives.storage import ArchiveShelf, ArchiveState, Discarded
+from shoal.admin.archives.storage import ArchiveState, ArchiveStorage, Discarded
 from shoal.admin.contract import AnyNetwork
 from shoal.core.errors import ShoalError, StorageFull, Unavailable
 from shoal.core.ids import now_ms
@@ -37,7 +37,7 @@ _KILLED = "the server was stopped while it read this archive; discard the archiv
 _TOO_MANY_ATTEMPTS = "the import of this archive stopped several times together with the server"
 
 
-class ArchiveDesk(BackgroundWorker):
+class ArchiveWorker(BackgroundWorker):
     """A background worker for archives between `start` and `stop`. Interrupted imports can be resumed."""
 
     task_name = "shoal-archives"
@@ -45,33 +45,33 @@ class ArchiveDesk(BackgroundWorker):
     def __init__(
         self,
         network: AnyNetwork,
-        shelf: ArchiveShelf,
+        archive_storage: ArchiveStorage,
         *,
         every: float = _EVERY_SECONDS,
         noted_every: float = _SAVE_SECONDS,
-        rest: float = _BACKOFF_SECONDS,
+        backoff_seconds: float = _BACKOFF_SECONDS,
     ) -> None:
         """Intervals in seconds: to look for work, to save progress, and to back off."""
-        self.shelf = shelf
+        self.archive_storage = archive_storage
         self._network = network
         self._every = every
         self._save_every = noted_every
-        self._rest = rest
+        self._backoff_seconds = backoff_seconds
         self._retry_at: dict[int, float] = {}
 
     async def once(self) -> None:
-        for member_id in await asyncio.to_thread(self.shelf.waiting):
+        for member_id in await asyncio.to_thread(self.archive_storage.waiting):
             if self._retry_at.get(member_id, 0.0) <= asyncio.get_running_loop().time():
                 self._retry_at.pop(member_id, None)
                 await self._work(member_id)
 
     async def sweep(self) -> None:
         """Discard expired archives, and archives of deleted members."""
-        await asyncio.to_thread(self.shelf.sweep, now_ms())
-        owners = await asyncio.to_thread(self.shelf.members)
+        await asyncio.to_thread(self.archive_storage.sweep, now_ms())
+        owners = await asyncio.to_thread(self.archive_storage.members)
         there = await members_by_id(self._network.writes.graph, owners) if owners else {}
         for gone in set(owners) - there.keys():
-            await asyncio.to_thread(self.shelf.discard, gone)
+            await asyncio.to_thread(self.archive_storage.discard, gone)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -87,11 +87,11 @@ class ArchiveDesk(BackgroundWorker):
             await asyncio.sleep(self._every)
 
     async def _work(self, member_id: int) -> None:
-        lock = await asyncio.to_thread(self.shelf.claim, member_id)
+        lock = await asyncio.to_thread(self.archive_storage.claim, member_id)
         if lock is None:
             return
         try:
-            state = await asyncio.to_thread(self.shelf.state, member_id)
+            state = await asyncio.to_thread(self.archive_storage.state, member_id)
             if state is not None and state.phase in {"looking", "taking"}:
                 await self._carry_out(member_id, state)
         except Discarded:
@@ -119,7 +119,7 @@ class ArchiveDesk(BackgroundWorker):
             if begun.phase == "looking":
                 # The server stops: the archive is read again after the next start.
                 with contextlib.suppress(Discarded):
-                    self.shelf.note(member_id, state)
+                    self.archive_storage.note(member_id, state)
             raise
         except ShoalError as error:
             await self._fail(member_id, begun, str(error))
@@ -130,13 +130,13 @@ class ArchiveDesk(BackgroundWorker):
         else:
             phase = "done" if report.finished else "looked"
             done = replace(begun, phase=phase, report=report, changed=now_ms(), attempts=0)
-            await asyncio.to_thread(self.shelf.note, member_id, done)
+            await asyncio.to_thread(self.archive_storage.note, member_id, done)
             if report.finished:
-                await asyncio.to_thread(self.shelf.empty, member_id, done.token)
+                await asyncio.to_thread(self.archive_storage.empty, member_id, done.token)
 
     async def _back_off(self, member_id: int, begun: ArchiveState, error: Unavailable) -> None:
         """Back off. An unavailable store costs no attempt; a full disk does, since the archive itself may fill it."""
-        latest = await asyncio.to_thread(self.shelf.state, member_id)
+        latest = await asyncio.to_thread(self.archive_storage.state, member_id)
         if latest is None or latest.token != begun.token:
             raise Discarded("this archive has been discarded")
         if not isinstance(error, StorageFull):
@@ -145,8 +145,8 @@ class ArchiveDesk(BackgroundWorker):
             await self._fail(member_id, latest, str(error))
             return
         _log.warning("the archive of the member %d waits: %s", member_id, error)
-        self._retry_at[member_id] = asyncio.get_running_loop().time() + self._rest
-        await asyncio.to_thread(self.shelf.note, member_id, replace(latest, step=""))
+        self._retry_at[member_id] = asyncio.get_running_loop().time() + self._backoff_seconds
+        await asyncio.to_thread(self.archive_storage.note, member_id, replace(latest, step=""))
 
     async def _run_import(self, member_id: int, state: ArchiveState) -> ArchiveReport:
         """Run an import and save its progress. Raises `Discarded` when its member has discarded it."""
@@ -156,16 +156,16 @@ class ArchiveDesk(BackgroundWorker):
             nonlocal at
             at = (step, done, total)
 
-        workplace = await asyncio.to_thread(self.shelf.workplace, member_id)
+        workplace = await asyncio.to_thread(self.archive_storage.workplace, member_id)
         job = asyncio.create_task(
             import_archive(
                 self._network,
                 member_id,
-                self.shelf.archive(member_id, state.token),
+                self.archive_storage.archive(member_id, state.token),
                 dry_run=state.phase == "looking",
                 widest=state.widest,
                 progress=progress,
-                space=Space(workplace, min(MAX_UNPACKED, _UNPACKED * self.shelf.most_bytes)),
+                space=Space(workplace, min(MAX_UNPACKED, _UNPACKED * self.archive_storage.most_bytes)),
             )
         )
         try:
@@ -181,7 +181,7 @@ class ArchiveDesk(BackgroundWorker):
 
     async def _save(self, member_id: int, state: ArchiveState) -> None:
         """Save a state; a cancelled call waits until it is saved, so that a later state is not overwritten."""
-        saving = asyncio.ensure_future(asyncio.to_thread(self.shelf.note, member_id, state))
+        saving = asyncio.ensure_future(asyncio.to_thread(self.archive_storage.note, member_id, state))
         try:
             await asyncio.shield(saving)
         except asyncio.CancelledError:
@@ -192,5 +192,5 @@ class ArchiveDesk(BackgroundWorker):
 
     async def _fail(self, member_id: int, state: ArchiveState, error: str) -> None:
         failed = replace(state, phase="failed", error=error, changed=now_ms())
-        await asyncio.to_thread(self.shelf.note, member_id, failed)
-        await asyncio.to_thread(self.shelf.empty, member_id, failed.token)
+        await asyncio.to_thread(self.archive_storage.note, member_id, failed)
+        await asyncio.to_thread(self.archive_storage.empty, member_id, failed.token)

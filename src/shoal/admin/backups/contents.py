@@ -347,16 +347,16 @@ async def copy_file(
         _compare(kept, found.size, expected)
         await target.put(to, data, type_of(key))
         return kept
-    with tempfile.NamedTemporaryFile(dir=folder) as aside:
+    with tempfile.NamedTemporaryFile(dir=folder) as scratch:
         digest, size = hashlib.sha256(), 0
         async for piece in found.pieces:
             digest.update(piece)
             size += len(piece)
-            await asyncio.to_thread(aside.write, piece)
+            await asyncio.to_thread(scratch.write, piece)
         kept = KeptFile(key, size, digest.digest())
         _compare(kept, found.size, expected)
-        await asyncio.to_thread(aside.flush)
-        await target.put(to, Path(aside.name), type_of(key))
+        await asyncio.to_thread(scratch.flush)
+        await target.put(to, Path(scratch.name), type_of(key))
         return kept
 
 

@@ -47,7 +47,7 @@ from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, Member, Post, Share
-from shoal.core.ranking.preferences import SeenPosts, Taste
+from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.graph.access import association
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Cursor, Graph, Reader, Store
 from shoal.graph.media import key_of_files
@@ -64,9 +64,9 @@ from shoal.graph.schema import (
     email_key,
     ip_block_key,
     name_block_key,
+    preferences_key,
     seen_key,
     share_key,
-    taste_key,
     user_name_key,
 )
 from shoal.search.indexing import member_row
@@ -80,7 +80,7 @@ _KEY_OF: Mapping[type[AnyNode], Callable[[Any], Key | None]] = {
     CanonicalEmailBlock: lambda block: email_block_key(block.digest),
     IpBlock: lambda block: ip_block_key(block.network),
     NameBlock: lambda block: name_block_key(key_text(block.word, part=block.part)),
-    Taste: lambda taste: taste_key(taste.member_id),
+    FeedPreferences: lambda feed_preferences: preferences_key(feed_preferences.member_id),
     ContactSalt: lambda _salt: contact_salt_key(),
     ChallengeKey: lambda _key: challenge_key_key(),
     SeenPosts: lambda seen: seen_key(seen.member_id),
@@ -293,7 +293,7 @@ _NEIGHBOURS = 64
 _DRAWS = 200
 """Random positions that are tried, at most: some are followed by posts only."""
 _LINES = ("I1", "I2", "I3", "search", "lists", "keys")
-_COUNTED = [atype for atype in ASSOC_TYPES.values() if atype.counted and not atype.tallied]
+_COUNTED = [atype for atype in ASSOC_TYPES.values() if atype.counted and not atype.aggregated]
 
 Findings = dict[str, list[Finding]]
 

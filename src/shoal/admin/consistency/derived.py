@@ -30,7 +30,7 @@ from shoal.queries.pipeline import Page
 from shoal.search.indexing import rows_of
 from shoal.tagcloud.cloud import DAYS, empty_row
 from shoal.tagcloud.contract import DAY_MS, AuthorKey, CloudStore, TagChange, TagRow, Use
-from shoal.tagcloud.merger import Amendment, authors_after, rows_after, tally
+from shoal.tagcloud.merger import Amendment, authors_after, rows_after, tag_deltas
 
 MOST_CONNECTED = 50
 BY_CHANCE = 200
@@ -194,7 +194,7 @@ class TagCounts:
 
     def take(self, nodes: Iterable[AnyNode]) -> None:
         uses = [use for node in nodes if isinstance(node, Post) and (use := _use(node)) is not None]
-        found = tally(uses, self._horizon)
+        found = tag_deltas(uses, self._horizon)
         after = authors_after(found, self.authors)
         self.rows.update(rows_after(found, self.rows, self.authors, after, {}, self._horizon))
         self.authors.update(after)

@@ -18,12 +18,12 @@ from shoal.graph.schema import (
     ASSOC_TYPES,
     AUDITED,
     CELL_OF,
-    COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     DECLARED_BY,
     IN_THREAD,
     MUTES_THREAD,
     PUBLIC_LISTS,
+    RESTRICTED_COMMENTS_ON,
     SHOWS_EMOJI,
     TAG_OF,
     AssocType,
@@ -124,7 +124,7 @@ def _live_counts(links: Links, objects: Objects) -> tuple[Column, Column, Column
     live = links.only(links.alive & ~np.isin(links.atype, [t.number for t in ASSOC_TYPES.values() if not t.counted]))
     ids, types = [live.id1], [live.atype]
     for atype in ASSOC_TYPES.values():
-        if atype.tallied:
+        if atype.aggregated:
             authors = objects.authors_of(live.of(atype.number).id1)
             authors = authors[authors != 0]
             ids.append(authors)
@@ -202,7 +202,7 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
     """Return the time of an association that follows from an object: the id of that object."""
-    return id1 if atype in (COMMENTS_ON, COMMENTS_ASIDE_ON, IN_THREAD) else id2
+    return id1 if atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, IN_THREAD) else id2
 
 
 def ends(links: Links, objects: Objects) -> Found:

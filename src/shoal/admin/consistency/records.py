@@ -24,7 +24,7 @@ from shoal.core.blocklists import IpBlock
 from shoal.core.email import Proof
 from shoal.core.errors import Unfit
 from shoal.core.ids import floor_at, now_ms, shard_of
-from shoal.core.model import DAY_MS, RECEIPT_DAYS, App, Departure, Grant, Media, Poll, ScheduledPost, Token
+from shoal.core.model import DAY_MS, RECEIPT_DAYS, AccountDeletion, App, Grant, Media, Poll, ScheduledPost, Token
 from shoal.graph.access import association
 from shoal.graph.changes import put_on, retry_on_conflict
 from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch
@@ -185,7 +185,7 @@ async def _moments(network: AnyNetwork, id1: int, atype: AssocType, id2: int) ->
 
 _AT_ONCE = 16
 
-Ticketed = App | Departure | IpBlock | Media | Poll | Proof | ScheduledPost
+Ticketed = App | AccountDeletion | IpBlock | Media | Poll | Proof | ScheduledPost
 """Kinds of objects that have an agenda ticket."""
 
 
@@ -284,7 +284,7 @@ def _due_at(node: Ticketed) -> int:
             return node.at
         case Poll() | IpBlock() | Proof():
             return node.expires_at
-        case Departure():
+        case AccountDeletion():
             return node.done_at + RECEIPT_DAYS * DAY_MS if node.done_at else node.at
         case Media() if node.unused_since:
             return node.unused_since + UNUSED_MS

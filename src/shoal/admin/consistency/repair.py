@@ -188,7 +188,7 @@ async def _put(network: AnyNetwork, op: AssocOp) -> None:
 
 async def _is_sum(network: AnyNetwork, id1: int, atype: int) -> bool:
     known = ASSOC_TYPES.get(atype)
-    if known is None or not known.tallied:
+    if known is None or not known.aggregated:
         return False
     return not isinstance((await network.store.obj_get((id1,))).get(id1), Post)
 

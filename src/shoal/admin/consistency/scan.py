@@ -20,9 +20,9 @@ from shoal.core.email import Proof
 from shoal.core.ids import shard_of
 from shoal.core.model import (
     HALFWAY,
+    AccountDeletion,
     Album,
     App,
-    Departure,
     Grant,
     Media,
     Member,
@@ -45,7 +45,6 @@ from shoal.graph.schema import (
     BLOCKS_IP,
     BLOCKS_NAME,
     CELL_OF,
-    COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     DECLARED_BY,
     EVERYBODY,
@@ -56,9 +55,10 @@ from shoal.graph.schema import (
     OWNS_ALBUM,
     OWNS_INVITATION,
     POSTED,
-    POSTED_ASIDE,
+    POSTED_RESTRICTED,
     POSTED_TO_FOLLOWERS,
     PUBLISHED,
+    RESTRICTED_COMMENTS_ON,
     REVISED,
     SCHEDULES,
     SHARES,
@@ -83,11 +83,11 @@ Pairs = tuple[Column, Column]
 LISTED = (
     POSTED,
     POSTED_TO_FOLLOWERS,
-    POSTED_ASIDE,
+    POSTED_RESTRICTED,
     PUBLISHED,
     SHARES,
     COMMENTS_ON,
-    COMMENTS_ASIDE_ON,
+    RESTRICTED_COMMENTS_ON,
     IN_THREAD,
     OWNS,
     OWNS_ALBUM,
@@ -242,7 +242,7 @@ def parts_of(node: AnyNode) -> tuple[int, ...]:
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
-        case App() | Media() | ScheduledPost() | IpBlock() | Departure() | Proof():
+        case App() | Media() | ScheduledPost() | IpBlock() | AccountDeletion() | Proof():
             return (node.ticket_id,)
     return ()
 

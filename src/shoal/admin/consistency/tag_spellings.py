@@ -24,8 +24,8 @@ from shoal.core.errors import NotFound
 from shoal.core.events import PostImported
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post, Visibility
-from shoal.core.ranking.preferences import Taste
-from shoal.core.ranking.preferences import folded as folded_wishes
+from shoal.core.ranking.preferences import FeedPreferences
+from shoal.core.ranking.preferences import folded as folded_feedback
 from shoal.graph.bulk import FIRST
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import AssocRow, Batch, Cursor, Reader, Scanner
@@ -49,7 +49,7 @@ class TagSpellings:
     def take(self, page: Iterable[AnyNode]) -> None:
         """Check the posts and the feedback (more or less like this) among these objects."""
         for node in page:
-            self._checked += isinstance(node, Post | Taste)
+            self._checked += isinstance(node, Post | FeedPreferences)
             if is_outdated(node):
                 what = "a tag" if isinstance(node, Post) else "an interest"
                 self._add(f"{what} of {{0}} is stored under a former spelling", node.id)
@@ -80,7 +80,7 @@ def is_outdated(node: AnyNode) -> bool:
     """Return whether an object has tags that are not in canonical form."""
     if isinstance(node, Post):
         return node.tags != tags_named(node.text)
-    return isinstance(node, Taste) and bool(node.said) and node.wishes != folded_wishes(node.wishes)
+    return isinstance(node, FeedPreferences) and bool(node.said) and node.feedback != folded_feedback(node.feedback)
 
 
 async def repair_spellings(network: AnyNetwork, findings: Iterable[Finding]) -> None:
@@ -131,7 +131,7 @@ async def _fold(writes: Writes, node: AnyNode) -> None:
         case Member():
             with contextlib.suppress(NotFound):
                 await fold_lists(writes, node.id)
-        case Taste():
+        case FeedPreferences():
             await ranking.fold_tags(writes, node.member_id)
 
 

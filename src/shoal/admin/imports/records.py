@@ -269,7 +269,7 @@ class RecordCounts(msgspec.Struct):
 
 
 class ImportReport(msgspec.Struct):
-    tallies: dict[str, RecordCounts]
+    counts: dict[str, RecordCounts]
     """By kind of record."""
     notes: list[tuple[int, str, str]]
     """Changes made to records: their number, and a description in singular and plural."""
@@ -284,7 +284,7 @@ class Summary:
     """Counts, and an optional file with all rejections as JSON lines of kind, record and reason."""
 
     def __init__(self, refusals: IO[bytes] | None = None) -> None:
-        self.tallies: dict[str, RecordCounts] = {}
+        self.counts: dict[str, RecordCounts] = {}
         self.way = ""
         """Bulk or one by one, and why."""
         self.seconds: dict[str, float] = {}
@@ -300,11 +300,11 @@ class Summary:
         self.seconds[phase] = time.monotonic() - began
 
     def __getitem__(self, kind: str) -> RecordCounts:
-        return self.tallies.setdefault(kind, RecordCounts())
+        return self.counts.setdefault(kind, RecordCounts())
 
     def report(self) -> ImportReport:
         notes = [(count, one, many) for (one, many), count in self.notes.items()]
-        return ImportReport(self.tallies, notes, sum(self.seconds.values()), self.way, self.seconds)
+        return ImportReport(self.counts, notes, sum(self.seconds.values()), self.way, self.seconds)
 
     def refuse(self, kind: str, record: str, reason: str) -> None:
         found = self[kind].refused.setdefault(reason, Reason())

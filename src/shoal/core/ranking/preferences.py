@@ -149,7 +149,7 @@ _MOST_PICKED_BYTES = 4_096
 K = TypeVar("K", int, str)
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class Feedback(msgspec.Struct, frozen=True, kw_only=True):
     """A member's feedback on their interests."""
 
     picked: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     """Taps by tag, likewise."""
 
 
-NO_WISHES = Wishes()
+NO_FEEDBACK = Feedback()
 
 
 def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
@@ -175,46 +175,46 @@ def check_picked(picked: tuple[str, ...]) -> None:
     """Raise `InvalidInput` for more than 50 tags, or 4,096 bytes of them."""
     if len(picked) > MOST_PICKED:
         raise InvalidInput(f"tags: at most {MOST_PICKED}", field="tags")
-    if len(encode_wishes(Wishes(picked=picked))) > _MOST_PICKED_BYTES:
+    if len(encode_feedback(Feedback(picked=picked))) > _MOST_PICKED_BYTES:
         raise InvalidInput(f"tags: at most {_MOST_PICKED_BYTES:,} bytes together", field="tags")
 
 
-def fitting(wishes: Wishes) -> Wishes:
+def fitting(feedback: Feedback) -> Feedback:
     """Return the feedback without the oldest taps that exceed 8,192 bytes."""
-    while len(encode_wishes(wishes)) > MOST_BYTES and (wishes.authors or wishes.tags):
-        authors, tags = dict(wishes.authors), dict(wishes.tags)
+    while len(encode_feedback(feedback)) > MOST_BYTES and (feedback.authors or feedback.tags):
+        authors, tags = dict(feedback.authors), dict(feedback.tags)
         longer: dict[int, int] | dict[str, int] = tags if tags and len(tags) >= len(authors) else authors
         del longer[next(iter(longer))]  # type: ignore[arg-type]  # a key of its own
-        wishes = replace(wishes, authors=authors, tags=tags)
-    return wishes
+        feedback = replace(feedback, authors=authors, tags=tags)
+    return feedback
 
 
-def folded(wishes: Wishes) -> Wishes:
+def folded(feedback: Feedback) -> Feedback:
     """Return the feedback with tags in canonical form, without tags whose canonical form is too long.
 
     The taps of two spellings of a tag are added.
     """
-    picked = tuple(tag for tag in dict.fromkeys(map(canonical_tag, wishes.picked)) if tag)
+    picked = tuple(tag for tag in dict.fromkeys(map(canonical_tag, feedback.picked)) if tag)
     taps: dict[str, int] = {}
-    for name, count in wishes.tags.items():
+    for name, count in feedback.tags.items():
         tag = canonical_tag(name)
         taps[tag] = max(-MOST_TAPS, min(MOST_TAPS, taps.pop(tag, 0) + count))
-    return replace(wishes, picked=picked, tags={tag: count for tag, count in taps.items() if tag and count})
+    return replace(feedback, picked=picked, tags={tag: count for tag, count in taps.items() if tag and count})
 
 
-def encode_wishes(wishes: Wishes) -> bytes:
-    return msgspec.json.encode(wishes)
+def encode_feedback(feedback: Feedback) -> bytes:
+    return msgspec.json.encode(feedback)
 
 
-def with_wishes(interests: Interests, wishes: Wishes) -> Interests:
-    if wishes == NO_WISHES:
+def with_feedback(interests: Interests, feedback: Feedback) -> Interests:
+    if feedback == NO_FEEDBACK:
         return interests
     tags, authors = dict(interests.tags), dict(interests.authors)
-    for tag in wishes.picked:
+    for tag in feedback.picked:
         tags[tag] = _bounded(tags.get(tag, 0.0) + PICKED)
-    for tag, taps in wishes.tags.items():
+    for tag, taps in feedback.tags.items():
         tags[tag] = _bounded(tags.get(tag, 0.0) + TAP * taps)
-    for author, taps in wishes.authors.items():
+    for author, taps in feedback.authors.items():
         authors[author] = _bounded(authors.get(author, 0.0) + TAP * taps)
     return interests._replace(tags=tags, authors=authors)
 
@@ -223,7 +223,7 @@ def _bounded(value: float) -> float:
     return max(-1.0, min(1.0, value))
 
 
-class Taste(Node, frozen=True, tag="taste"):
+class FeedPreferences(Node, frozen=True, tag="taste"):
     member_id: int
     document: bytes = b""
     """Their own recipe as JSON; empty: the server's. As bytes, an incompatible recipe does not make the object unreadable."""
@@ -238,9 +238,9 @@ class Taste(Node, frozen=True, tag="taste"):
         return _decoded(self.document) if self.document else None
 
     @property
-    def wishes(self) -> Wishes:
+    def feedback(self) -> Feedback:
         """Their feedback; empty if this version of Shoal cannot read it."""
-        return _wishes(self.said) if self.said else NO_WISHES
+        return _decode_feedback(self.said) if self.said else NO_FEEDBACK
 
 
 class SeenPosts(Node, frozen=True, tag="seen_posts"):
@@ -258,11 +258,11 @@ def _decoded(document: bytes) -> Recipe | None:
 
 
 @lru_cache(maxsize=1_024)
-def _wishes(document: bytes) -> Wishes:
+def _decode_feedback(document: bytes) -> Feedback:
     try:
-        return msgspec.json.decode(document, type=Wishes)
+        return msgspec.json.decode(document, type=Feedback)
     except msgspec.MsgspecError:
-        return NO_WISHES
+        return NO_FEEDBACK
 
 
 MOST = 1_000

@@ -49,7 +49,7 @@ class Source(IntFlag):
 WINDOW = 10
 TAG_MOST = 5
 SOURCE_MOST = 7
-_LOOK_AHEAD = 60
+_LOOKAHEAD = 60
 """Posts per source that are tried for a position behind the first `_THOROUGH`; for those all are."""
 _THOROUGH = 40
 
@@ -156,8 +156,8 @@ class _Order:
 
     def _first(self, queue: Sequence[int]) -> int | None:
         author, authors, tag, tags, most = self._author, self._authors, self._tag, self._tags, self._author_most
-        ahead = _LOOK_AHEAD if len(self.placed) >= _THOROUGH else len(queue)
-        for row in islice(reversed(queue), ahead):
+        window = _LOOKAHEAD if len(self.placed) >= _THOROUGH else len(queue)
+        for row in islice(reversed(queue), window):
             if authors[author[row]] >= most:
                 self._broken.setdefault(row, AUTHOR)
             elif tags[tag[row]] >= TAG_MOST:

@@ -20,10 +20,10 @@ from shoal.core.events import InverseOp
 from shoal.core.model import Post
 from shoal.graph.bulk import Loading, LoadPart
 from shoal.graph.cache.change_log import ChangeLog, FollowedLog, lists_of, name_marks
-from shoal.graph.cache.coherence import Guard, LogGuard, SoleGuard, StampGuard, Stamps
-from shoal.graph.cache.dependencies import ReadSet, current_read_set, depends_on, not_noted, untracked
-from shoal.graph.cache.entries import HEAD, CacheEntries, ListHead, ListSet, count_in, kilobytes, prefetch_hints
-from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, JudgedLists, Reader, Store
+from shoal.graph.cache.coherence import Guard, LogGuard, SoleGuard, VersionTokenGuard, VersionTokens
+from shoal.graph.cache.dependencies import ReadSet, current_read_set, depends_on, do_not_cache, untracked
+from shoal.graph.cache.entries import HEAD, CacheEntries, ListPrefix, ListSet, count_in, kilobytes, prefetch_hints
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, ListChanges, Reader, Store
 from shoal.graph.schema import AnyNode, AssocType, Key
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class CachedGraph:
     prefixes (250 bytes each), and the counts of twice as many objects (300 bytes each; 40 if they are new and alike).
     Intersections of lists take about as much as the counts, if they are queried.
 
-    - With `stamps`, other processes may write to this store, which is a round trip away. Lists are then cached whole up to a
+    - With `versions`, other processes may write to this store, which is a round trip away. Lists are then cached whole up to a
       greater length, and a read of a list prefix reads as many entries as are ever cached.
     - With a shared `log`, this process writes its changes to it, or follows it and changes nothing.
 
@@ -118,7 +118,12 @@ class CachedGraph:
     """
 
     def __init__(
-        self, store: Store, objects: int = 200_000, *, stamps: Stamps | None = None, log: ChangeLog | None = None
+        self,
+        store: Store,
+        objects: int = 200_000,
+        *,
+        versions: VersionTokens | None = None,
+        log: ChangeLog | None = None,
     ) -> None:
         self._store = store
         # Never cached, like responses that are computed from it.
@@ -143,17 +148,17 @@ class CachedGraph:
         self.sweep = store.sweep
         self.sweep_history = store.sweep_history
 
-        self._short = _SHORT if stamps is None else _SHORT_REMOTE
-        self._head = 0 if stamps is None else HEAD
-        self._entries = entries = CacheEntries(objects, remote=stamps is not None)
+        self._short = _SHORT if versions is None else _SHORT_REMOTE
+        self._head = 0 if versions is None else HEAD
+        self._entries = entries = CacheEntries(objects, remote=versions is not None)
         self._objects, self._counts = entries.objects, entries.counts
-        self._lists, self._heads = entries.lists, entries.heads
+        self._lists, self._prefixes = entries.lists, entries.prefixes
         self._sets, self._common, self._newest_sets = entries.sets, entries.common, entries.newest_sets
-        self._stamp_guard: StampGuard | None = None
+        self._token_guard: VersionTokenGuard | None = None
         self._guard: Guard = SoleGuard()
-        if stamps is not None:
+        if versions is not None:
             hints = partial(prefetch_hints, entries.objects)
-            self._guard = self._stamp_guard = StampGuard(stamps, 4 * objects, entries.forget, hints)
+            self._guard = self._token_guard = VersionTokenGuard(versions, 4 * objects, entries.forget, hints)
         elif isinstance(log, FollowedLog):
             self._guard = LogGuard(log, entries.forget, entries.clear)
         self.memories = entries.by_name
@@ -164,11 +169,11 @@ class CachedGraph:
 
     async def _note(self, read: ReadSet, ids: Sequence[int], atypes: Sequence[AssocType] = ()) -> None:
         """Record objects, or lists of these types, before they are read: a token read later may be a newer one."""
-        if (guard := self._stamp_guard) is not None:
-            stamps = (await guard.enter(ids)).stamps
-            if ids and not read.stamps:
-                depends_on(lambda: guard.are_still(read.stamps), answer=True)
-            read.note_stamps(ids, stamps)
+        if (guard := self._token_guard) is not None:
+            versions = (await guard.enter(ids)).versions
+            if ids and not read.versions:
+                depends_on(lambda: guard.are_still(read.versions), answer=True)
+            read.note_versions(ids, versions)
         elif atypes:
             read.note_lists(ids, atypes)
         else:
@@ -178,7 +183,7 @@ class CachedGraph:
         if (read := current_read_set()) is not None:
             names = name_marks(keys)
             if len(names) < len(keys):
-                not_noted()
+                do_not_cache()
             await self._note(read, names)
         return await self._store.key_get(keys)
 
@@ -241,7 +246,7 @@ class CachedGraph:
             await self._note(read, (id1,), atypes)
         if not id2s:
             return {atype: {} for atype in atypes}
-        if (guard := self._stamp_guard) is not None and len(id2s) <= FEW and self.prefetches_links(id1, atypes):
+        if (guard := self._token_guard) is not None and len(id2s) <= FEW and self.prefetches_links(id1, atypes):
             query = asyncio.gather(self._store.assoc_count((id1,), atypes), self._store.assoc_get(id1, atypes, id2s))
             (lengths, found), ticket = await guard.enter_with((id1,), query)
             self._keep_counts((id1,), lengths, ticket)
@@ -321,16 +326,16 @@ class CachedGraph:
                     return page
         return await self._store.assoc_range(id1, atype, at)
 
-    async def _newest(self, id1: int, atype: AssocType, least: int, *, read: bool) -> ListHead | None:
+    async def _newest(self, id1: int, atype: AssocType, least: int, *, read: bool) -> ListPrefix | None:
         """Return at least the newest `least` entries of a list, if it has them; None if not cached and not `read`."""
         ticket = await self._guard.enter((id1,))
-        head = self._heads.of(id1, atype.number)
+        head = self._prefixes.of(id1, atype.number)
         if read and (head is None or not head.reaches(least)):
             size = max(least, self._head)
             assocs = await self._store.assoc_range(id1, atype, Cursor(limit=size))
-            head = ListHead(assocs, len(assocs) < size or not assocs)
+            head = ListPrefix(assocs, len(assocs) < size or not assocs)
             if self._guard.keeps(ticket, id1):
-                self._heads.keep(id1, atype.number, head)
+                self._prefixes.keep(id1, atype.number, head)
         return head
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
@@ -343,19 +348,19 @@ class CachedGraph:
         answer: dict[int, list[Assoc]] = {}
         missing: list[int] = []
         for id1 in id1s:
-            head = self._heads.of(id1, atype.number)
+            head = self._prefixes.of(id1, atype.number)
             if head is None or not head.reaches(at.limit):
                 missing.append(id1)
             elif head.assocs:
                 answer[id1] = head.assocs[: at.limit]
-        self._heads.count(len(id1s), len(missing))
+        self._prefixes.count(len(id1s), len(missing))
         if missing:
             found = await self._store.assoc_ranges(missing, atype, at)
             answer.update(found)
             for id1 in missing:
                 if self._guard.keeps(ticket, id1):
                     assocs = list(found.get(id1, ()))
-                    self._heads.keep(id1, atype.number, ListHead(assocs, len(assocs) < at.limit))
+                    self._prefixes.keep(id1, atype.number, ListPrefix(assocs, len(assocs) < at.limit))
         return answer
 
     async def assoc_common(
@@ -415,7 +420,7 @@ class CachedGraph:
         changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects], names)
         stored = False
         # From the lists before the commit and the reported changes, the lists after it are known without reading them.
-        batch.judged, before = JudgedLists(), self._entries.snapshot(lists)
+        batch.list_changes, before = ListChanges(), self._entries.snapshot(lists)
 
         def settle(exclusive: Collection[int]) -> None:
             self._entries.forget_changed(batch, lists)
@@ -425,9 +430,9 @@ class CachedGraph:
         async with self._guard.change(changed, settle) as batch.after:
             self._entries.forget_changed(batch, lists)
             try:
-                owed = await self._store.commit_owing(batch)
+                pending_inverses = await self._store.commit_owing(batch)
                 stored = True
-                return owed
+                return pending_inverses
             finally:
                 self._entries.forget_changed(batch, lists)
                 self.changes.note([*names, *[op.id for op in batch.objects]], lists)
@@ -481,7 +486,7 @@ class CachedGraph:
                 forget()
                 log()
 
-    def beneath(self) -> Graph:
+    def uncached(self) -> Graph:
         """Return a view of this graph whose reads bypass the cache."""
         return UncachedView(self, self._store)
 
@@ -496,7 +501,7 @@ class CachedGraph:
 
         It does not if the request has read that token already.
         """
-        guard = self._stamp_guard
+        guard = self._token_guard
         return (
             guard is not None
             and len(atypes) > 1
@@ -510,7 +515,7 @@ class CachedGraph:
         node = self._objects.get(post_id)
         return node.author_id if isinstance(node, Post) else 0
 
-    async def beside_list(
+    async def query_with_tokens(
         self, id1: int, atype: AssocType, ids: Sequence[int], ask: Callable[[], Coroutine[Any, Any, T]]
     ) -> tuple[T] | None:
         """Run a query while the tokens of these ids are read, one of which is `id1`.
@@ -519,7 +524,7 @@ class CachedGraph:
         anything else, `assoc_common` with the list returns the result as of then. Returns None if that is unknown, or if there is
         no token to wait for; then the caller runs the query afterwards.
         """
-        guard = self._stamp_guard
+        guard = self._token_guard
         if guard is None or not guard.waits(ids) or not guard.has_seen(id1) or not self._has_set(id1, atype):
             return None
         answer, ticket = await guard.enter_with(ids, ask())

@@ -47,9 +47,13 @@ def lists_of(batch: Batch) -> set[tuple[int, int]]:
         found.add((op.id1, op.atype))
         if inverse := ASSOC_TYPES[op.atype].inverse:
             found.add((op.id2, inverse))
-        if op.tally:
+        if op.aggregate_id:
             found.update(
-                [(op.tally, number) for number in (op.atype, inverse) if number and ASSOC_TYPES[number].tallied]
+                [
+                    (op.aggregate_id, number)
+                    for number in (op.atype, inverse)
+                    if number and ASSOC_TYPES[number].aggregated
+                ]
             )
     return found
 

@@ -6,7 +6,7 @@ Three guards implement `Guard`; with each of them, cached data is never older th
 - `LogGuard`: one process writes, and the others follow its change log in shared memory. The owner writes the entries, then the
   position, before it acknowledges the commit. A reader at position 70 that sees 71 invalidates what changed, then reads; if the
   position is 72 afterwards, it does not cache the result.
-- `StampGuard`: several processes write. Each object has a version token in shared storage (`Stamps`; in code: stamp). A writer
+- `VersionTokenGuard`: several processes write. Each object has a version token in shared storage (`VersionTokens`). A writer
   marks the token before the commit and replaces it afterwards; a reader asks for the token before it uses cached data.
 """
 
@@ -48,7 +48,7 @@ class MarkedChange(Protocol):
         ...
 
 
-class Stamps(Protocol):
+class VersionTokens(Protocol):
     """Shared version tokens, one for each object, replaced whenever the object may have changed."""
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
@@ -281,11 +281,11 @@ _OWN = b"own"
 class _Ticket(NamedTuple):
     """The tokens that a request has read so far, and the number of changes by this process at that moment."""
 
-    stamps: dict[int, bytes]
+    versions: dict[int, bytes]
     changes: int
 
 
-class StampGuard:
+class VersionTokenGuard:
     """The guard of a process among several that write. `forget` invalidates one object.
 
     Example: this process has cached member 7 under the token s1, and another process changes the member:
@@ -310,12 +310,12 @@ class StampGuard:
 
     def __init__(
         self,
-        stamps: Stamps,
+        versions: VersionTokens,
         size: int,
         forget: Callable[[int], None],
         prefetch_hints: Callable[[Sequence[int]], Collection[int]],
     ) -> None:
-        self._stamps = stamps
+        self._versions = versions
         self._forget = forget
         # Returns the objects that a request usually reads next; their tokens are read along with the others.
         self._prefetch_hints = prefetch_hints
@@ -368,7 +368,7 @@ class StampGuard:
         seen = {id_: self._seen.get(id_) for id_ in ids if self.has_seen(id_)}
         changes = self._changes
         answer, ticket = await asyncio.gather(query, self.enter(ids))
-        same = {id_: stamp for id_, stamp in seen.items() if stamp and ticket.stamps.get(id_) == stamp}
+        same = {id_: version for id_, version in seen.items() if version and ticket.versions.get(id_) == version}
         return answer, _Ticket(same, changes)
 
     def _mark_in_advance(
@@ -389,7 +389,7 @@ class StampGuard:
             # Marked before our previous change has ended, they would have no token.
             await asyncio.wait(ends)
         try:
-            begun = await self._stamps.begin(ids, reading=True)
+            begun = await self._versions.begin(ids, reading=True)
         except Unavailable:
             begun = None
         verified.update(self._accept(ids, dict(begun.before) if begun is not None else {}))
@@ -409,33 +409,33 @@ class StampGuard:
 
     async def _verify(self, ids: Sequence[int]) -> dict[int, bytes]:
         try:
-            reading = self._stamps.read(ids)
-            stamps = await (self._read_with_own_changes(ids, reading) if self._ending else reading)
+            reading = self._versions.read(ids)
+            versions = await (self._read_with_own_changes(ids, reading) if self._ending else reading)
         except Unavailable:
             # Read everything from the store until the tokens are available again.
-            stamps = {}
-        return self._accept(ids, stamps)
+            versions = {}
+        return self._accept(ids, versions)
 
-    def _accept(self, ids: Sequence[int], stamps: dict[int, bytes]) -> dict[int, bytes]:
+    def _accept(self, ids: Sequence[int], versions: dict[int, bytes]) -> dict[int, bytes]:
         """Invalidate data that is not cached under these tokens, and return them."""
         for id_ in ids:
-            stamp = stamps.get(id_)
-            if stamp is None or self._seen.get(id_) != stamp:
+            version = versions.get(id_)
+            if version is None or self._seen.get(id_) != version:
                 self._forget(id_)
-                if stamp is None:
+                if version is None:
                     self._seen.forget(id_)
                 else:
-                    self._seen.put(id_, stamp)
-        return stamps
+                    self._seen.put(id_, version)
+        return versions
 
-    async def are_still(self, stamps: Mapping[int, bytes]) -> bool:
+    async def are_still(self, versions: Mapping[int, bytes]) -> bool:
         """Return whether these are the objects' tokens now, or were at some moment since the request began."""
         verified = _VERIFIED.get()
         if verified is None:
-            return stamps.items() <= (await self._verify(list(stamps))).items()
-        if asked := [id_ for id_ in stamps if id_ not in verified]:
+            return versions.items() <= (await self._verify(list(versions))).items()
+        if asked := [id_ for id_ in versions if id_ not in verified]:
             verified.update(await self._verify(asked))
-        return stamps.items() <= verified.items()
+        return versions.items() <= verified.items()
 
     async def _read_with_own_changes(
         self, ids: Sequence[int], reading: Coroutine[Any, Any, dict[int, bytes]]
@@ -444,16 +444,18 @@ class StampGuard:
         ends = {end for id_ in ids if (end := self._ending.get(id_))}
         read = asyncio.ensure_future(reading)
         await asyncio.gather(read, *ends)
-        stamps = read.result()
+        versions = read.result()
         # The change may have ended there long before we learn it, and another process may have set its mark since.
-        if hidden := {id_ for end in ends for id_ in end.result() if id_ not in stamps}.intersection(ids):
-            stamps.update(await self._stamps.read(list(hidden)))
-        return stamps
+        if hidden := {id_ for end in ends for id_ in end.result() if id_ not in versions}.intersection(ids):
+            versions.update(await self._versions.read(list(hidden)))
+        return versions
 
     def keeps(self, ticket: _Ticket, id_: int) -> bool:
         # Another request may have found a newer token, or this one may have made a change during its read.
-        stamp = ticket.stamps.get(id_)
-        return stamp is not None and self._seen.get(id_) == stamp and (self._changed.get(id_) or 0) <= ticket.changes
+        version = ticket.versions.get(id_)
+        return (
+            version is not None and self._seen.get(id_) == version and (self._changed.get(id_) or 0) <= ticket.changes
+        )
 
     @asynccontextmanager
     async def change(self, ids: Collection[int], settle: Settle) -> AsyncIterator[Awaitable[object]]:
@@ -488,7 +490,7 @@ class StampGuard:
 
     async def _mark(self, changed: Sequence[int]) -> MarkedChange | None:
         try:
-            return await self._stamps.begin(changed)
+            return await self._versions.begin(changed)
         except Unavailable:
             # Other processes cannot read tokens either, so they cache nothing; `end` replaces the tokens once it can.
             return None
@@ -505,24 +507,24 @@ class StampGuard:
         exclusive: set[int] = set()
         for id_, token in zip(changed, held, strict=True):
             self._changed.put(id_, self._changes)
-            stamp = before.get(id_)
+            version = before.get(id_)
             seen = self._seen.get(id_)
-            if stamp and stamp == seen:
+            if version and version == seen:
                 # Otherwise the token was found only after the change began, and older cached data belongs to another token.
-                if token == stamp:
+                if token == version:
                     exclusive.add(id_)
             else:
                 self._forget(id_)
-                if stamp == b"" and token is None and seen is None:
+                if version == b"" and token is None and seen is None:
                     exclusive.add(id_)
-            if stamp is None:
+            if version is None:
                 self._seen.forget(id_)
                 if verified is not None:
                     verified.pop(id_, None)
                 continue
-            self._seen.put(id_, stamp or _OWN)
+            self._seen.put(id_, version or _OWN)
             if verified is not None:
-                verified[id_] = stamp or _OWN
+                verified[id_] = version or _OWN
         return exclusive
 
     async def _end(
@@ -531,25 +533,25 @@ class StampGuard:
         """Replace the tokens after a change, and keep valid cached data under the new ones."""
         verified = _VERIFIED.get()
         try:
-            renewed = await self._stamps.end(changed, begun, changed=made)
+            renewed = await self._versions.end(changed, begun, changed=made)
         finally:
             this = asyncio.current_task()
             for id_ in changed:
                 if self._ending.get(id_) is this:
                     del self._ending[id_]
         for id_ in changed:
-            stamps = renewed.get(id_)
+            versions = renewed.get(id_)
             seen = self._seen.get(id_)
-            if stamps is None:
+            if versions is None:
                 self._forget(id_)
                 self._seen.forget(id_)
                 continue
-            token = stamps.before or _OWN
-            if seen not in {token, stamps.after}:
+            token = versions.before or _OWN
+            if seen not in {token, versions.after}:
                 self._forget(id_)
-            self._seen.put(id_, stamps.after)
+            self._seen.put(id_, versions.after)
             if verified is not None and verified.get(id_) == token:
-                verified[id_] = stamps.after
+                verified[id_] = versions.after
         return renewed
 
     async def close(self) -> None:

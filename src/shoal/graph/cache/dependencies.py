@@ -30,11 +30,11 @@ class Dependence(NamedTuple):
 class ReadSet:
     """The dependencies of a response."""
 
-    __slots__ = ("checks", "marks", "stamps", "until", "whole")
+    __slots__ = ("checks", "marks", "until", "versions", "whole")
 
     def __init__(self) -> None:
         self.marks: set[int] = set()
-        self.stamps: dict[int, bytes] = {}
+        self.versions: dict[int, bytes] = {}
         """With several writing processes: the version token that each object had before anything of it was read."""
         self.checks: list[Dependence] = []
         self.until = _FOREVER
@@ -49,11 +49,11 @@ class ReadSet:
         """Record reads of lists, or of their lengths."""
         self.marks.update(list_marks(id1s, atypes))
 
-    def note_stamps(self, ids: Iterable[int], stamps: Mapping[int, bytes]) -> None:
+    def note_versions(self, ids: Iterable[int], versions: Mapping[int, bytes]) -> None:
         """Record reads of objects or their lists. The response is not cached if one of them is being changed."""
         for id_ in ids:
-            stamp = stamps.get(id_)
-            if stamp is None or self.stamps.setdefault(id_, stamp) != stamp:
+            version = versions.get(id_)
+            if version is None or self.versions.setdefault(id_, version) != version:
                 self.whole = False
 
 
@@ -108,7 +108,7 @@ async def compared(ask: Callable[[], Awaitable[T]]) -> T:
     return answer
 
 
-def not_noted() -> None:
+def do_not_cache() -> None:
     """Do not cache the response in progress: it depends on something that cannot be tracked."""
     if (read := _READ.get()) is not None:
         read.whole = False
@@ -118,7 +118,7 @@ def untracked(ask: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine
     """Wrap a query so that responses computed from its results are not cached."""
 
     async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
-        not_noted()
+        do_not_cache()
         return await ask(*args, **kwargs)
 
     return asked

@@ -12,7 +12,7 @@ from shoal.graph.cache.lru import ByType, Recent
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.schema import EVERYBODY, AnyNode
 
-_REST = 0
+_ABSENT_IS_ZERO = 0
 """A key in the counts of an object that was new when it was cached: counts that are absent are 0, except for the types
 `~type`. No type has the number 0.
 
@@ -59,14 +59,14 @@ class KnownCounts(Recent[int, dict[int, int]]):
         if held := self.get(id1):
             held = self._own(id1, held)
             held.pop(atype, None)
-            if _REST in held:
+            if _ABSENT_IS_ZERO in held:
                 held[~atype] = 0
 
     def _own(self, id1: int, held: dict[int, int]) -> dict[int, int]:
         """Return the counts of an object as a separate dictionary, which may be modified."""
         if isinstance(held, _Shared):
             # Without the zeros that were looked up for other objects.
-            held = {atype: n for atype, n in held.items() if n or atype <= _REST}
+            held = {atype: n for atype, n in held.items() if n or atype <= _ABSENT_IS_ZERO}
             self.put(id1, held)
         return held
 
@@ -74,21 +74,21 @@ class KnownCounts(Recent[int, dict[int, int]]):
 def count_in(counts: dict[int, int], atype: int) -> int | None:
     """Return one of the cached counts of an object; None if it is unknown."""
     n = counts.get(atype)
-    if n is None and _REST in counts and ~atype not in counts:
+    if n is None and _ABSENT_IS_ZERO in counts and ~atype not in counts:
         n = counts[atype] = 0
     return n
 
 
 @lru_cache(maxsize=1_024)
 def _new_counts(lengths: tuple[tuple[int, int], ...], unknown: tuple[int, ...]) -> _Shared:
-    return _Shared([(_REST, 0), *((~atype, 0) for atype in unknown), *lengths])
+    return _Shared([(_ABSENT_IS_ZERO, 0), *((~atype, 0) for atype in unknown), *lengths])
 
 
 HEAD = 64
 """Maximum number of the newest entries of a list that are cached in order; from a remote store, this many are read."""
 
 
-class ListHead(NamedTuple):
+class ListPrefix(NamedTuple):
     """A list prefix: its newest entries in order. `whole`: there are no others."""
 
     assocs: list[Assoc]
@@ -102,7 +102,7 @@ class ListHead(NamedTuple):
     def size(self) -> int:
         return len(self.assocs)
 
-    def changed(self, by_id2: Mapping[int, tuple[int, bytes] | None]) -> ListHead | None:
+    def changed(self, by_id2: Mapping[int, tuple[int, bytes] | None]) -> ListPrefix | None:
         """Return the prefix after a change of entries (None: deleted); None if it is unknown. The list is modified in place.
 
         The garbage collector would soon examine a new list for each change, with all its entries.
@@ -124,7 +124,7 @@ class ListHead(NamedTuple):
             return None
         whole = whole and len(assocs) <= most
         del assocs[most:]
-        return self if whole == self.whole else ListHead(assocs, whole)
+        return self if whole == self.whole else ListPrefix(assocs, whole)
 
 
 def _position(assoc: Assoc) -> tuple[int, int]:
@@ -167,7 +167,7 @@ class CachedList(NamedTuple):
     length: int | None
     entries: dict[int, Assoc] | None
     """All entries by `id2`."""
-    head: ListHead | None
+    head: ListPrefix | None
 
 
 _UNKNOWN_LIST = CachedList(None, None, None)
@@ -186,7 +186,7 @@ class CacheEntries:
         self.counts = KnownCounts(2 * objects)
         self.lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
         """Whole lists, by object and then by type, as those below."""
-        self.heads: ByType[ListHead] = ByType(4 * objects)
+        self.prefixes: ByType[ListPrefix] = ByType(4 * objects)
         self.sets: ByType[ListSet] = ByType(4 * objects)
         self.common: ByType[ListSet] = ByType(2 * objects)
         self.newest_sets = NewestSets()
@@ -194,16 +194,16 @@ class CacheEntries:
             "objects": self.objects,
             "counts": self.counts,
             "lists": self.lists,
-            "heads": self.heads,
+            "prefixes": self.prefixes,
             "common": self.common,
         }
-        self._all = (self.objects, self.counts, self.lists, self.heads, self.sets, self.common)
+        self._all = (self.objects, self.counts, self.lists, self.prefixes, self.sets, self.common)
 
     def forget_changed(self, batch: Batch, lists: Iterable[tuple[int, int]]) -> None:
         """Invalidate only what the batch changes: a liked post stays cached, and so do the other counts of its author."""
         for op in batch.objects:
             self.objects.forget(op.id)
-        caches: list[Recent[int, dict[int, Any]]] = [self.lists, self.heads]
+        caches: list[Recent[int, dict[int, Any]]] = [self.lists, self.prefixes]
         if len(self.sets) or len(self.common):
             caches += [self.sets, self.common]
         for id1, atype in lists:
@@ -216,7 +216,7 @@ class CacheEntries:
         """Return the cached parts of each of these lists, by object and type."""
         return {
             (id1, atype): CachedList(
-                self.counts.of(id1, atype), (self.lists.get(id1) or {}).get(atype), self.heads.of(id1, atype)
+                self.counts.of(id1, atype), (self.lists.get(id1) or {}).get(atype), self.prefixes.of(id1, atype)
             )
             for id1, atype in lists
         }
@@ -229,23 +229,23 @@ class CacheEntries:
         for op in batch.objects:
             if op.node is not None and op.id in exclusive:
                 self.objects.put(op.id, op.node, kilobytes(op.node))  # type: ignore[arg-type]  # a Node is one of AnyNode
-        if batch.judged is None:
+        if batch.list_changes is None:
             return
         if batch.new_id in exclusive:
-            lengths = {atype: by for (id1, atype), by in batch.judged.counts.items() if id1 == batch.new_id}
+            lengths = {atype: by for (id1, atype), by in batch.list_changes.counts.items() if id1 == batch.new_id}
             # Lists that the batch may have changed, but whose change the store did not report.
             unknown = {atype for id1, atype in before if id1 == batch.new_id} - lengths.keys()
             self.counts.begin(batch.new_id, lengths, unknown)
-        for (id1, atype), by in batch.judged.counts.items():
+        for (id1, atype), by in batch.list_changes.counts.items():
             if id1 in exclusive:
                 held = _NEW_LIST if id1 == batch.new_id else before.get((id1, atype), _UNKNOWN_LIST)
-                self._update_list(id1, atype, held, by, batch.judged.entries.get((id1, atype), {}))
+                self._update_list(id1, atype, held, by, batch.list_changes.entries.get((id1, atype), {}))
 
     def _update_list(
         self, id1: int, atype: int, before: CachedList, by: int, changed: Mapping[int, tuple[int, bytes] | None]
     ) -> None:
         if self._remote and before.length == 0 and changed:
-            before = CachedList(0, before.entries or {}, before.head or ListHead([], whole=True))
+            before = CachedList(0, before.entries or {}, before.head or ListPrefix([], whole=True))
         if before.length is not None:
             self.counts.change(id1, atype, before.length + by)
         if before.entries is not None:
@@ -257,7 +257,7 @@ class CacheEntries:
                     before.entries[id2] = Assoc(id2, *entry)
             self.keep_lists(id1, {atype: before.entries})
         if before.head is not None and (head := before.head.changed(changed)) is not None:
-            self.heads.keep(id1, atype, head)
+            self.prefixes.keep(id1, atype, head)
 
     def keep_lists(self, id1: int, lists: Mapping[int, dict[int, Assoc]]) -> None:
         """Cache whole lists of an object, by type."""

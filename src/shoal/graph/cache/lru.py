@@ -83,11 +83,11 @@ class Recent(Generic[K, V]):
         self._filled += weight
         self._fresh += weight
         if self._fresh > self._most_fresh:
-            self._turn()
+            self._rotate()
         if self._filled > self._size:
             self._make_room()
 
-    def _turn(self) -> None:
+    def _rotate(self) -> None:
         for key in list(self._old):
             self.forget(key)
         self._old, self._young, self._fresh = self._young, {}, 0
@@ -96,7 +96,7 @@ class Recent(Generic[K, V]):
     def _make_room(self) -> None:
         while self._filled > self._size and len(self) > 1:
             if not self._old:
-                self._turn()
+                self._rotate()
             for key in list(islice(self._old, min(self._part, len(self) - 1))):
                 self.forget(key)
 

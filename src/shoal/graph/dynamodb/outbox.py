@@ -188,8 +188,8 @@ class DynamoOutbox:
         return sum(await asyncio.gather(*[self._service.number(*part) for part in self._parts()]))
 
     async def lag(self) -> float:
-        heads = await asyncio.gather(*[self._service.stretch(*part, 1) for part in self._parts()])
-        made = [milliseconds_of(number_of(address_of(head[0]).sort)) for head in heads if head]
+        oldest = await asyncio.gather(*[self._service.stretch(*part, 1) for part in self._parts()])
+        made = [milliseconds_of(number_of(address_of(head[0]).sort)) for head in oldest if head]
         return max(0.0, (now_ms() - min(made)) / 1000) if made else 0.0
 
     def _parts(self) -> list[tuple[ItemKey, ItemKey]]:

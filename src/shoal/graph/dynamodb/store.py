@@ -36,7 +36,7 @@ from shoal.graph.dynamodb.table import prepare
 from shoal.graph.dynamodb.transactions import Transaction, check_number
 from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide, every_shard
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
-from shoal.locks import NamedTurns
+from shoal.locks import KeyedLocks
 
 PATIENCE_SECONDS = 4.0
 """How long requests to a busy or unreachable service, or for a contested item, are retried."""
@@ -49,7 +49,7 @@ class DynamoGraph:
         self._service = service
         self._spread = spread
         self._owns = owns
-        self._turns = NamedTurns()
+        self._locks = KeyedLocks()
         self._under_way: set[asyncio.Task[PendingInverses]] = set()
         self._outbox = outbox = DynamoOutbox(service, spread)
         self.claim = outbox.claim
@@ -98,8 +98,8 @@ class DynamoGraph:
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
         now = now_ms()
         items = await self._service.get([key_at((key.space, key.name)) for key in keys])
-        holdings = {item["ID"]["S"]: holding_of(item) for item in items}
-        found = ((key, holdings.get(key_at((key.space, key.name)).id)) for key in keys)
+        locations = {item["ID"]["S"]: holding_of(item) for item in items}
+        found = ((key, locations.get(key_at((key.space, key.name)).id)) for key in keys)
         return {key: held[0] for key, held in found if held is not None and not 0 < held[1] <= now}
 
     async def assoc_get(
@@ -183,7 +183,7 @@ class DynamoGraph:
         # Each of these is at least one item: check before reading them.
         check_number(len(touched.ids) + len(touched.keys) + len(touched.triples))
         patience, unknown = Backoff(self._service.patience), False
-        async with self._turns.of(_contested(batch, touched)):
+        async with self._locks.of(_contested(batch, touched)):
             while True:
                 try:
                     return await self._commit(batch, touched)
@@ -200,7 +200,7 @@ class DynamoGraph:
     async def _commit(self, batch: Batch, touched: Touched) -> PendingInverses:
         before = await self._load(touched)
         known, changes = _copy(before), Resolution()
-        owed = decide(batch, known, changes, owns=self._owns, now=now_ms())
+        pending_inverses = decide(batch, known, changes, owns=self._owns, now=now_ms())
         jobs = self._outbox.numbered(changes.events)
         transaction = Transaction(self._service.table, self._spread)
         transaction.commit(touched, before, changes, jobs)
@@ -209,7 +209,7 @@ class DynamoGraph:
         transaction.check_size()
         await self._service.transact(transaction.writes)
         self._outbox.added(jobs)
-        return list(zip(jobs[len(jobs) - len(owed) :], owed, strict=True))
+        return list(zip(jobs[len(jobs) - len(pending_inverses) :], pending_inverses, strict=True))
 
     async def _load(self, touched: Touched) -> Known:
         known = Known()
@@ -247,9 +247,9 @@ def _contested(batch: Batch, touched: Touched) -> Iterator[str]:
     yield from (key_at(name).id for name in touched.keys)
     yield from (f"{id1} {atype}" for id1, atype, _ in touched.triples)
     for op in batch.assocs:
-        if op.tally:
-            counted = op.atype if ASSOC_TYPES[op.atype].tallied else ASSOC_TYPES[op.atype].inverse
-            yield f"{op.tally} {counted}"
+        if op.aggregate_id:
+            counted = op.atype if ASSOC_TYPES[op.atype].aggregated else ASSOC_TYPES[op.atype].inverse
+            yield f"{op.aggregate_id} {counted}"
 
 
 def _copy(known: Known) -> Known:

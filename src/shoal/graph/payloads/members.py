@@ -13,10 +13,10 @@ import msgspec
 
 from shoal.core.audit import AuditEntry
 from shoal.core.ids import named
-from shoal.core.ranking.preferences import NO_WISHES, SeenPosts, Taste, Wishes
+from shoal.core.ranking.preferences import NO_FEEDBACK, Feedback, FeedPreferences, SeenPosts
 from shoal.core.ranking.recipes import Recipe
 from shoal.graph.contract import Assoc, Batch, Reader
-from shoal.graph.schema import AUDITED, LEADING_TO_LOGINS, MARKED, public_list, seen_key, taste_key
+from shoal.graph.schema import AUDITED, LEADING_TO_LOGINS, MARKED, preferences_key, public_list, seen_key
 
 HOME = "home"
 NOTIFICATIONS = "notifications"
@@ -54,32 +54,35 @@ def drop_login(batch: Batch, owner_id: int, id_: int, now: int, version: int = 0
         batch.assoc_del(owner_id, atype, id_, now)
 
 
-class Tastes(NamedTuple):
-    taste: Taste | None
+class Personalization(NamedTuple):
+    feed_preferences: FeedPreferences | None
     seen: SeenPosts | None
 
     @property
-    def wishes(self) -> Wishes:
-        return NO_WISHES if self.taste is None else self.taste.wishes
+    def feedback(self) -> Feedback:
+        return NO_FEEDBACK if self.feed_preferences is None else self.feed_preferences.feedback
 
     @property
     def off(self) -> bool:
         """Whether the member has turned ranking off."""
-        return self.taste is not None and self.taste.off
+        return self.feed_preferences is not None and self.feed_preferences.off
 
     @property
     def recipe(self) -> Recipe | None:
         """The member's own recipe; None for the server's."""
-        return None if self.taste is None else self.taste.recipe
+        return None if self.feed_preferences is None else self.feed_preferences.recipe
 
 
-async def tastes_of(graph: Reader, member_id: int) -> Tastes:
+async def personalization_of(graph: Reader, member_id: int) -> Personalization:
     """Return a member's preferences and seen posts; two reads, or one if there are none."""
-    keys = (taste_key(member_id), seen_key(member_id))
+    keys = (preferences_key(member_id), seen_key(member_id))
     owners = await graph.key_get(keys)
     nodes = await graph.obj_get(list(owners.values())) if owners else {}
-    taste, seen = (nodes.get(owners.get(key, 0)) for key in keys)
-    return Tastes(taste if isinstance(taste, Taste) else None, seen if isinstance(seen, SeenPosts) else None)
+    feed_preferences, seen = (nodes.get(owners.get(key, 0)) for key in keys)
+    return Personalization(
+        feed_preferences if isinstance(feed_preferences, FeedPreferences) else None,
+        seen if isinstance(seen, SeenPosts) else None,
+    )
 
 
 MOST_PHOTOS = 1_000

@@ -45,7 +45,7 @@ class Kind(StrEnum):
     """For staff: a member signed up."""
     REPORT = "report"
     """For staff: a member was reported."""
-    VERDICT = "verdict"
+    REPORT_RESOLVED = "verdict"
     """Their report was closed."""
     UNPUBLISHED = "unpublished"
     """One of the member's scheduled posts could not be published."""
@@ -55,8 +55,8 @@ ABOUT_POSTS = frozenset({Kind.MENTION, Kind.POST, Kind.LIKE, Kind.SHARE, Kind.RE
 GROUPED = frozenset({Kind.LIKE, Kind.SHARE, Kind.FOLLOW})
 """Kinds that are shown in groups."""
 FOR_STAFF = frozenset({Kind.REGISTRATION, Kind.REPORT})
-ABOUT_REPORTS = frozenset({Kind.REPORT, Kind.VERDICT})
-NEVER_HELD = FOR_STAFF | {Kind.POLL, Kind.EDIT, Kind.POST, Kind.VERDICT, Kind.UNPUBLISHED}
+ABOUT_REPORTS = frozenset({Kind.REPORT, Kind.REPORT_RESOLVED})
+NEVER_HELD = FOR_STAFF | {Kind.POLL, Kind.EDIT, Kind.POST, Kind.REPORT_RESOLVED, Kind.UNPUBLISHED}
 """Kinds that no policy holds back, because the member asked for them."""
 
 

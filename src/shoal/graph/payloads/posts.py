@@ -28,15 +28,15 @@ from shoal.graph.contract import Assoc, Batch, Cursor, Reader
 from shoal.graph.schema import (
     ACTIVE,
     CHOOSES,
-    COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     IN_THREAD,
     PINS,
     PLACED_IN,
     POSTED,
-    POSTED_ASIDE,
+    POSTED_RESTRICTED,
     POSTED_TO_FOLLOWERS,
     PUBLISHED,
+    RESTRICTED_COMMENTS_ON,
     SHARES,
     SHOWS_EMOJI,
     VOTES,
@@ -85,9 +85,9 @@ _Place = tuple[int, AssocType, int]
 def places(entry: Post | Share) -> Iterator[_Place]:
     """Yield the associations that say who may count the entry: as a comment, and as an entry with a restricted audience."""
     if isinstance(entry, Post) and entry.parent_id:
-        yield entry.id, COMMENTS_ON if entry.open else COMMENTS_ASIDE_ON, entry.parent_id
+        yield entry.id, COMMENTS_ON if entry.open else RESTRICTED_COMMENTS_ON, entry.parent_id
     if isinstance(entry, Post) and (entry.hidden or entry.visibility is Visibility.DIRECT):
-        yield entry.author_id, POSTED_ASIDE, entry.id
+        yield entry.author_id, POSTED_RESTRICTED, entry.id
     elif entry.visibility not in OPEN:
         yield entry.author_id, POSTED_TO_FOLLOWERS, entry.id
 
@@ -294,7 +294,7 @@ def unshare_batch(sharer_id: int, share_id: int, post_id: int, author_id: int, n
     batch.obj_del(share_id)
     batch.assoc_del(sharer_id, POSTED, share_id, now)
     batch.assoc_del(sharer_id, POSTED_TO_FOLLOWERS, share_id, now)
-    batch.assoc_del(sharer_id, SHARES, post_id, now, tally=author_id)
+    batch.assoc_del(sharer_id, SHARES, post_id, now, aggregate_id=author_id)
     batch.key_del(share_key(sharer_id, batch.shard, post_id), share_id)
     batch.expect(share_id)
     batch.emit(ShareDeleted(share_id=share_id, author_id=sharer_id))
@@ -304,7 +304,7 @@ def unshare_batch(sharer_id: int, share_id: int, post_id: int, author_id: int, n
 def vote_keys(voter_id: int, poll_id: int, options: int) -> list[Key]:
     """Return the keys of all votes that a member can have in a poll with this many options."""
     shard = shard_of(voter_id)
-    return [vote_key(voter_id, shard, poll_id, turn) for turn in range(max(1, options))]
+    return [vote_key(voter_id, shard, poll_id, ordinal) for ordinal in range(max(1, options))]
 
 
 def unvote_batch(voter_id: int, poll_id: int, option_ids: Iterable[int], held: Mapping[Key, int], now: int) -> Batch:

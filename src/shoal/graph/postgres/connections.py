@@ -30,7 +30,7 @@ PATIENCE = 5.0
 """Seconds that a request waits for the server."""
 LONG_PATIENCE = 120.0
 """Seconds that bulk reads and writes wait for the server. No request waits for them."""
-_REST_SECONDS = 0.5
+_BACKOFF_SECONDS = 0.5
 _GOODBYE_SECONDS = 2.0
 
 _LOST_ANSWER = "the store was lost before it answered: what was sent may have been stored or not"
@@ -105,7 +105,7 @@ class ConnectionPool:
         self._places = asyncio.Semaphore(size)
         self._idle: list[PrimaryConnection] = []
         self._running: set[asyncio.Task[Any]] = set()
-        self._rest_until = 0.0
+        self._backoff_until = 0.0
         self._closing = False
         self.asked = 0
         """Round trips so far."""
@@ -254,12 +254,12 @@ class ConnectionPool:
             if not connection.is_closed():
                 return connection
         loop = asyncio.get_running_loop()
-        if loop.time() < self._rest_until:
+        if loop.time() < self._backoff_until:
             raise Unavailable(UNREACHABLE)
         try:
             return await self._finder.connect(self._settings, self._patience)
         except Unavailable:
-            self._rest_until = loop.time() + _REST_SECONDS
+            self._backoff_until = loop.time() + _BACKOFF_SECONDS
             raise
 
     async def close(self) -> None:

@@ -222,7 +222,7 @@ class PostgresUpgrade:
         if not await working.fetchval(sql.KEEP_MIGRATION):
             raise Unavailable(UPGRADING.format(self._ledger.name))
         for part in await unmade(working, self._ledger, found):
-            await _make_beside(working, looking, part, progress)
+            await _build_concurrently(working, looking, part, progress)
         await working.execute(sql.LET_MIGRATE)
         async with working.transaction():
             await working.execute(sql.SHORT_LOCKS)
@@ -247,7 +247,7 @@ async def _estimated(connection: asyncpg.Connection, part: TableIndex) -> Pendin
     return PendingStep(part.what, rows, 2 * seconds * rows / max(1, sampled))
 
 
-async def _make_beside(
+async def _build_concurrently(
     working: asyncpg.Connection, looking: asyncpg.Connection, part: TableIndex, progress: Progress
 ) -> None:
     if await working.fetchval(sql.IS_VALID_INDEX, qualified(part)) is False:

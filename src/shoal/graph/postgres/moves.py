@@ -68,7 +68,7 @@ _CONNECTIONS = 4
 _PATIENCE = 10.0
 _BULK_PATIENCE = 86_400.0
 _WIPED_AT_ONCE = 10_000
-_CHUNKS_AHEAD = 16
+_PREFETCHED_CHUNKS = 16
 """Chunks of a copy that wait to be written at the other end."""
 
 _BROKEN = "the other end of the copy has failed"
@@ -128,7 +128,7 @@ class PostgresSide:
     async def marks(self) -> dict[int, SourceState]:
         return {source: SourceState(*mark) for source, *mark in await self._connections.ask(sql.STATES)}
 
-    async def forget_noted(self, sources: Sequence[int]) -> None:
+    async def forget_recorded(self, sources: Sequence[int]) -> None:
         await self._connections.ask(sql.JOURNAL_CLEAR, sources, patience=_BULK_PATIENCE)
 
     async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
@@ -276,7 +276,7 @@ class _Stream:
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell
-        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(_CHUNKS_AHEAD)
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(_PREFETCHED_CHUNKS)
         self._broken = False
 
     async def put(self, chunk: bytes) -> None:

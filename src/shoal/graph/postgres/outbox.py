@@ -40,7 +40,7 @@ class PostgresOutbox:
         self._astray = False
         self._history = lazy.history
         # One statement at a time: jobs that are being settled must not be claimed concurrently.
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._batching: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
@@ -65,7 +65,7 @@ class PostgresOutbox:
         return jobs
 
     async def _let_go_of_the_unknown(self) -> None:
-        async with self._turn:
+        async with self._lock:
             known, history = self._held | self._done | self._back.keys(), self._lazy.history
             await self._lazy.ask(sql.LET_GO_BUT, self._me, list(known))
             self._astray, self._history = False, history
@@ -87,7 +87,7 @@ class PostgresOutbox:
     async def bury(self, job: Job, error: str) -> None:
         self._check()
         values = (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error.replace("\0", " "))
-        async with self._turn:
+        async with self._lock:
             self._back.pop(job.seq, None)
             await self._durable.ask(sql.BURY, *values)
             self._held.discard(job.seq)
@@ -98,7 +98,7 @@ class PostgresOutbox:
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
         self._check()
-        async with self._turn:
+        async with self._lock:
             seqs = [job.seq for job in jobs]
             given = len(await self._durable.ask(sql.UNBURY, seqs))
         if given:
@@ -126,12 +126,12 @@ class PostgresOutbox:
             self._done.clear()
 
     async def _flush(self) -> None:
-        if self._done or self._back or self._turn.locked():
+        if self._done or self._back or self._lock.locked():
             await self._settling(sql.SETTLE)
 
     async def _settling(self, statement: str, *more: Any) -> list[Any]:
         """Run a statement that also settles the batched jobs."""
-        async with self._turn:
+        async with self._lock:
             done, back = list(self._done), dict(self._back)
             rows = await self._lazy.ask(statement, done, *_columns(back), self._me, *more)
             self._done.difference_update(done)

@@ -146,12 +146,12 @@ class Owner:
         except Unavailable:
             taken = False
         if not taken:
-            await self._rest(_RETRY_SECONDS)
+            await self._back_off(_RETRY_SECONDS)
 
     async def _beat(self, connection: PrimaryConnection) -> None:
         """Check that the lock is still held: that the connection is alive, and its server was not replaced."""
         if not self._finder.is_stale(connection) and await self._answers(connection):
-            await self._rest(_BEAT_SECONDS)
+            await self._back_off(_BEAT_SECONDS)
             return
         connection.terminate()
         # Termination listeners run in a later iteration of the event loop.
@@ -165,7 +165,7 @@ class Owner:
             return False
         return True
 
-    async def _rest(self, seconds: float) -> None:
+    async def _back_off(self, seconds: float) -> None:
         self._stirred.clear()
         if not self._closing:
             with contextlib.suppress(TimeoutError):

@@ -178,7 +178,7 @@ class _Task:
     def sources(self) -> set[int]:
         shards = [shard_of(op.id) for op in self.batch.objects] + [op.key.shard for op in self.batch.keys]
         shards += [shard_of(triple[0]) for triple in self._triples]
-        shards += [shard_of(op.tally) for op in self.batch.assocs if op.tally]
+        shards += [shard_of(op.aggregate_id) for op in self.batch.assocs if op.aggregate_id]
         return {source_of(shard) for shard in shards}
 
 
@@ -321,13 +321,13 @@ class Writer:
         now = now_ms()
         for task in tasks:
             try:
-                owed = decide(task.batch, loaded.known, changes, owns=self._owns, now=now)
+                pending_inverses = decide(task.batch, loaded.known, changes, owns=self._owns, now=now)
             except Conflict as conflict:
                 answers.append(conflict)
                 continue
             accepted.append(task.batch)
-            first = len(changes.events) - len(owed)
-            answers.append(list(enumerate(owed, first)))
+            first = len(changes.events) - len(pending_inverses)
+            answers.append(list(enumerate(pending_inverses, first)))
             if task.settles:
                 unsettled.update(range(first, len(changes.events)))
         if accepted:

@@ -58,7 +58,7 @@ end
 _log = logging.getLogger(__name__)
 
 _TRIES = 3
-_REST_SECONDS = 0.5
+_BACKOFF_SECONDS = 0.5
 _SCANNED = 500
 _CONNECTIONS = 16
 _BULK = 3
@@ -112,7 +112,7 @@ class _Server:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.failed_at = 0.0
-        self.rests_until = 0.0
+        self.backoff_until = 0.0
         self.bulk = asyncio.Semaphore(_BULK)
         self.quick = asyncio.Semaphore(_CONNECTIONS - _BULK)
 
@@ -180,7 +180,7 @@ class Nodes:
                 break
             topology = await self._look(topology)
         if unreachable:
-            self._rest(topology, shards[left])
+            self._back_off(topology, shards[left])
         raise _unreachable()
 
     async def _round(
@@ -201,7 +201,7 @@ class Nodes:
         for place, address in enumerate(topology.addresses):
             mine = left[places == place]
             calls += [(self._server(address), mine[first : first + batch]) for first in range(0, len(mine), batch)]
-        if any(server.rests_until > time.monotonic() for server, _ in calls):
+        if any(server.backoff_until > time.monotonic() for server, _ in calls):
             raise _unreachable()
         replies = await _each([self._call(server, script, at, arguments, bulk=bulk) for server, at in calls])
         refused, unreachable = [lost], bool(len(lost))
@@ -233,13 +233,13 @@ class Nodes:
         return _answered(at, reply)
 
     async def _run(
-        self, client: Client, script: Script, arguments: Sequence[bytes | int], *, asking: bool = False
+        self, client: Client, script: Script, arguments: Sequence[bytes | int], *, redirected: bool = False
     ) -> Any:
         """Return the reply of a script. Raises `_Retryable` if the call may be retried, here or elsewhere."""
         self.calls += 1
         try:
             async with asyncio.timeout(self._connect_seconds + self._answer_seconds):
-                if asking:
+                if redirected:
                     pipeline = client.pipeline(transaction=False)
                     pipeline.execute_command("ASKING")
                     pipeline.execute_command("EVAL", script.text, 0, *arguments)
@@ -277,7 +277,7 @@ class Nodes:
                 continue
             server = self._server(target)
             try:
-                run = self._run(server.client, script, arguments(at), asking=True)
+                run = self._run(server.client, script, arguments(at), redirected=True)
                 reply = await timed("redis", script.name, run)
             except _Retryable:
                 failed.append(at)
@@ -298,11 +298,11 @@ class Nodes:
             return None
         return None
 
-    def _rest(self, topology: Topology, shards: NDArray[np.int64]) -> None:
+    def _back_off(self, topology: Topology, shards: NDArray[np.int64]) -> None:
         """Back off from the servers of these shards, so that not every caller waits for a timeout."""
         for place in np.unique(topology.places[shards]).tolist():
             if place != NOWHERE:
-                self._server(topology.addresses[place]).rests_until = time.monotonic() + _REST_SECONDS
+                self._server(topology.addresses[place]).backoff_until = time.monotonic() + _BACKOFF_SECONDS
 
     async def _known(self) -> Topology:
         return self._topology or await self._look(None)

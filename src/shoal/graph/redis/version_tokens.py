@@ -1,4 +1,4 @@
-"""Version tokens of objects on Redis (`cache.coherence.Stamps`), so that several processes can cache what they read of a graph.
+"""Version tokens of objects on Redis (`cache.coherence.VersionTokens`), which let several processes cache what they read.
 
 One key of an object holds either a version token or the marks of its writers. A mark has a deadline, in case its holder died. A
 token is deleted when a change begins; the end of a change that was the only one since then sets the next token. A server that
@@ -39,7 +39,7 @@ _PENDING_OBJECTS = 20_000
 """Changed objects remembered individually while Redis cannot be reached; beyond, every object of a shard counts as changed."""
 _REPORT_PAGE = 1_000
 _TOKEN_BYTES = 8
-_STAMP_BYTES = 16
+_VERSION_BYTES = 16
 _HISTORY_BYTES = 16
 _SETTLING_SECONDS = 5.0
 
@@ -51,8 +51,8 @@ local function now()
   return tonumber(time[1]) + tonumber(time[2]) / 1000000
 end
 
--- A value is 's' and a stamp, or marks: token (8), deadline (8). Marks follow an 'o' if only one change began since the last
--- stamp, otherwise an 'm'.
+-- A value is 's' and a version, or marks: token (8), deadline (8). Marks follow an 'o' if only one change began since the last
+-- version, otherwise an 'm'.
 local function kind(value) return value and string.sub(value, 1, 1) end
 
 -- The unexpired marks other than this one.
@@ -73,34 +73,34 @@ end
 )
 
 _READ = Script(
-    "stamps.read",
+    "versions.read",
     _MARKS
     + r"""
--- ARGV: keys, a stamp for keys without one.
-local stamps, story = {}, history()
+-- ARGV: keys, a version for keys without one.
+local versions, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
   local key = key_at(i)
   local value = first(i, 'GET', key)
   if value == nil or others(value, '') ~= '' then
-    stamps[i] = false
+    versions[i] = false
   else
     if kind(value) ~= 's' then
       value = 's' .. ARGV[2]
       redis.call('SET', key, value, 'EX', LIFE)
     end
-    stamps[i] = story .. string.sub(value, 2)
+    versions[i] = story .. string.sub(value, 2)
   end
 end
-return {refused, stamps}
+return {refused, versions}
 """,
 )
 
 _BEGIN = Script(
-    "stamps.begin",
+    "versions.begin",
     _MARKS
     + r"""
--- ARGV: keys, the token of each, '1' for each that is also read (else '0'), and a stamp for those that are read and have none.
--- Returns the previous stamp of each, '' for a missing key, false if it is being changed by others.
+-- ARGV: keys, the token of each, '1' for each that is also read (else '0'), and a version for those that are read and have none.
+-- Returns the previous version of each, '' for a missing key, false if it is being changed by others.
 local deadline = struct.pack('<d', now() + HOLDS)
 local before, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
@@ -122,30 +122,30 @@ return {refused, before}
 )
 
 _END = Script(
-    "stamps.end",
+    "versions.end",
     _MARKS
     + r"""
--- ARGV: keys, the token of each, and a stamp for each that no other process was changing. Returns the stamps that were set.
-local stamps, story = {}, history()
+-- ARGV: keys, the token of each, and a version for each that no other process was changing. Returns the versions that were set.
+local versions, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
   local key = key_at(i)
   local token = string.sub(ARGV[2], i * 8 - 7, i * 8)
   local value = first(i, 'GET', key)
-  stamps[i] = false
+  versions[i] = false
   if value then
     local left = others(value, token)
     if left ~= '' then
       redis.call('SET', key, 'm' .. left, 'KEEPTTL')
     elseif kind(value) == 'o' and string.sub(value, 2, 9) == token then
-      local stamp = string.sub(ARGV[3], i * 16 - 15, i * 16)
-      redis.call('SET', key, 's' .. stamp, 'EX', LIFE)
-      stamps[i] = story .. stamp
+      local version = string.sub(ARGV[3], i * 16 - 15, i * 16)
+      redis.call('SET', key, 's' .. version, 'EX', LIFE)
+      versions[i] = story .. version
     else
       redis.call('DEL', key)
     end
   end
 end
-return {refused, stamps}
+return {refused, versions}
 """,
     grows=False,
 )
@@ -161,7 +161,7 @@ class _Change(NamedTuple):
     made: bool = True
 
 
-class RedisStamps:
+class RedisVersionTokens:
     """Version tokens that live for a day, and marks that hold for 30 seconds: a commit must not take longer.
 
     After a server's history ends, tokens of the next count after `settling_seconds`.
@@ -173,9 +173,9 @@ class RedisStamps:
         # The last seen history of each logical shard, and the times from which histories that replaced another one count.
         self._histories = np.zeros(SHARDS, f"S{_HISTORY_BYTES}")
         self._counts_from: dict[bytes, float] = {}
-        self._reading = Batching("stamps.read", self._read)
-        self._beginning = Batching("stamps.begin", self._begin)
-        self._ending = Batching("stamps.end", self._end)
+        self._reading = Batching("versions.read", self._read)
+        self._beginning = Batching("versions.begin", self._begin)
+        self._ending = Batching("versions.end", self._end)
         # Changes whose end could not be reported, by object, and beyond `_PENDING_OBJECTS` by shard; each with the last change's
         # token.
         self._pending: dict[int, bytes] = {}
@@ -203,13 +203,13 @@ class RedisStamps:
     async def _read(self, asked: list[Sequence[int]]) -> list[dict[int, bytes]]:
         every = np.unique(np.array([id_ for ids in asked for id_ in ids], np.int64))
         keys = keys_of(_PREFIX, every)
-        new = secrets.token_bytes(_STAMP_BYTES)
+        new = secrets.token_bytes(_VERSION_BYTES)
         parts = await self._nodes.each(_READ, shards_of(every), lambda at: (keys[at].tobytes(), new), batch=_BATCH)
         found: dict[int, bytes] = {}
         for part in parts:
-            stamped = {id_: stamp for id_, stamp in zip(every[part.at].tolist(), part.result, strict=True) if stamp}
-            if stamped and self._settled(next(iter(stamped.values()))[:_HISTORY_BYTES], shards_of(every[part.at])):
-                found.update(stamped)
+            known = {id_: version for id_, version in zip(every[part.at].tolist(), part.result, strict=True) if version}
+            if known and self._settled(next(iter(known.values()))[:_HISTORY_BYTES], shards_of(every[part.at])):
+                found.update(known)
         return [{id_: found[id_] for id_ in ids if id_ in found} for ids in asked]
 
     def _settled(self, history: bytes, shards: NDArray[np.int64]) -> bool:
@@ -221,23 +221,23 @@ class RedisStamps:
         return self._counts_from.get(history, 0.0) <= time.monotonic()
 
     async def _begin(self, changes: list[_Change]) -> list[dict[int, bytes]]:
-        new = secrets.token_bytes(_STAMP_BYTES)
+        new = secrets.token_bytes(_VERSION_BYTES)
         reading = [b"1" if change.reading else b"0" for change in changes for _ in change.ids]
         results = await self._run(_BEGIN, changes, reading, new)
         return [
             {
-                id_: stamp
-                for id_, stamp in found.items()
-                if stamp is not None and (not change.reading or self._settled_at(id_, stamp))
+                id_: version
+                for id_, version in found.items()
+                if version is not None and (not change.reading or self._settled_at(id_, version))
             }
             for change, found in zip(changes, results, strict=True)
         ]
 
-    def _settled_at(self, id_: int, stamp: bytes) -> bool:
-        return self._settled(stamp[:_HISTORY_BYTES], shards_of(np.array([id_], np.int64)))
+    def _settled_at(self, id_: int, version: bytes) -> bool:
+        return self._settled(version[:_HISTORY_BYTES], shards_of(np.array([id_], np.int64)))
 
     async def _end(self, changes: list[_Change]) -> list[dict[int, Renewal]]:
-        results = await self._run(_END, changes, _stamps_after(changes))
+        results = await self._run(_END, changes, _versions_after(changes))
         renewed = [
             {
                 id_: Renewal(before, after)
@@ -248,13 +248,13 @@ class RedisStamps:
         ]
         by_history: dict[bytes, list[int]] = {}
         for answer in renewed:
-            for id_, stamps in answer.items():
-                by_history.setdefault(stamps.after[:_HISTORY_BYTES], []).append(id_)
+            for id_, versions in answer.items():
+                by_history.setdefault(versions.after[:_HISTORY_BYTES], []).append(id_)
         count = {
             history for history, ids in by_history.items() if self._settled(history, shards_of(np.array(ids, np.int64)))
         }
         return [
-            {id_: stamps for id_, stamps in answer.items() if stamps.after[:_HISTORY_BYTES] in count}
+            {id_: versions for id_, versions in answer.items() if versions.after[:_HISTORY_BYTES] in count}
             for answer in renewed
         ]
 
@@ -287,7 +287,7 @@ class RedisStamps:
             else:
                 self._pending_shards[shard_of(id_)] = change.token
         if self._reporting is None:
-            _log.warning("the stamps cannot be reached: changes are reported when they can be")
+            _log.warning("the versions cannot be reached: changes are reported when they can be")
             self._reporting = asyncio.ensure_future(self._retry())
 
     async def _retry(self) -> None:
@@ -296,7 +296,7 @@ class RedisStamps:
             with contextlib.suppress(Unavailable):
                 await self._report_pending()
         self._reporting = None
-        _log.info("the stamps can be reached again: all changes are reported")
+        _log.info("the versions can be reached again: all changes are reported")
 
     async def _report_pending(self) -> None:
         """Report unreported changes to each reachable server. Raises `Unavailable` if no server is known."""
@@ -316,7 +316,7 @@ class RedisStamps:
         for first in range(0, len(ids), _REPORT_PAGE):
             page = {id_: self._pending[id_] for id_ in ids[first : first + _REPORT_PAGE]}
             changes = [_Change((id_,), token) for id_, token in page.items()]
-            await self._run(_END, changes, _stamps_after(changes))
+            await self._run(_END, changes, _versions_after(changes))
             _forget(self._pending, page)
 
     async def _report_shards(self, shards: NDArray[np.int64]) -> None:
@@ -325,7 +325,7 @@ class RedisStamps:
         token = secrets.token_bytes(_TOKEN_BYTES)
         async for ids in self._nodes.ids(_PREFIX, shards):
             changes = [_Change(ids.tolist(), token)]
-            await self._run(_END, changes, _stamps_after(changes))
+            await self._run(_END, changes, _versions_after(changes))
         _forget(self._pending_shards, page)
 
     async def close(self) -> None:
@@ -338,16 +338,16 @@ class RedisStamps:
                 await self._report_pending()
 
 
-def _forget(owed: dict[int, bytes], told: Mapping[int, bytes]) -> None:
+def _forget(unsent: dict[int, bytes], told: Mapping[int, bytes]) -> None:
     """Remove reported changes, unless they have changed again since."""
     for key, token in told.items():
-        if owed.get(key) is token:
-            del owed[key]
+        if unsent.get(key) is token:
+            del unsent[key]
 
 
-def _stamps_after(changes: list[_Change]) -> list[bytes]:
+def _versions_after(changes: list[_Change]) -> list[bytes]:
     """Return a version token for each object of these changes: a new one, or the previous one if nothing was changed."""
-    new = secrets.token_bytes(_STAMP_BYTES)
+    new = secrets.token_bytes(_VERSION_BYTES)
     return [
         new if change.made else change.before.get(id_, b"")[_HISTORY_BYTES:] or new
         for change in changes

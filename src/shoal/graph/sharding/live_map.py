@@ -93,7 +93,7 @@ class LiveMap:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._side_tasks: set[asyncio.Task[Any]] = set()
         self._beaten: dict[str, asyncio.Event] = {}
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._opening: dict[str, asyncio.Lock] = {}
         self._closing = asyncio.Event()
 
@@ -192,7 +192,7 @@ class LiveMap:
         self._homes[:] = [known.stores[owner] for owner in known.owners]
 
     async def _adopt(self, newer: ShardMap) -> None:
-        async with self._turn:
+        async with self._lock:
             if newer.version <= self.map.version:
                 return
             await asyncio.gather(*[self._store_or_none(url) for url in newer.stores])
@@ -203,8 +203,8 @@ class LiveMap:
                 if url not in self._tasks:
                     self._follow(url)
                 if url not in self._stores:
-                    self._run_aside(self._open_later(url))
-        self._run_aside(self._admit())
+                    self._run_in_background(self._open_later(url))
+        self._run_in_background(self._admit())
 
     def _route(self) -> None:
         stores = [self._stores.get(url) or cast("Store", _Away()) for url in self.map.stores]
@@ -226,7 +226,7 @@ class LiveMap:
         """Open stores that are about to join, so that the switch need not wait for it."""
         for url in urls:
             if url not in self._stores and url not in self._opening:
-                self._run_aside(self._store_or_none(url))
+                self._run_in_background(self._store_or_none(url))
 
     async def _store_or_none(self, url: str) -> Store | None:
         try:
@@ -245,12 +245,12 @@ class LiveMap:
     async def _open_later(self, url: str) -> None:
         while not self._closing.is_set():
             if await self._store_or_none(url) is not None:
-                async with self._turn:
+                async with self._lock:
                     self._route()
                 return
             await self._pause(_RETRY_SECONDS)
 
-    def _run_aside(self, work: Coroutine[Any, Any, object]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)
         self._side_tasks.add(task)
         task.add_done_callback(self._side_tasks.discard)

@@ -79,7 +79,7 @@ class ShardedGraph:
         self._stores = list(stores)
         self._owners = owners if isinstance(owners, list) else list(owners)
         self._version = 0
-        self._turn = 0
+        self._first = 0
         self._outage = ThrottledLog(logging.getLogger(__name__))
         self._wake: WakeUp | None = None
         self.watch: Watch | None = None
@@ -168,9 +168,9 @@ class ShardedGraph:
 
     async def commit_owing(self, batch: Batch) -> PendingInverses:
         """Commit on the acting store, then apply inverses on other stores. Returns nothing for the caller to do."""
-        store, owed = await self._patiently(lambda: self._commit(batch))
+        store, pending_inverses = await self._patiently(lambda: self._commit(batch))
         by_target: dict[int, PendingInverses] = {}
-        for job, op in owed:
+        for job, op in pending_inverses:
             by_target.setdefault(self._at(shard_of(op.id1)), []).append((job, op))
         for target, jobs in by_target.items():
             try:
@@ -237,9 +237,9 @@ class ShardedGraph:
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim a fair share of each store, starting with another one each time. A store that is down delays no other."""
         jobs: list[Job] = []
-        self._turn = (self._turn + 1) % (stores := len(self._stores))
+        self._first = (self._first + 1) % (stores := len(self._stores))
         for asked in range(stores):
-            at = (self._turn + asked) % stores
+            at = (self._first + asked) % stores
             share = -(-(limit - len(jobs)) // (stores - asked))
             try:
                 claimed = await self._stores[at].claim(share, lease)

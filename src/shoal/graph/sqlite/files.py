@@ -48,8 +48,8 @@ def _make_private(path: Path) -> None:
     # SQLite reports errors of the path.
     with contextlib.suppress(OSError):
         os.close(private_files.open_file(path, os.O_RDWR))
-        for beside in ("-wal", "-shm"):
-            private_files.narrow(path.with_name(path.name + beside))
+        for suffix in ("-wal", "-shm"):
+            private_files.narrow(path.with_name(path.name + suffix))
 
 
 def _bound_log(connection: sqlite3.Connection, log_bytes: int) -> None:

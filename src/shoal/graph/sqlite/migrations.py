@@ -84,7 +84,7 @@ def migrate(
     if progress is None:
         _check_short(connection, path, migrations, at)
     upgrading = _Upgrading(connection, migrations, progress or (lambda *_: None), batch_rows)
-    while upgrading.turn(path):
+    while upgrading.run_step(path):
         pass
 
 
@@ -151,7 +151,7 @@ class _Upgrading:
         # Counted once in a run: counting the rows of a table reads all of it.
         self._totals: dict[Part, int] = {}
 
-    def turn(self, path: Path) -> bool:
+    def run_step(self, path: Path) -> bool:
         """Do the work of a single transaction, during which other openers wait; return whether anything is left."""
         with transaction(self._connection):
             _check_ours(self._connection, path)

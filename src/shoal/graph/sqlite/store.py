@@ -142,7 +142,7 @@ class SqliteGraph:
         def read(connection: sqlite3.Connection) -> dict[int, list[Assoc]]:
             return _by_list(fetched(connection, statement, values), at.limit, oldest_first=at.oldest_first)
 
-        return read(self._reading) if len(id1s) <= _INLINE_LISTS else await self._aside(read)
+        return read(self._reading) if len(id1s) <= _INLINE_LISTS else await self._in_thread(read)
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
         answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
@@ -167,7 +167,7 @@ class SqliteGraph:
             return ranks.ranks(connection, id1s, atype, times, most=most)
 
         inline = atype.ranked and len(id1s) * len(times) <= _INLINE_LISTS and most <= ranks.OPEN
-        return read(self._reading) if inline else await self._aside(read)
+        return read(self._reading) if inline else await self._in_thread(read)
 
     async def _divide(self, writer: Writer, id1: int, atype: AssocType) -> None:
         """Create the blocks of a list, in separate groups, so that commits can run in between.
@@ -184,8 +184,8 @@ class SqliteGraph:
     async def commit_owing(self, batch: Batch) -> PendingInverses:
         if batch.after is not None:
             await batch.after
-        owed: PendingInverses = await self._write(batch)
-        return owed
+        pending_inverses: PendingInverses = await self._write(batch)
+        return pending_inverses
 
     async def _write(self, work: Batch | Callable[[sqlite3.Connection], Any]) -> Any:
         if self._writer is None:
@@ -234,14 +234,14 @@ class SqliteGraph:
         self._forget_claims([job.seq])
 
     async def backlog(self) -> int:
-        return await self._aside(lambda read: int(read.execute(sql.OUTBOX_SIZE).fetchone()[0]))
+        return await self._in_thread(lambda read: int(read.execute(sql.OUTBOX_SIZE).fetchone()[0]))
 
     async def lag(self) -> float:
-        oldest = await self._aside(lambda read: read.execute(sql.OUTBOX_OLDEST).fetchone()[0])
+        oldest = await self._in_thread(lambda read: read.execute(sql.OUTBOX_OLDEST).fetchone()[0])
         return max(0, now_ms() - oldest) / 1000 if oldest is not None else 0.0
 
     async def buried(self) -> list[tuple[Job, str]]:
-        return await self._aside(lambda read: [(_job(*row[:5]), row[5]) for row in read.execute(sql.BURIED)])
+        return await self._in_thread(lambda read: [(_job(*row[:5]), row[5]) for row in read.execute(sql.BURIED)])
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
         wanted = {job.seq for job in jobs}
@@ -265,22 +265,22 @@ class SqliteGraph:
         self._wake = wake
 
     async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
-        return await self._aside(
+        return await self._in_thread(
             lambda read: [decode_node(data) for (data,) in read.execute(sql.OBJ_SCAN, (after, limit))]
         )
 
     async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
-        rows = await self._aside(lambda read: read.execute(sql.ASSOC_SCAN, (*after, limit)).fetchall())
+        rows = await self._in_thread(lambda read: read.execute(sql.ASSOC_SCAN, (*after, limit)).fetchall())
         return [AssocRow(id1, atype, id2, moment, bool(alive), data) for id1, atype, id2, moment, alive, data in rows]
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
-        return await self._aside(lambda read: read.execute(sql.COUNT_SCAN, (*after, limit)).fetchall())
+        return await self._in_thread(lambda read: read.execute(sql.COUNT_SCAN, (*after, limit)).fetchall())
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         await self._write(lambda write: write.execute(sql.COUNT_SET, (id1, atype, n)).rowcount)
 
     async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:
-        return await self._aside(lambda read: list(starmap(BlockRow, read.execute(ranks.SCAN, (*after, limit)))))
+        return await self._in_thread(lambda read: list(starmap(BlockRow, read.execute(ranks.SCAN, (*after, limit)))))
 
     async def block_drop(self, id1: int, atype: int) -> None:
         await self._write(lambda write: write.execute(ranks.DROP, (id1, atype)).rowcount)
@@ -307,7 +307,7 @@ class SqliteGraph:
         return swept
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
-        return await self._aside(lambda read: bulk.keys_after(read, after, limit))
+        return await self._in_thread(lambda read: bulk.keys_after(read, after, limit))
 
     async def put_rows(self, rows: Rows) -> None:
         await self._write(lambda write: bulk.put_rows(write, rows))
@@ -319,9 +319,9 @@ class SqliteGraph:
         await self._write(lambda write: bulk.load(write, part))
 
     async def spread(self) -> dict[int, Spread]:
-        return await self._aside(bulk.spread)
+        return await self._in_thread(bulk.spread)
 
-    async def _aside(self, read: Callable[[sqlite3.Connection], T]) -> T:
+    async def _in_thread(self, read: Callable[[sqlite3.Connection], T]) -> T:
         work = asyncio.get_running_loop().run_in_executor(self._thread, read, self._scanning)
         return await timed("sqlite", "scan", work)
 

@@ -234,16 +234,18 @@ class Writer:
                 answers.append(task.work(self._connection))
                 continue
             try:
-                owed = decide(task.work, known, changes, owns=self._owns, now=now)
+                pending_inverses = decide(task.work, known, changes, owns=self._owns, now=now)
             except Conflict as conflict:
                 answers.append(conflict)
             else:
-                answers.append(self._owed(changes, owed))
+                answers.append(self._pending_inverses(changes, pending_inverses))
         return answers, changes
 
-    def _owed(self, changes: Resolution, owed: Sequence[InverseOp]) -> PendingInverses:
-        first = len(changes.events) - len(owed)
-        return [(Job(self._seq + 1 + index, changes.events[index]), op) for index, op in enumerate(owed, first)]
+    def _pending_inverses(self, changes: Resolution, pending_inverses: Sequence[InverseOp]) -> PendingInverses:
+        first = len(changes.events) - len(pending_inverses)
+        return [
+            (Job(self._seq + 1 + index, changes.events[index]), op) for index, op in enumerate(pending_inverses, first)
+        ]
 
     def _load(self, batches: Sequence[Batch]) -> Known:
         """Load the stored state of all rows that the batches touch, in three reads."""

@@ -92,7 +92,7 @@ async def list_statuses(context: Context, params: Position) -> list[object]:
     """List trending statuses, including rejected ones."""
     app_context = context.app
     limit, offset = page_size(params.limit), max(0, params.offset)
-    found = await trends.judged(app_context.reads, limit, offset)
+    found = await trends.reviewed(app_context.reads, limit, offset)
     return [await _status(app_context, entry, trendable=not entry.post.untrendable) for entry in found]
 
 

@@ -19,7 +19,7 @@ from shoal.core.ranking.recipes import MOST_HALF_LIFE_HOURS
 from shoal.core.ranking.reranking import QUIET_DAYS, QUIET_MOST, Chosen, Source, chosen, end_words
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Assoc, Cursor
-from shoal.graph.payloads.members import HOME, marks, tastes_of
+from shoal.graph.payloads.members import HOME, marks, personalization_of
 from shoal.graph.schema import POSTED
 from shoal.queries import home
 from shoal.queries.context import Reads
@@ -76,22 +76,26 @@ async def catch_up(
 
 
 async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, limit: int, *, explain: bool) -> CatchUp:
-    tastes, interests, left = await asyncio.gather(
-        tastes_of(reads.graph, viewer), interests_of(reads, viewer), _left(reads, viewer, now)
+    personalization, interests, left = await asyncio.gather(
+        personalization_of(reads.graph, viewer), interests_of(reads, viewer), _left(reads, viewer, now)
     )
-    interests = await wished(reads, interests, tastes.wishes)
+    interests = await wished(reads, interests, personalization.feedback)
     after = max(left if since is None else floor_at(since), floor_at(now - MOST_DAYS * _DAY_MS))
     # The clock that made the id may be ahead of ours.
     began = min(milliseconds_of(after), now)
     half_life = min(max((now - began) / _HOUR_MS, 1.0), MOST_HALF_LIFE_HOURS)
-    recipe = replace(recipe_for(reads, tastes), half_life_hours=half_life)
+    recipe = replace(recipe_for(reads, personalization), half_life_hours=half_life)
     proposed, quiet = await _missed(reads, viewer, interests, after, now)
-    found = _of_period(await scored(reads, viewer, tastes, recipe, interests, proposed), proposed, after)
-    rows = _newest(found, limit) if tastes.off else chosen([post.author_id for post in found.posts], quiet, limit)
+    found = _of_period(await scored(reads, viewer, personalization, recipe, interests, proposed), proposed, after)
+    rows = (
+        _newest(found, limit) if personalization.off else chosen([post.author_id for post in found.posts], quiet, limit)
+    )
     order = [*rows.quiet, *rows.best]
     posts = [found.posts[row] for row in order]
     sources = [proposed[post.id].source for post in posts]
-    reading = reading_of(viewer, posts, sources, recipe, found.values[order] if explain and not tastes.off else None)
+    reading = reading_of(
+        viewer, posts, sources, recipe, found.values[order] if explain and not personalization.off else None
+    )
     shown, _ = await part(reads, viewer, reading, 0, limit)
     first = {found.posts[row].id for row in rows.quiet}
     return CatchUp(
@@ -100,7 +104,7 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
         quiet=[one for one in shown if one.entry.id in first],
         best=[one for one in shown if one.entry.id not in first],
         left_out=len(found.posts) - len(posts),
-        by_time=tastes.off,
+        by_time=personalization.off,
     )
 
 

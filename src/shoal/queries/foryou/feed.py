@@ -1,7 +1,7 @@
 """The For You feed: ranking stages with a fixed number of bulk reads each, and pages of the result.
 
 1. Sources propose ids (`sources`), at most 1,000 posts.
-2. Hydration reads the posts, their authors, and the viewer's relation to them (`hydration.Sight`).
+2. Hydration reads the posts, their authors, and the viewer's relation to them (`hydration.ViewerState`).
 3. Filters remove posts that the viewer may not see or does not want, and posts that a rule excludes (`scoring`).
 4. Scoring turns facts into a matrix, which `core.ranking.terms` scores at once (`scoring`).
 5. Diversification orders the posts and mixes in exploration (`core.ranking.reranking`).
@@ -34,7 +34,7 @@ from shoal.core.ranking.reranking import EXPLORED_BELOW, Part, Placed, Ranked, S
 from shoal.graph.access import access_post
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import MAX_TIME, Cursor
-from shoal.graph.payloads.members import Tastes, tastes_of
+from shoal.graph.payloads.members import Personalization, personalization_of
 from shoal.queries import home, lists
 from shoal.queries.context import Reads
 from shoal.queries.foryou.interests import interests_of, wished
@@ -49,9 +49,9 @@ from shoal.queries.foryou.ranking import (
 )
 from shoal.queries.foryou.scoring import RULE_WORDS, Rule, Scored, kept_out_by, scored
 from shoal.queries.foryou.sources import Proposal, candidates, proposals
-from shoal.queries.hydration import Entry, hydrate, sight
+from shoal.queries.hydration import Entry, hydrate, viewer_state
 from shoal.queries.pagination import check_limit
-from shoal.queries.pipeline import Page, sieve_of
+from shoal.queries.pipeline import Page, content_filters_of
 from shoal.throttled_log import ThrottledLog
 
 _outage = ThrottledLog(logging.getLogger(__name__))
@@ -110,18 +110,20 @@ async def new_reading(
     reads: Reads, viewer: int, *, explain: bool = False, deadline: float = DEADLINE_SECONDS
 ) -> Reading | str:
     """Rank for a member, or return why the home timeline is shown instead: `off`, `late` or `failed`."""
-    tastes = await tastes_of(reads.graph, viewer)
-    if tastes.off:
+    personalization = await personalization_of(reads.graph, viewer)
+    if personalization.off:
         return OFF
     try:
-        reading = await _in_time(reads, viewer, tastes, deadline, explain=explain)
+        reading = await _in_time(reads, viewer, personalization, deadline, explain=explain)
     except Unavailable:
         _outage.warning("a feed could not be ranked; the home timeline is shown", exc_info=True)
         return FAILED
     return LATE if reading is None else reading
 
 
-async def _in_time(reads: Reads, viewer: int, tastes: Tastes, deadline: float, *, explain: bool) -> Reading | None:
+async def _in_time(
+    reads: Reads, viewer: int, personalization: Personalization, deadline: float, *, explain: bool
+) -> Reading | None:
     """Rank; return None if it exceeds the deadline.
 
     A late ranking continues, because its reads are cached: if it were canceled, the next attempt would be late too. There is at
@@ -130,7 +132,7 @@ async def _in_time(reads: Reads, viewer: int, tastes: Tastes, deadline: float, *
     under_way = reads.being_ranked
     if viewer in under_way or len(under_way) >= _MOST_AT_ONCE:
         return None
-    task = under_way[viewer] = asyncio.create_task(_ranked(reads, viewer, tastes, explain=explain))
+    task = under_way[viewer] = asyncio.create_task(_ranked(reads, viewer, personalization, explain=explain))
     task.add_done_callback(lambda done: _let_go(under_way, viewer, done))
     done, _ = await asyncio.wait({task}, timeout=deadline)
     return task.result() if done else None
@@ -172,12 +174,12 @@ async def part(reads: Reads, viewer: int, reading: Reading, place: int, limit: i
 
     Entries that may no longer be shown are replaced by the next ones.
     """
-    sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME)
+    content_filters = await content_filters_of(reads.graph, viewer, FilterContext.HOME)
     shown: list[RankedEntry] = []
     while len(shown) < limit and place < len(reading):
         ids = reading.part(place, place + limit - len(shown))
         why = dict(zip(ids, reading.why(place, place + len(ids)), strict=True))
-        found = await sieve.admitted(await hydrate(reads.graph, viewer, ids))
+        found = await content_filters.admitted(await hydrate(reads.graph, viewer, ids))
         shown += [
             RankedEntry(entry, why[entry.id])
             for entry in found
@@ -187,11 +189,11 @@ async def part(reads: Reads, viewer: int, reading: Reading, place: int, limit: i
     return shown, place
 
 
-async def _ranked(reads: Reads, viewer: int, tastes: Tastes, *, explain: bool) -> Reading:
-    recipe = recipe_for(reads, tastes)
-    interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
+async def _ranked(reads: Reads, viewer: int, personalization: Personalization, *, explain: bool) -> Reading:
+    recipe = recipe_for(reads, personalization)
+    interests = await wished(reads, await interests_of(reads, viewer), personalization.feedback)
     proposed = await _proposed(reads, viewer, interests, recipe)
-    return await _read(reads, viewer, tastes, interests, proposed, explain=explain)
+    return await _read(reads, viewer, personalization, interests, proposed, explain=explain)
 
 
 async def _proposed(reads: Reads, viewer: int, interests: Interests, recipe: Recipe) -> dict[int, Proposal]:
@@ -199,20 +201,26 @@ async def _proposed(reads: Reads, viewer: int, interests: Interests, recipe: Rec
 
 
 async def _read(
-    reads: Reads, viewer: int, tastes: Tastes, interests: Interests, proposed: Mapping[int, Proposal], *, explain: bool
+    reads: Reads,
+    viewer: int,
+    personalization: Personalization,
+    interests: Interests,
+    proposed: Mapping[int, Proposal],
+    *,
+    explain: bool,
 ) -> Reading:
-    recipe = recipe_for(reads, tastes)
-    best = await scored(reads, viewer, tastes, recipe, interests, proposed)
-    author_most = author_most_for(tastes, interests, recipe)
+    recipe = recipe_for(reads, personalization)
+    best = await scored(reads, viewer, personalization, recipe, interests, proposed)
+    author_most = author_most_for(personalization, interests, recipe)
     return in_order(viewer, best, proposed, recipe, author_most, explain=explain)
 
 
-def author_most_for(tastes: Tastes, interests: Interests, recipe: Recipe) -> int:
+def author_most_for(personalization: Personalization, interests: Interests, recipe: Recipe) -> int:
     """Return the maximum posts per author among any ten.
 
     With unknown interests and no own recipe, the feed shows as many authors as possible.
     """
-    return recipe.author_most if interests.known or tastes.recipe is not None else 1
+    return recipe.author_most if interests.known or personalization.recipe is not None else 1
 
 
 def in_order(
@@ -231,9 +239,9 @@ def in_order(
     return reading_of(viewer, posts, sources, recipe, values if explain else None, placed)
 
 
-def recipe_for(reads: Reads, tastes: Tastes) -> Recipe:
+def recipe_for(reads: Reads, personalization: Personalization) -> Recipe:
     """Return the member's own recipe, or the server's."""
-    return tastes.recipe or reads.recipe
+    return personalization.recipe or reads.recipe
 
 
 def _placed(best: Scored, proposed: Mapping[int, Proposal], author_most: int, exploration: float) -> list[Placed]:
@@ -258,7 +266,7 @@ def _part(source: int, reactions: float) -> Part:
     return Part.EXPLORING if reactions < EXPLORED_BELOW else Part.REST
 
 
-class Verdict(NamedTuple):
+class FeedExplanation(NamedTuple):
     """The position of a post in a ranked feed, or the stage and rule that exclude it."""
 
     stage: str
@@ -268,44 +276,44 @@ class Verdict(NamedTuple):
     """Starting at 1."""
 
 
-async def why_not(reads: Reads, viewer: int, post_id: int) -> Verdict:
+async def why_not(reads: Reads, viewer: int, post_id: int) -> FeedExplanation:
     """Return the position that a post would have in the viewer's feed now, or why it is excluded.
 
     Raises `NotFound` for a post that the viewer may not see.
     """
     with one_request():
-        return await _verdict(reads, viewer, await access_post(reads.graph, viewer, post_id))
+        return await _explain(reads, viewer, await access_post(reads.graph, viewer, post_id))
 
 
-async def _verdict(reads: Reads, viewer: int, post: Post) -> Verdict:
-    tastes = await tastes_of(reads.graph, viewer)
-    if tastes.off:
-        return Verdict("sources", OFF, "you have turned ranking off")
-    seen = sight(reads.graph, viewer)
+async def _explain(reads: Reads, viewer: int, post: Post) -> FeedExplanation:
+    personalization = await personalization_of(reads.graph, viewer)
+    if personalization.off:
+        return FeedExplanation("sources", OFF, "you have turned ranking off")
+    seen = viewer_state(reads.graph, viewer)
     if not await seen.look((post.id,)):
         if post.review is Review.UPHELD:
-            return Verdict("filter", Rule.REPORTED.value, RULE_WORDS[Rule.REPORTED])
-        return Verdict("filter", "muted", "you mute its author")
+            return FeedExplanation("filter", Rule.REPORTED.value, RULE_WORDS[Rule.REPORTED])
+        return FeedExplanation("filter", "muted", "you mute its author")
     member, stand = seen.members[post.author_id], seen.stands[post.author_id]
     apart = await lists.set_apart(reads.graph, viewer)
     if (rule := kept_out_by(viewer, post, member, stand, apart)) is not None:
-        return Verdict("filter", rule.value, RULE_WORDS[rule])
-    if not await (await sieve_of(reads.graph, viewer, FilterContext.HOME)).admitted(
+        return FeedExplanation("filter", rule.value, RULE_WORDS[rule])
+    if not await (await content_filters_of(reads.graph, viewer, FilterContext.HOME)).admitted(
         await hydrate(reads.graph, viewer, (post.id,))
     ):
-        return Verdict("filter", "filtered", "one of your filters hides it")
-    interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
-    proposed = await _proposed(reads, viewer, interests, recipe_for(reads, tastes))
+        return FeedExplanation("filter", "filtered", "one of your filters hides it")
+    interests = await wished(reads, await interests_of(reads, viewer), personalization.feedback)
+    proposed = await _proposed(reads, viewer, interests, recipe_for(reads, personalization))
     if post.id not in proposed:
-        return Verdict(
+        return FeedExplanation(
             "sources", "no_source", "none of your sources brings it: nobody and no tag near you leads to it now"
         )
-    reading = await _read(reads, viewer, tastes, interests, proposed, explain=False)
+    reading = await _read(reads, viewer, personalization, interests, proposed, explain=False)
     ids = reading.part(0, len(reading))
     if post.id not in ids:
-        return Verdict("score", "too_low", f"{len(ids)} posts have a higher score")
+        return FeedExplanation("score", "too_low", f"{len(ids)} posts have a higher score")
     place = ids.index(post.id) + 1
-    return Verdict("shown", "", f"it stands at place {place} of {len(ids)}", place)
+    return FeedExplanation("shown", "", f"it stands at place {place} of {len(ids)}", place)
 
 
 FOR_YOU_LIST = 1

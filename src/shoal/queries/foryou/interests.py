@@ -24,9 +24,9 @@ from shoal.core.model import Post
 from shoal.core.ranking.people import FOLLOWS_EACH, FriendsOfFriends, Ids, asked, friends_of_friends
 from shoal.core.ranking.preferences import (
     FOLLOWED_STRENGTH,
-    NO_WISHES,
+    NO_FEEDBACK,
+    Feedback,
     Interests,
-    Wishes,
     author_affinity,
     decay,
     pack,
@@ -34,7 +34,7 @@ from shoal.core.ranking.preferences import (
     tag_affinity,
     tag_strengths,
     unpack,
-    with_wishes,
+    with_feedback,
 )
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Cursor, Reader
@@ -81,14 +81,14 @@ async def interests_of(reads: Reads, member: int) -> Interests:
     return found
 
 
-async def wished(reads: Reads, interests: Interests, wishes: Wishes) -> Interests:
+async def wished(reads: Reads, interests: Interests, feedback: Feedback) -> Interests:
     """Return interests with the member's feedback applied, except for tags denied by admins. Does not read the graph."""
-    if wishes == NO_WISHES:
+    if feedback == NO_FEEDBACK:
         return interests
-    shown = await reads.tags.shown_as({*wishes.picked, *wishes.tags})
-    picked = tuple(tag for tag in wishes.picked if tag in shown)
-    tags = {tag: taps for tag, taps in wishes.tags.items() if tag in shown}
-    return with_wishes(interests, replace(wishes, picked=picked, tags=tags))
+    shown = await reads.tags.shown_as({*feedback.picked, *feedback.tags})
+    picked = tuple(tag for tag in feedback.picked if tag in shown)
+    tags = {tag: taps for tag, taps in feedback.tags.items() if tag in shown}
+    return with_feedback(interests, replace(feedback, picked=picked, tags=tags))
 
 
 async def _derived(reads: Reads, member: int, now: int) -> Interests:

@@ -13,17 +13,17 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from shoal.core.model import Post
-from shoal.core.ranking.preferences import Interests, Wishes
+from shoal.core.ranking.preferences import Feedback, Interests
 from shoal.core.ranking.recipes import Recipe
 from shoal.graph.access import members_by_id
 from shoal.graph.cache.coherence import one_request
-from shoal.graph.payloads.members import Tastes, tastes_of
+from shoal.graph.payloads.members import Personalization, personalization_of
 from shoal.queries import home
 from shoal.queries.context import Reads
 from shoal.queries.foryou.feed import author_most_for, in_order, part, recipe_for
 from shoal.queries.foryou.interests import interests_of, wished
 from shoal.queries.foryou.ranking import Reading, Why
-from shoal.queries.foryou.scoring import Judged, by_score, judged
+from shoal.queries.foryou.scoring import ScoringInput, by_score, scoring_input
 from shoal.queries.foryou.sources import Newest, Proposal, candidates, proposals
 from shoal.queries.hydration import Entry
 
@@ -39,22 +39,22 @@ class Previewed(NamedTuple):
 
 class _Look(NamedTuple):
     proposed: dict[int, Proposal]
-    found: Judged
+    found: ScoringInput
 
 
 async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) -> list[Previewed]:
     """Return the first entries by a recipe, as if the member had chosen it, even if ranking is off."""
     with one_request():
-        tastes = await tastes_of(reads.graph, viewer)
-        interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
-        present = recipe_for(reads, tastes)
+        personalization = await personalization_of(reads.graph, viewer)
+        interests = await wished(reads, await interests_of(reads, viewer), personalization.feedback)
+        present = recipe_for(reads, personalization)
         # Candidates depend on the recipe only through the distance that counts as nearby.
         looks = {
-            near_km: await _look(reads, viewer, tastes, interests, near_km)
+            near_km: await _look(reads, viewer, personalization, interests, near_km)
             for near_km in dict.fromkeys((recipe.near_km, present.near_km))
         }
         wanted = _reading(viewer, looks[recipe.near_km], recipe, recipe.author_most)
-        now = _reading(viewer, looks[present.near_km], present, author_most_for(tastes, interests, present))
+        now = _reading(viewer, looks[present.near_km], present, author_most_for(personalization, interests, present))
         places = {id_: place for place, id_ in enumerate(now.part(0, len(now)), 1)}
         shown, _ = await part(reads, viewer, wanted, 0, limit)
         return [Previewed(one.entry, one.why, places.get(one.entry.id)) for one in shown]
@@ -63,7 +63,7 @@ async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) ->
 async def _look(
     reads: Reads,
     viewer: int,
-    tastes: Tastes,
+    personalization: Personalization,
     interests: Interests,
     near_km: float,
     *,
@@ -71,7 +71,7 @@ async def _look(
     since: int = 0,
 ) -> _Look:
     proposed = await proposals(reads, viewer, await candidates(reads, viewer, interests, near_km, newest))
-    return _Look(proposed, await judged(reads, viewer, tastes, interests, proposed, since=since))
+    return _Look(proposed, await scoring_input(reads, viewer, personalization, interests, proposed, since=since))
 
 
 def _reading(viewer: int, look: _Look, recipe: Recipe, author_most: int) -> Reading:
@@ -94,20 +94,20 @@ async def first_entries(
     the feed.
     """
     with one_request():
-        tastes = await tastes_of(reads.graph, viewer)
-        if tastes.off:
+        personalization = await personalization_of(reads.graph, viewer)
+        if personalization.off:
             return LeftOut.OFF
-        if tastes.recipe is not None:
+        if personalization.recipe is not None:
             return LeftOut.OWN_RECIPE
-        interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
+        interests = await wished(reads, await interests_of(reads, viewer), personalization.feedback)
         # Candidates depend on the recipe only through the distance that counts as nearby.
         looks = {
-            near_km: await _look(reads, viewer, tastes, interests, near_km, newest=home.pulled, since=since)
+            near_km: await _look(reads, viewer, personalization, interests, near_km, newest=home.pulled, since=since)
             for near_km in dict.fromkeys(recipe.near_km for recipe in recipes)
         }
         first: list[list[Entry]] = []
         for recipe in recipes:
-            look, most = looks[recipe.near_km], author_most_for(tastes, interests, recipe)
+            look, most = looks[recipe.near_km], author_most_for(personalization, interests, recipe)
             reading = in_order(viewer, by_score(look.found, recipe), look.proposed, recipe, most)
             shown, _ = await part(reads, viewer, reading, 0, limit)
             first.append([one.entry for one in shown])
@@ -139,11 +139,11 @@ class Effect(NamedTuple):
         return self.after * self.weight
 
 
-async def effect_of(reads: Reads, viewer: int, post: Post, tag: str, before: Wishes, after: Wishes) -> Effect:
+async def effect_of(reads: Reads, viewer: int, post: Post, tag: str, before: Feedback, after: Feedback) -> Effect:
     """Return the effect of changed feedback about a tag of a post or, if that is "", about its author."""
     interests = await interests_of(reads, viewer)
-    weights = recipe_for(reads, await tastes_of(reads.graph, viewer)).weights
-    was, now = [_value(await wished(reads, interests, wishes), post, tag) for wishes in (before, after)]
+    weights = recipe_for(reads, await personalization_of(reads.graph, viewer)).weights
+    was, now = [_value(await wished(reads, interests, feedback), post, tag) for feedback in (before, after)]
     weight = weights.tags if tag else weights.author
     if tag:
         meant = f"posts under #{tag}"

@@ -24,7 +24,7 @@ from shoal.core.ranking.terms import CandidateFacts, Column, Matrix
 from shoal.core.visibility import Relation, is_sensitive, may_list_publicly
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.members import Tastes
+from shoal.graph.payloads.members import Personalization
 from shoal.graph.schema import (
     BOOKMARKS,
     FOLLOWED_BY,
@@ -40,7 +40,7 @@ from shoal.graph.schema import (
 from shoal.queries import lists, trends
 from shoal.queries.context import Reads
 from shoal.queries.foryou.sources import Proposal
-from shoal.queries.hydration import Row, Sight, sight
+from shoal.queries.hydration import Row, ViewerState, viewer_state
 from shoal.tagcloud.cloud import Word
 
 OPEN_TO_FOLLOWERS = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)
@@ -118,7 +118,7 @@ async def facts_of(
     seen: bytes,
     rows: Sequence[Row],
     proposals: Mapping[int, Proposal],
-    sight: Sight,
+    viewer_state: ViewerState,
 ) -> CandidateFacts:
     """Return the facts about posts; three reads, and two more for authors not cached within ten minutes."""
     posts = [post for _, post, _ in rows]
@@ -128,7 +128,7 @@ async def facts_of(
     counts, received, around, growth, stirred = await asyncio.gather(
         reads.graph.assoc_count(ids, _COUNTS),
         reads.graph.assoc_count(authors, (LIKED_BY, SHARED_BY, POSTED)),
-        _neighbours(reads, [author for author in authors if not sight.members[author].hides_connections]),
+        _neighbours(reads, [author for author in authors if not viewer_state.members[author].hides_connections]),
         _growth(reads),
         trends.weights(reads, outdated=True),
     )
@@ -139,7 +139,7 @@ async def facts_of(
     liked = _column([counts[LIKED_BY].get(id_, 0) + counts[SHARED_BY].get(id_, 0) for id_ in ids])
     reactions = _column([received[LIKED_BY].get(id_, 0) + received[SHARED_BY].get(id_, 0) for id_ in authors])[by]
     posted = _column([received[POSTED].get(id_, 0) for id_ in authors])[by]
-    said = [_said(post, sight) for post in posts]
+    said = [_said(post, viewer_state) for post in posts]
     return CandidateFacts(
         likes=liked,
         friend_likes=_column([proposals[id_].friends for id_ in ids]),
@@ -191,9 +191,9 @@ _known: Recent[int, tuple[Post, tuple[Media, ...], tuple[float, int]]] = Recent(
 """Descriptions and words of posts, by id; valid while the post and its media are unchanged."""
 
 
-def _said(post: Post, sight: Sight) -> tuple[float, int]:
+def _said(post: Post, viewer_state: ViewerState) -> tuple[float, int]:
     """Return the fraction of a post's media with a description (NaN without media), and its number of words without tags."""
-    media = sight.media(post) if post.media else ()
+    media = viewer_state.media(post) if post.media else ()
     known = _known.get(post.id)
     if known is not None and known[0] is post and known[1] == media:
         return known[2]
@@ -267,7 +267,7 @@ _OWN_POSTS = 20
 """Newest own posts in which comments of the last minute are searched."""
 
 
-class Judged(NamedTuple):
+class ScoringInput(NamedTuple):
     """Posts that may be shown to a viewer, with one row of facts each. Independent of any recipe."""
 
     posts: list[Post]
@@ -292,39 +292,39 @@ class Scored(NamedTuple):
 async def scored(
     reads: Reads,
     viewer: int,
-    tastes: Tastes,
+    personalization: Personalization,
     recipe: Recipe,
     interests: Interests,
     proposed: Mapping[int, Proposal],
 ) -> Scored:
     """Return the proposed posts that the viewer may see and no rule excludes, best first."""
-    return by_score(await judged(reads, viewer, tastes, interests, proposed), recipe)
+    return by_score(await scoring_input(reads, viewer, personalization, interests, proposed), recipe)
 
 
-async def judged(
+async def scoring_input(
     reads: Reads,
     viewer: int,
-    tastes: Tastes,
+    personalization: Personalization,
     interests: Interests,
     proposed: Mapping[int, Proposal],
     *,
     since: int = 0,
-) -> Judged:
+) -> ScoringInput:
     """Return the proposed posts that the viewer may see and no rule excludes, with their facts.
 
     `since`: posts from before this time (Unix ms) are excluded.
     """
-    seen = sight(reads.graph, viewer)
+    seen = viewer_state(reads.graph, viewer)
     admitted, acted = await _admitted(seen, viewer, proposed)
     rows = [row for row in admitted if row[1].created_at >= since]
     if not rows:
-        return Judged([], None)
-    memory = tastes.seen.memory if tastes.seen is not None else b""
+        return ScoringInput([], None)
+    memory = personalization.seen.memory if personalization.seen is not None else b""
     interests = interests._replace(acted=interests.acted | acted)
-    return Judged([post for _, post, _ in rows], await facts_of(reads, interests, memory, rows, proposed, seen))
+    return ScoringInput([post for _, post, _ in rows], await facts_of(reads, interests, memory, rows, proposed, seen))
 
 
-def by_score(found: Judged, recipe: Recipe) -> Scored:
+def by_score(found: ScoringInput, recipe: Recipe) -> Scored:
     """Score the posts, and return them highest first."""
     if found.facts is None:
         return Scored([], np.empty((0, len(terms.TERMS))), np.empty(0))
@@ -336,7 +336,9 @@ def by_score(found: Judged, recipe: Recipe) -> Scored:
     return Scored([found.posts[at] for at in order.tolist()], values[order], found.facts.author_reactions[order])
 
 
-async def _admitted(seen: Sight, viewer: int, proposed: Mapping[int, Proposal]) -> tuple[list[Row], frozenset[int]]:
+async def _admitted(
+    seen: ViewerState, viewer: int, proposed: Mapping[int, Proposal]
+) -> tuple[list[Row], frozenset[int]]:
     """Return the posts that the viewer may see and no rule excludes, and those among them that they acted on.
 
     Interests are cached for a minute, but a post that the viewer has just liked must drop immediately.

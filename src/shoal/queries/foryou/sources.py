@@ -157,15 +157,15 @@ async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, P
                 sources[id_] |= source
             elif source & followees:
                 sources[node.parent_id] |= commented
-    return {id_: Proposal(sources[id_], friends[id_]) for id_ in _in_turn(sources)}
+    return {id_: Proposal(sources[id_], friends[id_]) for id_ in _interleaved(sources)}
 
 
-def _in_turn(sources: Mapping[int, int]) -> Iterable[int]:
+def _interleaved(sources: Mapping[int, int]) -> Iterable[int]:
     """Return at most 1,000 ids, round-robin over the sources."""
     if len(sources) <= MOST:
         return sources
     groups: defaultdict[int, list[int]] = defaultdict(list)
     for id_, source in sources.items():
         groups[source & -source].append(id_)
-    turns = chain.from_iterable(zip_longest(*groups.values()))
-    return islice((id_ for id_ in turns if id_ is not None), MOST)
+    round_robin = chain.from_iterable(zip_longest(*groups.values()))
+    return islice((id_ for id_ in round_robin if id_ is not None), MOST)

@@ -80,9 +80,9 @@ class Repository:
         """Iterate over all records in key order."""
         seen: set[bytes] = set()
         # A stack of pending subtrees and records, as (key, CID); subtrees have an empty key.
-        ahead: list[tuple[str, bytes]] = [("", self._data)]
-        while ahead:
-            key, cid = ahead.pop()
+        queue: list[tuple[str, bytes]] = [("", self._data)]
+        while queue:
+            key, cid = queue.pop()
             if key:
                 yield RepoRecord(key, self._record(cid))
                 continue
@@ -90,7 +90,7 @@ class Repository:
             if node in seen:
                 raise InvalidInput(_DAMAGED, field="file")
             seen.add(node)
-            ahead.extend(reversed(list(_node(self._read(cid)))))
+            queue.extend(reversed(list(_node(self._read(cid)))))
 
     def _index(self) -> None:
         while (size := self._size()) >= 0:

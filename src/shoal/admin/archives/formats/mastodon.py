@@ -30,7 +30,7 @@ _ACTOR_BYTES = 1 << 20
 _PUBLIC = frozenset({"https://www.w3.org/ns/activitystreams#Public", "as:Public", "Public"})
 _FILES = "media_attachments/"
 
-_Audience = str | list[str] | None
+_Recipients = str | list[str] | None
 
 
 class _Link(msgspec.Struct, frozen=True):
@@ -59,8 +59,8 @@ class _Note(msgspec.Struct, frozen=True, rename="camel"):
     published: str = ""
     summary: str | None = None
     in_reply_to: _Address = None
-    to: _Audience = None
-    cc: _Audience = None
+    to: _Recipients = None
+    cc: _Recipients = None
     sensitive: bool | None = None
     content: str | None = None
     content_map: dict[str, str | None] | None = None
@@ -167,5 +167,5 @@ def _visibility(note: _Note) -> Visibility:
     return Visibility.FOLLOWERS if any(who.endswith("/followers") for who in (*to, *cc)) else Visibility.DIRECT
 
 
-def _listed(audience: _Audience) -> list[str]:
-    return [audience] if isinstance(audience, str) else audience or []
+def _listed(recipients: _Recipients) -> list[str]:
+    return [recipients] if isinstance(recipients, str) else recipients or []

@@ -19,8 +19,8 @@ class _Begun(NamedTuple):
     before: dict[int, bytes]
 
 
-class LocalStamps:
-    """Keeps what `stamps.Stamps` promises; `away` it cannot be reached."""
+class LocalVersionTokens:
+    """Keeps what `versions.VersionTokens` promises; `away` it cannot be reached."""
 
     def __init__(self) -> None:
         self.away = False
@@ -28,7 +28,7 @@ class LocalStamps:
         self.renewed = 0
         """How many objects got a new stamp by the end of a change."""
         self._ticks = count(1)
-        self._stamps: dict[int, bytes] = {}
+        self._versions: dict[int, bytes] = {}
         self._changing: Counter[int] = Counter()
         # What several have been changing since its last stamp.
         self._mixed: set[int] = set()
@@ -39,7 +39,7 @@ class LocalStamps:
         await asyncio.sleep(0)
         self._reach()
         self.asked.append(ids)
-        return {id_: self._stamps.setdefault(id_, self._new()) for id_ in ids if not self._changing[id_]}
+        return {id_: self._versions.setdefault(id_, self._new()) for id_ in ids if not self._changing[id_]}
 
     async def begin(self, ids: Sequence[int], *, reading: bool = False) -> MarkedChange:
         self._reach()
@@ -47,9 +47,9 @@ class LocalStamps:
             self.asked.append(ids)
             for id_ in ids:
                 if not self._changing[id_]:
-                    self._stamps.setdefault(id_, self._new())
+                    self._versions.setdefault(id_, self._new())
         self._mixed.update(id_ for id_ in ids if self._changing[id_])
-        before = {id_: self._stamps.get(id_, b"") for id_ in ids if not self._changing[id_]}
+        before = {id_: self._versions.get(id_, b"") for id_ in ids if not self._changing[id_]}
         self._changing.update(ids)
         return _Begun(self._history, before)
 
@@ -61,13 +61,13 @@ class LocalStamps:
             self._changing.subtract(ids)
         renewed = {}
         for id_ in ids:
-            self._stamps.pop(id_, None)
+            self._versions.pop(id_, None)
             if self._changing[id_]:
                 self._mixed.add(id_)
                 continue
             if known is not None and id_ in known.before and id_ not in self._mixed:
-                self._stamps[id_] = self._new() if changed else known.before[id_]
-                renewed[id_] = Renewal(known.before[id_], self._stamps[id_])
+                self._versions[id_] = self._new() if changed else known.before[id_]
+                renewed[id_] = Renewal(known.before[id_], self._versions[id_])
             self._mixed.discard(id_)
         self.renewed += len(renewed)
         return renewed
@@ -75,7 +75,7 @@ class LocalStamps:
     def flush(self) -> None:
         """Forget everything, marks too, as a server may at any time."""
         self._history += 1
-        self._stamps.clear()
+        self._versions.clear()
         self._changing.clear()
         self._mixed.clear()
 
